@@ -1,0 +1,1 @@
+"""Kafka-to-Kafka replication as Dagster assets: exactly once, with exact offset mappings."""

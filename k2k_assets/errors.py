@@ -1,0 +1,45 @@
+"""The errors that a user can act on.
+
+Each carries the exit code with which `k2k` ends; none is shown with a traceback. The message says what was
+looked at (cluster, topic, partition, offset), what was expected, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class K2KError(Exception):
+    """Root of all errors that are the user's to know about."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class PipelineFileError(K2KError):
+    """The pipeline file cannot be used; the message lists every fault found in it."""
+
+    exit_code = 2
+
+
+class ClusterUnreachable(K2KError):
+    """A cluster did not answer within its deadline."""
+
+    exit_code = 3
+
+
+class Refused(K2KError):
+    """What was asked for is not possible as things stand; nothing was copied."""
+
+    exit_code = 3
+
+
+class Superseded(K2KError):
+    """A newer instance of the same pipeline has taken over."""
+
+    exit_code = 4
+
+
+class TopicsStopped(K2KError):
+    """Some topics were stopped loudly; the others went on."""
+
+    exit_code = 5

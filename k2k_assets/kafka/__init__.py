@@ -1,0 +1,1 @@
+"""The clusters as they are: clients, metadata, offsets, configs."""

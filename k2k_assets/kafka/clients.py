@@ -1,0 +1,70 @@
+"""Makes librdkafka clients with the settings that every client of this project shares."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from k2k_assets.errors import ClusterUnreachable
+
+# Connection noise ("1/1 brokers are down") would otherwise be printed by librdkafka itself, past our logging.
+_log = logging.getLogger("k2k.librdkafka")
+_log.addHandler(logging.NullHandler())
+_log.propagate = False
+
+_UNREACHABLE = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+
+def consumer(properties: Mapping[str, object], settings: Mapping[str, object] | None = None) -> Consumer:
+    """A consumer without group membership: it is assigned, never subscribed, and commits nothing.
+
+    Args:
+        properties: The user's, librdkafka names.
+        settings: Ours; they win.
+    """
+    fixed = {"enable.auto.commit": False, "auto.offset.reset": "error"}
+    return Consumer({"group.id": "k2k", **properties, **(settings or {}), **fixed}, logger=_log)
+
+
+def producer(properties: Mapping[str, object], settings: Mapping[str, object] | None = None) -> Producer:
+    """A producer; the arguments as in `consumer`."""
+    return Producer({**properties, **(settings or {})}, logger=_log)
+
+
+def admin(properties: Mapping[str, object], settings: Mapping[str, object] | None = None) -> AdminClient:
+    """An admin client; the arguments as in `consumer`."""
+    return AdminClient({**properties, **(settings or {})}, logger=_log)
+
+
+def error_of(error: KafkaException) -> KafkaError:
+    """The Kafka error inside an exception."""
+    return error.args[0]
+
+
+def is_unreachable(error: KafkaError) -> bool:
+    """Whether the error says that nobody answered (as opposed to: answered no)."""
+    return error.code() in _UNREACHABLE
+
+
+def unreachable(role: str, properties: Mapping[str, object], why: object) -> ClusterUnreachable:
+    """The error for a cluster that does not answer."""
+    servers = properties.get("bootstrap.servers", "?")
+    return ClusterUnreachable(
+        f"the {role} cluster at {servers} does not answer: {why}. "
+        f"Check {role}.kafka.common.'bootstrap.servers', that the brokers run, and that this machine reaches them."
+    )
+

@@ -1,0 +1,188 @@
+"""One Kafka cluster, asked through an admin client: topics, ids, configs, offsets. Every call has a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec, ResourceType
+
+from k2k_assets.deadline import Deadline
+from k2k_assets.errors import Refused
+from k2k_assets.kafka import clients
+from k2k_assets.topic_partition import TopicPartition
+
+Role = Literal["source", "target"]
+Which = Literal["earliest", "latest", "stable"]
+
+_SPECS: dict[Which, tuple[OffsetSpec, IsolationLevel]] = {
+    "earliest": (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+    "latest": (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+    "stable": (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """What a cluster says of a topic.
+
+    Attributes:
+        name: Its name.
+        topic_id: Its id: another one after it was deleted and created anew.
+        partitions: How many it has.
+    """
+
+    name: str
+    topic_id: str
+    partitions: int
+
+
+class Cluster:
+    """A cluster seen through an admin client.
+
+    Args:
+        role: Names it in errors.
+        properties: Client settings, librdkafka names.
+        timeout: Seconds that any call may take.
+    """
+
+    def __init__(self, role: Role, properties: Mapping[str, object], timeout: float = 15.0) -> None:
+        self.role = role
+        self.timeout = timeout
+        self._properties = dict(properties)
+        self._last_error: str | None = None
+        self._admin: AdminClient | None = None
+
+    @property
+    def servers(self) -> str:
+        """The bootstrap addresses."""
+        return str(self._properties.get("bootstrap.servers", "?"))
+
+    @property
+    def admin(self) -> AdminClient:
+        """The admin client itself, made at the first use."""
+        if self._admin is None:
+            self._admin = clients.admin(self._properties, {"error_cb": self._remember})
+        return self._admin
+
+    def close(self) -> None:
+        """Lets go of the client."""
+        self._admin = None
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return f"{self.role} cluster ({self.servers})"
+
+    def cluster_id(self) -> str:
+        """The id that the brokers of a cluster share."""
+        result = self._await(self.admin.describe_cluster(request_timeout=self.timeout))
+        return str(result.cluster_id)
+
+    def topics(self) -> dict[str, int]:
+        """All topics but Kafka's internal ones, with their partition counts."""
+        try:
+            metadata = self.admin.list_topics(timeout=self.timeout)
+        except KafkaException as error:
+            raise self._translated(error) from None
+        return {
+            name: len(topic.partitions)
+            for name, topic in metadata.topics.items()
+            if topic.error is None and name not in ("__consumer_offsets", "__transaction_state", "__share_group_state")
+        }
+
+    def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
+        """Ids and partition counts; topics that do not exist are left out.
+
+        Raises:
+            Refused: The principal may not describe one of them.
+        """
+        return self.describe_async(names)()
+
+    def describe_async(self, names: Collection[str]) -> Callable[[], dict[str, TopicDescription]]:
+        """Like `describe`, but asks now and answers when called: the wait can overlap other work."""
+        if not names:
+            return dict
+        asked = self.admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
+
+        def answer() -> dict[str, TopicDescription]:
+            found = {}
+            for name, future in asked.items():
+                topic = self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
+                if topic is not None:
+                    found[name] = TopicDescription(name, str(topic.topic_id), len(topic.partitions))
+            return found
+
+        return answer
+
+    def topic_configs(self, names: Collection[str], only_changed: bool = True) -> dict[str, dict[str, str]]:
+        """Topic configs.
+
+        Args:
+            names: Existing topics.
+            only_changed: Leave out what is at its default.
+        """
+        if not names:
+            return {}
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        asked = self.admin.describe_configs(resources, request_timeout=self.timeout)
+        changed = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {
+            resource.name: {
+                entry.name: entry.value
+                for entry in self._await(future).values()
+                if entry.value is not None and (not only_changed or entry.source == changed)
+            }
+            for resource, future in asked.items()
+        }
+
+    def offsets(self, partitions: Iterable[TopicPartition], which: Which) -> dict[TopicPartition, int]:
+        """The ends of partitions.
+
+        Args:
+            partitions: Existing partitions.
+            which: `earliest` = log start, `latest` = high watermark, `stable` = last stable offset.
+        """
+        spec, isolation = _SPECS[which]
+        wanted = {KafkaTopicPartition(p.topic, p.partition): spec for p in partitions}
+        if not wanted:
+            return {}
+        asked = self.admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self.timeout)
+        return {TopicPartition(tp.topic, tp.partition): self._await(future).offset for tp, future in asked.items()}
+
+    def partitions_of(self, names: Collection[str]) -> list[TopicPartition]:
+        """All partitions of those topics that exist."""
+        return [
+            TopicPartition(topic.name, p)
+            for topic in self.describe(names).values()
+            for p in range(topic.partitions)
+        ]
+
+    def _await(self, future: Future[Any], missing: int | None = None) -> Any:
+        deadline = Deadline(self.timeout + 5)
+        try:
+            return future.result(timeout=deadline.remaining())
+        except KafkaException as error:
+            if missing is not None and clients.error_of(error).code() == missing:
+                return None
+            raise self._translated(error) from None
+        except TimeoutError:
+            raise clients.unreachable(self.role, self._properties, "no answer in time") from None
+
+    def _translated(self, exception: KafkaException) -> Exception:
+        error = clients.error_of(exception)
+        if clients.is_unreachable(error):
+            self.admin.poll(0)
+            return clients.unreachable(self.role, self._properties, self._last_error or error.str())
+        return Refused(f"the {self} refused: {error.str()} ({error.name()})")
+
+    def _remember(self, error: KafkaError) -> None:
+        self._last_error = error.str()

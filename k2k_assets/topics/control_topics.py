@@ -1,0 +1,93 @@
+"""Makes sure that the target has the topics that pipelines keep their bookkeeping in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Literal
+
+from k2k_assets.errors import Refused
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.topics.creation import WantedTopic, create_topics
+
+if TYPE_CHECKING:
+    from k2k_assets.pipeline import Pipeline
+
+_log = logging.getLogger("k2k.topics")
+
+ControlTopic = Literal["commit", "assignment", "offset_mapping"]
+
+# Only closed segments are compacted: with small ones, and a cleaner that starts early, a commit topic that took
+# ten million records is read in seconds.
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 * 1024 * 1024),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+# A large transaction over a source full of gaps makes many runs: its one mapping record may pass Kafka's usual 1 MB.
+_KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(8 * 1024 * 1024)}
+
+
+def control_topics(pipeline: Pipeline) -> dict[str, WantedTopic]:
+    """The control topics of a pipeline as they would be created, by name.
+
+    Commit and assignment may be one topic. The commit topic has one partition while all commits of a group go to
+    one anyway (`features.optimizeOffsetCommitPartition`): it is always read whole, so more would buy nothing.
+    """
+    commit_partitions = 1 if pipeline.features.optimize_offset_commit_partition else 6
+    wanted = [
+        _wanted(pipeline, "assignment", pipeline.coordination.assignment.topic, 1, _COMPACTED),
+        _wanted(pipeline, "commit", pipeline.coordination.commit.topic, commit_partitions, _COMPACTED),
+    ]
+    if pipeline.features.offset_mapping:
+        name = pipeline.offset_mapping.topic
+        if name in (topic.name for topic in wanted):
+            raise Refused(f"'offsetMapping.topic' is '{name}', which holds positions or claims. Give it its own topic.")
+        wanted.append(_wanted(pipeline, "offset_mapping", name, 6, _KEPT))
+    return {topic.name: topic for topic in wanted}
+
+
+def ensure_control_topics(pipeline: Pipeline, target: Cluster) -> None:
+    """Creates the control topics that are missing, and waits until they are visible.
+
+    Args:
+        pipeline: Names, features, `topicCreation.control`.
+        target: Where they live.
+
+    Raises:
+        Refused: Topics are missing and must not be created, or the target does not take them.
+        ClusterUnreachable: The target does not answer.
+    """
+    wanted = control_topics(pipeline)
+    existing = target.describe(list(wanted))
+    missing = [topic for name, topic in wanted.items() if name not in existing]
+    if missing and not pipeline.features.auto_create_control_topics:
+        raise Refused(
+            f"control topics are missing on the {target}: {', '.join(topic.name for topic in missing)}. "
+            "Create them (see docs/control-topics.md), or set 'features.autoCreateControlTopics: enabled'."
+        )
+    _warn_of_unsafe(pipeline, target, existing)
+    create_topics(pipeline, target, missing)
+
+
+def _wanted(pipeline: Pipeline, kind: ControlTopic, name: str, partitions: int, config: dict[str, str]) -> WantedTopic:
+    asked = pipeline.topic_creation.control_topic(kind)
+    return WantedTopic(name, asked.partitions or partitions, asked.replication, {**config, **asked.config})
+
+
+def _warn_of_unsafe(pipeline: Pipeline, target: Cluster, existing: Collection[str]) -> None:
+    """Names the settings of topics made by somebody else under which bookkeeping gets lost in time."""
+    try:
+        configs = target.topic_configs(list(existing), only_changed=False)
+    except Refused as reason:
+        _log.debug("settings of the control topics are not looked at: %s", reason)
+        return
+    mapping = pipeline.offset_mapping.topic if pipeline.features.offset_mapping else None
+    for name, config in configs.items():
+        policy, retention = config.get("cleanup.policy", ""), config.get("retention.ms")
+        if name != mapping and "delete" in policy:
+            _log.warning("'%s' has cleanup.policy=%s: positions get lost in time; set it to compact", name, policy)
+        elif name == mapping and "compact" in policy:
+            _log.warning("'%s' has cleanup.policy=%s: mappings get lost in time; set it to delete", name, policy)
+        elif name == mapping and retention != "-1":
+            _log.warning("'%s' has retention.ms=%s: mappings older than that get lost", name, retention)

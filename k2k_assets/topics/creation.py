@@ -1,0 +1,136 @@
+"""Creates topics and waits until they are there. Knows nothing of why they are wanted."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import NewTopic
+
+from k2k_assets.deadline import Deadline, wait_until
+from k2k_assets.errors import K2KError, Refused
+from k2k_assets.kafka import clients
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+
+if TYPE_CHECKING:
+    from k2k_assets.pipeline import Pipeline
+
+_log = logging.getLogger("k2k.topics")
+
+# How often a topic is looked for while it is awaited: most are there within 100 ms.
+_LOOK_SECONDS = 0.1
+_ABOUT_CONFIG = (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION)
+
+
+@dataclass(frozen=True)
+class WantedTopic:
+    """A topic to create.
+
+    Attributes:
+        name: Its name.
+        partitions: How many; `None` leaves it to the broker.
+        replication: Copies of each partition; `None` leaves it to the broker.
+        config: Topic configs.
+    """
+
+    name: str
+    partitions: int | None
+    replication: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+def create_topics(
+    pipeline: Pipeline, cluster: Cluster, wanted: Sequence[WantedTopic]
+) -> tuple[list[str], dict[str, TopicDescription]]:
+    """Creates topics and waits until the cluster shows them all.
+
+    A topic that somebody else created in the meantime is fine.
+
+    Args:
+        pipeline: Says for how long to wait (`configuration.autoControlTopicCreation...`).
+        cluster: Where to.
+        wanted: May be empty.
+
+    Returns:
+        The names that were created here, and the descriptions of all that were wanted.
+
+    Raises:
+        Refused: The cluster does not create a topic, or does not show it in time.
+        ClusterUnreachable: The cluster does not answer.
+    """
+    if not wanted:
+        return [], {}
+    new = [
+        NewTopic(
+            topic.name,
+            num_partitions=topic.partitions or -1,
+            replication_factor=topic.replication or -1,
+            config=dict(topic.config),
+        )
+        for topic in wanted
+    ]
+    asked = cluster.admin.create_topics(new, request_timeout=cluster.timeout, operation_timeout=cluster.timeout)
+    created = [topic.name for topic in wanted if _is_created(asked[topic.name], topic, cluster)]
+    return created, _await_visible(pipeline, cluster, [topic.name for topic in wanted])
+
+
+def _is_created(future: Future[Any], topic: WantedTopic, cluster: Cluster) -> bool:
+    """Whether this call created it; false when it was there already."""
+    deadline = Deadline(cluster.timeout + 5)
+    try:
+        future.result(timeout=deadline.remaining())
+    except TimeoutError:
+        raise clients.unreachable(cluster.role, {"bootstrap.servers": cluster.servers}, "no answer in time") from None
+    except KafkaException as exception:
+        error = clients.error_of(exception)
+        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False
+        raise _refusal(error, topic, cluster) from None
+    count = "the broker's default of" if topic.partitions is None else topic.partitions
+    configs = ", ".join(f"{k}={v}" for k, v in sorted(topic.config.items())) or "broker defaults"
+    _log.info("created topic '%s' on the %s: %s partitions, %s", topic.name, cluster, count, configs)
+    return True
+
+
+def _refusal(error: KafkaError, topic: WantedTopic, cluster: Cluster) -> K2KError:
+    if clients.is_unreachable(error):
+        return clients.unreachable(cluster.role, {"bootstrap.servers": cluster.servers}, error.str())
+    text = f"the {cluster} did not create the topic '{topic.name}': {error.str()} ({error.name()})."
+    if error.code() in _ABOUT_CONFIG and topic.config:
+        named = ", ".join(f"{name}={topic.config[name]}" for name in _culprits(error, topic))
+        return Refused(f"{text} Refused: {named}. Create the topic by hand with configs that this cluster takes.")
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or "AUTHORIZATION" in error.name():
+        return Refused(f"{text} Allow the principal to create topics, or create it by hand.")
+    return Refused(f"{text} Create it by hand, or correct what the cluster objects to.")
+
+
+def _culprits(error: KafkaError, topic: WantedTopic) -> list[str]:
+    """The configs that the broker's words name; all of them when it names none."""
+    words = set(re.findall(r"[a-z][a-z0-9._-]*[a-z0-9]", error.str()))
+    return sorted(words & topic.config.keys()) or sorted(topic.config)
+
+
+def _await_visible(pipeline: Pipeline, cluster: Cluster, names: list[str]) -> dict[str, TopicDescription]:
+    delay = pipeline.configuration.auto_control_topic_creation_check_delay.total_seconds()
+    seconds = delay * pipeline.configuration.auto_control_topic_creation_max_attempts
+    seen: dict[str, TopicDescription] = {}
+
+    def all_there() -> bool:
+        seen.update(cluster.describe([name for name in names if name not in seen]))
+        return len(seen) == len(names)
+
+    try:
+        wait_until(all_there, seconds, "new topics", interval=min(delay, _LOOK_SECONDS))
+    except TimeoutError:
+        missing = ", ".join(name for name in names if name not in seen)
+        raise Refused(
+            f"the {cluster} accepted the topics but does not show {missing} after {seconds:g} s. Look at the "
+            "brokers' logs, or wait longer: 'configuration.autoControlTopicCreationMaxAttempts' and "
+            "'autoControlTopicCreationCheckDelay'."
+        ) from None
+    return seen

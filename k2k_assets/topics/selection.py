@@ -1,0 +1,66 @@
+"""From the topic selection of a pipeline to the topics of the source that it means now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from k2k_assets.errors import Refused
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.topics.names import KAFKA_INTERNAL, never_selected
+
+if TYPE_CHECKING:
+    from k2k_assets.pipeline import Pipeline
+
+
+def resolve_topics(pipeline: Pipeline, source: Cluster) -> dict[str, int]:
+    """The source topics that a pipeline copies, as the cluster stands now.
+
+    Args:
+        pipeline: Its `selection` is one pattern or a list of names.
+        source: Asked once.
+
+    Returns:
+        Topic to partition count, sorted by name; never empty.
+
+    Raises:
+        Refused: A listed topic does not exist, or the pattern matches none.
+        ClusterUnreachable: The source does not answer.
+    """
+    existing = source.topics()
+    literal = pipeline.selection.literal
+    names = _matching(pipeline, existing, source) if literal is None else _listed(literal, existing, source)
+    return {name: existing[name] for name in sorted(names)}
+
+
+def _listed(literal: Collection[str], existing: Collection[str], source: Cluster) -> set[str]:
+    unknown = [name for name in dict.fromkeys(literal) if name not in existing]
+    if unknown:
+        what = "; ".join(_unknown(name, existing) for name in unknown)
+        raise Refused(
+            f"{what}. Looked at {len(existing)} topics of the {source}. "
+            "Correct 'replication[].source.topic', create the topic, or allow the principal to describe it."
+        )
+    return set(literal)
+
+
+def _unknown(name: str, existing: Collection[str]) -> str:
+    if name in KAFKA_INTERNAL:
+        return f"the source topic '{name}' is Kafka's own and cannot be copied"
+    nearest = get_close_matches(name, existing, n=1, cutoff=0.5)
+    hint = f" (did you mean '{nearest[0]}'?)" if nearest else ""
+    return f"the source topic '{name}' does not exist{hint}"
+
+
+def _matching(pipeline: Pipeline, existing: Collection[str], source: Cluster) -> set[str]:
+    barred = never_selected(pipeline)
+    looked_at = [name for name in existing if name not in barred]
+    names = {name for name in looked_at if pipeline.selection.matches(name)}
+    if not names:
+        raise Refused(
+            f"no topic of the {source} matches the pattern '{pipeline.selection.pattern}': "
+            f"{len(looked_at)} topics were looked at. The pattern must match the whole name; "
+            "correct 'replication[].source.topic', or allow the principal to describe the topics."
+        )
+    return names

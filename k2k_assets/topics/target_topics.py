@@ -1,0 +1,183 @@
+"""Makes sure that the target has the topics that records are copied into, before anything is copied.
+
+All refusals come first and nothing is created before they have passed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from k2k_assets.errors import Refused
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.topics.creation import WantedTopic, create_topics
+from k2k_assets.topics.names import KAFKA_INTERNAL, own_control_topics
+
+if TYPE_CHECKING:
+    from k2k_assets.pipeline import Pipeline
+
+_log = logging.getLogger("k2k.topics")
+
+# Configs that are true of one cluster only.
+_NOT_MIRRORED = frozenset(
+    {
+        # They name brokers and replicas of the source.
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+        # It compares a record's time with now, and a copy is always later than its original: the target would
+        # refuse records that the source took in time.
+        "message.timestamp.before.max.ms",
+    }
+)
+_MIN_ISR = "min.insync.replicas"
+
+# A chain of copies on one cluster that is still going on after so many topics never ends (a prefix that the
+# pattern matches again).
+_LONGEST_CHAIN = 50
+
+
+def ensure_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]) -> list[str]:
+    """Creates the target topics that are missing, like their source topics.
+
+    Args:
+        pipeline: Routing, features.
+        source: Where the configs are read.
+        target: Where topics are created.
+        topics: Source topic to partition count, as `resolve_topics` returns it.
+
+    Returns:
+        The names created, sorted. Another instance may have created the rest.
+
+    Raises:
+        Refused: A topic would be copied into itself or over a control topic; the target has too few partitions;
+            topics are missing and must not be created, or the target does not take them.
+        ClusterUnreachable: A cluster does not answer.
+    """
+    refuse_endless_copies(pipeline, source, target, topics)
+    feeding = sources_by_target(pipeline, topics)
+    _refuse_bookkeeping(pipeline, feeding)
+    existing = {name: topic.partitions for name, topic in target.describe(list(feeding)).items()}
+    refuse_too_few_partitions(pipeline, target, feeding, topics, existing)
+    missing = [name for name in feeding if name not in existing]
+    if missing and not pipeline.features.auto_create_topics:
+        raise Refused(
+            f"topics are missing on the {target}: {', '.join(missing)}. Create them, "
+            "or set 'features.autoCreateTopics: enabled'."
+        )
+    created, seen = create_topics(pipeline, target, _like_sources(source, target, feeding, topics, missing))
+    found = {name: topic.partitions for name, topic in seen.items()}
+    refuse_too_few_partitions(pipeline, target, {name: feeding[name] for name in found}, topics, found)
+    return sorted(created)
+
+
+def sources_by_target(pipeline: Pipeline, topics: Mapping[str, int]) -> dict[str, list[str]]:
+    """Target topic to the source topics that are copied into it, both sorted."""
+    feeding: dict[str, list[str]] = {}
+    for topic in sorted(topics):
+        feeding.setdefault(pipeline.routing.target_topic(topic), []).append(topic)
+    return dict(sorted(feeding.items()))
+
+
+def refuse_endless_copies(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]) -> None:
+    """Refuses copies that feed themselves, which takes one cluster on both sides.
+
+    Raises:
+        Refused: A topic is routed to itself, or through others back into the selection without end.
+    """
+    if source.cluster_id() != target.cluster_id():
+        return
+    for topic in topics:
+        chain = _chain(pipeline, topic, topics)
+        if chain is not None:
+            raise Refused(
+                f"source and target are the same cluster ({target.servers}) and the topic '{topic}' would be "
+                f"copied for ever: {' -> '.join(chain)}. Use another target cluster, or a target name "
+                "('replication[].sink.topic') that the selection does not match."
+            )
+
+
+def _chain(pipeline: Pipeline, topic: str, topics: Mapping[str, int]) -> list[str] | None:
+    """The way of a record from topic to topic when it never ends, shortened; else nothing."""
+    way = [topic]
+    while way[-1] in topics or pipeline.selection.matches(way[-1]):
+        if way[-1] not in topics and pipeline.selection.literal is not None:
+            return None
+        try:
+            following = pipeline.routing.target_topic(way[-1])
+        except Refused:
+            return None
+        way.append(following)
+        if following in way[:-1]:
+            return way
+        if len(way) > _LONGEST_CHAIN:
+            return [*way[:3], "..."]
+    return None
+
+
+def _refuse_bookkeeping(pipeline: Pipeline, feeding: Mapping[str, list[str]]) -> None:
+    barred = own_control_topics(pipeline) | KAFKA_INTERNAL
+    for name, sources in feeding.items():
+        if name in barred:
+            raise Refused(
+                f"the topic '{sources[0]}' would be copied into '{name}', which holds bookkeeping. "
+                "Leave it out of 'replication[].source.topic', or give the copy another name."
+            )
+
+
+def refuse_too_few_partitions(
+    pipeline: Pipeline,
+    target: Cluster,
+    feeding: Mapping[str, list[str]],
+    topics: Mapping[str, int],
+    existing: Mapping[str, int],
+) -> None:
+    """Refuses `partition: source` into topics with fewer partitions than their source.
+
+    Args:
+        pipeline: Its `routing.partition` decides.
+        target: Named in the error.
+        feeding: Target topic to source topics.
+        topics: Source topic to partition count.
+        existing: Target topic to partition count, of those that exist.
+
+    Raises:
+        Refused: Names every such topic with both counts.
+    """
+    if pipeline.routing.partition != "source":
+        return
+    short = [
+        f"'{name}' has {existing[name]} partitions and its source '{topic}' has {topics[topic]}"
+        for name, sources in feeding.items()
+        if name in existing
+        for topic in sources
+        if topics[topic] > existing[name]
+    ]
+    if short:
+        raise Refused(
+            f"the {target} has too few partitions for 'partition: source': {'; '.join(short)}. "
+            "Add partitions to the target topic, or use 'partition: producer'."
+        )
+
+
+def _like_sources(
+    source: Cluster, target: Cluster, feeding: Mapping[str, list[str]], topics: Mapping[str, int], missing: list[str]
+) -> list[WantedTopic]:
+    """What to create: the largest partition count of the sources, the configs of the largest source."""
+    models = {name: max(feeding[name], key=lambda topic: topics[topic]) for name in missing}
+    configs = source.topic_configs(sorted(set(models.values())))
+    brokers = len(target.admin.list_topics(timeout=target.timeout).brokers) if missing else 0
+    return [
+        WantedTopic(name, topics[model], config=_mirrored(name, configs.get(model, {}), brokers))
+        for name, model in models.items()
+    ]
+
+
+def _mirrored(name: str, config: Mapping[str, str], brokers: int) -> dict[str, str]:
+    kept = {key: value for key, value in config.items() if key not in _NOT_MIRRORED}
+    if int(kept.get(_MIN_ISR, 0)) > brokers:
+        _log.warning(
+            "topic '%s' is created without %s=%s: the target has %d brokers and could never write to it",
+            name, _MIN_ISR, kept.pop(_MIN_ISR), brokers,
+        )  # fmt: skip
+    return kept

@@ -58,6 +58,14 @@ def ensure_control_topics(pipeline: Pipeline, target: Cluster) -> None:
         Refused: Topics are missing and must not be created, or the target does not take them.
         ClusterUnreachable: The target does not answer.
     """
+    create_topics(pipeline, target, missing_control_topics(pipeline, target))
+
+
+def missing_control_topics(pipeline: Pipeline, target: Cluster) -> list[WantedTopic]:
+    """The control topics that are to be created; warns of those whose settings lose data. Changes nothing.
+
+    Arguments and errors are those of `ensure_control_topics`.
+    """
     wanted = control_topics(pipeline)
     existing = target.describe(list(wanted))
     missing = [topic for name, topic in wanted.items() if name not in existing]
@@ -66,8 +74,9 @@ def ensure_control_topics(pipeline: Pipeline, target: Cluster) -> None:
             f"control topics are missing on the {target}: {', '.join(topic.name for topic in missing)}. "
             "Create them (see docs/control-topics.md), or set 'features.autoCreateControlTopics: enabled'."
         )
-    _warn_of_unsafe(pipeline, target, existing)
-    create_topics(pipeline, target, missing)
+    if pipeline.features.validate_control_topic_settings:
+        _warn_of_unsafe(pipeline, target, existing)
+    return missing
 
 
 def _wanted(pipeline: Pipeline, kind: ControlTopic, name: str, partitions: int, config: dict[str, str]) -> WantedTopic:

@@ -79,13 +79,29 @@ def create_topics(
     return created, _await_visible(pipeline, cluster, [topic.name for topic in wanted])
 
 
+def broker_count(cluster: Cluster) -> int:
+    """How many brokers the cluster has now.
+
+    Raises:
+        ClusterUnreachable: It does not answer.
+    """
+    try:
+        return len(cluster.admin.list_topics(timeout=cluster.timeout).brokers)
+    except KafkaException as exception:
+        raise _no_answer(cluster, clients.error_of(exception).str()) from None
+
+
+def _no_answer(cluster: Cluster, why: str) -> K2KError:
+    return clients.unreachable(cluster.role, {"bootstrap.servers": cluster.servers}, why)
+
+
 def _is_created(future: Future[Any], topic: WantedTopic, cluster: Cluster) -> bool:
     """Whether this call created it; false when it was there already."""
     deadline = Deadline(cluster.timeout + 5)
     try:
         future.result(timeout=deadline.remaining())
     except TimeoutError:
-        raise clients.unreachable(cluster.role, {"bootstrap.servers": cluster.servers}, "no answer in time") from None
+        raise _no_answer(cluster, "no answer in time") from None
     except KafkaException as exception:
         error = clients.error_of(exception)
         if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
@@ -99,7 +115,7 @@ def _is_created(future: Future[Any], topic: WantedTopic, cluster: Cluster) -> bo
 
 def _refusal(error: KafkaError, topic: WantedTopic, cluster: Cluster) -> K2KError:
     if clients.is_unreachable(error):
-        return clients.unreachable(cluster.role, {"bootstrap.servers": cluster.servers}, error.str())
+        return _no_answer(cluster, error.str())
     text = f"the {cluster} did not create the topic '{topic.name}': {error.str()} ({error.name()})."
     if error.code() in _ABOUT_CONFIG and topic.config:
         named = ", ".join(f"{name}={topic.config[name]}" for name in _culprits(error, topic))

@@ -6,12 +6,13 @@ All refusals come first and nothing is created before they have passed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topics.creation import WantedTopic, create_topics
+from k2k_assets.topics.creation import WantedTopic, broker_count, create_topics
 from k2k_assets.topics.names import KAFKA_INTERNAL, own_control_topics
 
 if TYPE_CHECKING:
@@ -54,21 +55,43 @@ def ensure_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, t
             topics are missing and must not be created, or the target does not take them.
         ClusterUnreachable: A cluster does not answer.
     """
-    refuse_endless_copies(pipeline, source, target, topics)
+    plan = plan_target_topics(pipeline, source, target, topics)
+    created, seen = create_topics(pipeline, target, _like_sources(source, target, plan, topics))
+    # Whoever else created one of them in the meantime may have chosen another partition count.
+    _refuse_too_few_partitions(pipeline, target, plan, topics, {name: seen[name].partitions for name in seen})
+    return sorted(created)
+
+
+@dataclass(frozen=True)
+class TargetPlan:
+    """Which target topics a pipeline writes to.
+
+    Attributes:
+        feeding: Target topic to its source topics, both sorted.
+        missing: Target topics that do not exist yet.
+    """
+
+    feeding: Mapping[str, Sequence[str]]
+    missing: Sequence[str]
+
+
+def plan_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]) -> TargetPlan:
+    """Looks at both clusters and says what is to be created; changes nothing.
+
+    Arguments and errors are those of `ensure_target_topics`.
+    """
+    _refuse_endless_copies(pipeline, source, target, topics)
     feeding = sources_by_target(pipeline, topics)
     _refuse_bookkeeping(pipeline, feeding)
     existing = {name: topic.partitions for name, topic in target.describe(list(feeding)).items()}
-    refuse_too_few_partitions(pipeline, target, feeding, topics, existing)
-    missing = [name for name in feeding if name not in existing]
-    if missing and not pipeline.features.auto_create_topics:
+    plan = TargetPlan(feeding, [name for name in feeding if name not in existing])
+    _refuse_too_few_partitions(pipeline, target, plan, topics, existing)
+    if plan.missing and not pipeline.features.auto_create_topics:
         raise Refused(
-            f"topics are missing on the {target}: {', '.join(missing)}. Create them, "
+            f"topics are missing on the {target}: {', '.join(plan.missing)}. Create them, "
             "or set 'features.autoCreateTopics: enabled'."
         )
-    created, seen = create_topics(pipeline, target, _like_sources(source, target, feeding, topics, missing))
-    found = {name: topic.partitions for name, topic in seen.items()}
-    refuse_too_few_partitions(pipeline, target, {name: feeding[name] for name in found}, topics, found)
-    return sorted(created)
+    return plan
 
 
 def sources_by_target(pipeline: Pipeline, topics: Mapping[str, int]) -> dict[str, list[str]]:
@@ -79,7 +102,7 @@ def sources_by_target(pipeline: Pipeline, topics: Mapping[str, int]) -> dict[str
     return dict(sorted(feeding.items()))
 
 
-def refuse_endless_copies(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]) -> None:
+def _refuse_endless_copies(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]) -> None:
     """Refuses copies that feed themselves, which takes one cluster on both sides.
 
     Raises:
@@ -115,7 +138,7 @@ def _chain(pipeline: Pipeline, topic: str, topics: Mapping[str, int]) -> list[st
     return None
 
 
-def _refuse_bookkeeping(pipeline: Pipeline, feeding: Mapping[str, list[str]]) -> None:
+def _refuse_bookkeeping(pipeline: Pipeline, feeding: Mapping[str, Sequence[str]]) -> None:
     barred = own_control_topics(pipeline) | KAFKA_INTERNAL
     for name, sources in feeding.items():
         if name in barred:
@@ -125,10 +148,10 @@ def _refuse_bookkeeping(pipeline: Pipeline, feeding: Mapping[str, list[str]]) ->
             )
 
 
-def refuse_too_few_partitions(
+def _refuse_too_few_partitions(
     pipeline: Pipeline,
     target: Cluster,
-    feeding: Mapping[str, list[str]],
+    plan: TargetPlan,
     topics: Mapping[str, int],
     existing: Mapping[str, int],
 ) -> None:
@@ -137,9 +160,9 @@ def refuse_too_few_partitions(
     Args:
         pipeline: Its `routing.partition` decides.
         target: Named in the error.
-        feeding: Target topic to source topics.
+        plan: Which topic feeds which.
         topics: Source topic to partition count.
-        existing: Target topic to partition count, of those that exist.
+        existing: Target topic to partition count, of those to look at.
 
     Raises:
         Refused: Names every such topic with both counts.
@@ -148,7 +171,7 @@ def refuse_too_few_partitions(
         return
     short = [
         f"'{name}' has {existing[name]} partitions and its source '{topic}' has {topics[topic]}"
-        for name, sources in feeding.items()
+        for name, sources in plan.feeding.items()
         if name in existing
         for topic in sources
         if topics[topic] > existing[name]
@@ -160,13 +183,13 @@ def refuse_too_few_partitions(
         )
 
 
-def _like_sources(
-    source: Cluster, target: Cluster, feeding: Mapping[str, list[str]], topics: Mapping[str, int], missing: list[str]
-) -> list[WantedTopic]:
-    """What to create: the largest partition count of the sources, the configs of the largest source."""
-    models = {name: max(feeding[name], key=lambda topic: topics[topic]) for name in missing}
+def _like_sources(source: Cluster, target: Cluster, plan: TargetPlan, topics: Mapping[str, int]) -> list[WantedTopic]:
+    """What to create: the largest partition count of the sources, the configs of that source."""
+    if not plan.missing:
+        return []
+    models = {name: max(plan.feeding[name], key=lambda topic: topics[topic]) for name in plan.missing}
     configs = source.topic_configs(sorted(set(models.values())))
-    brokers = len(target.admin.list_topics(timeout=target.timeout).brokers) if missing else 0
+    brokers = broker_count(target)
     return [
         WantedTopic(name, topics[model], config=_mirrored(name, configs.get(model, {}), brokers))
         for name, model in models.items()

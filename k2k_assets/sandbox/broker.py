@@ -1,0 +1,253 @@
+"""One single-node Kafka cluster: a broker with its controller, as a child process.
+
+Responsible for the process and its directory (settings, data, log). It can be stopped, killed, frozen and
+started again on the same port and the same data. Which brokers belong together is `kafka_sandbox.py`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from k2k_assets.deadline import Deadline, wait_until
+from k2k_assets.errors import K2KError
+from k2k_assets.sandbox.broker_settings import free_ports, is_free, java_flags, new_cluster_id, server_properties
+from k2k_assets.sandbox.jars import fetch_jars
+from k2k_assets.sandbox.java import find_java
+
+_FORMAT_SECONDS = 60.0
+_READY_SECONDS = 60.0
+_STOP_SECONDS = 20.0
+_ERROR_LINES = 12
+
+
+class Broker:
+    """A Kafka cluster of one node.
+
+    Args:
+        role: "source" or "target": how messages name it.
+        directory: Where settings, data and log are; it is made when it is missing. What it holds from an
+            earlier start is used again: cluster id, data, and the ports when they are still free.
+        temporary: The directory goes when the process that started the broker is gone.
+        settings: More lines for `server.properties`, which win over the sandbox's own.
+        benchmark: A larger heap and the full just-in-time compiler.
+    """
+
+    def __init__(
+        self,
+        role: Literal["source", "target"],
+        directory: Path,
+        *,
+        temporary: bool = False,
+        settings: Mapping[str, str] | None = None,
+        benchmark: bool = False,
+    ) -> None:
+        self.role = role
+        self.directory = directory
+        self._temporary = temporary
+        self._settings = dict(settings or {})
+        self._benchmark = benchmark
+        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._pid: int | None = None
+        self._identity = self._load_identity()
+
+    @property
+    def servers(self) -> str:
+        """The bootstrap address; it stays the same over restarts."""
+        return f"127.0.0.1:{self._identity['port']}"
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id; it stays as long as the directory does."""
+        return str(self._identity["cluster_id"])
+
+    @property
+    def log_file(self) -> Path:
+        """All that the broker said, over all its starts."""
+        return self.directory / "broker.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the broker's Java, or None while it is down."""
+        return self._pid if self.is_running() else None
+
+    def is_running(self) -> bool:
+        """Whether the process is there (frozen or not); it may not answer yet."""
+        return self._supervisor is not None and self._supervisor.poll() is None
+
+    def start(self, wait: bool = True) -> None:
+        """Starts the broker on its port and data, formatting the directory first if it is new.
+
+        Args:
+            wait: Return when it answers; otherwise `wait_ready()` is the caller's.
+
+        Raises:
+            K2KError: It does not start; the message ends with its own last log lines.
+        """
+        if self.is_running():
+            return
+        classpath = f"{fetch_jars()}/*"
+        java = [str(find_java()), *java_flags(self._benchmark), "-cp", classpath]
+        properties = self._write_properties()
+        if not (self.directory / "data" / "meta.properties").exists():
+            self._format(java, properties)
+        self._spawn([*java, "kafka.Kafka", str(properties)])
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self, timeout: float = _READY_SECONDS) -> None:
+        """Returns when the broker answers requests.
+
+        Args:
+            timeout: Seconds.
+
+        Raises:
+            K2KError: It ended or did not answer in time; the message ends with its own last log lines.
+        """
+        deadline = Deadline(timeout)
+        client = AdminClient(
+            {"bootstrap.servers": self.servers, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50,
+             "log_level": 0}  # fmt: skip
+        )
+        while not _answers(client):
+            if not self.is_running():
+                raise self._failure("ended while it started")
+            if deadline.expired():
+                self.kill()
+                raise self._failure(f"did not answer within {timeout:g} s")
+
+    def stop(self, timeout: float = _STOP_SECONDS) -> None:
+        """Shuts the broker down in an orderly way (SIGTERM), or kills it when that takes too long.
+
+        Args:
+            timeout: Seconds until it is killed.
+        """
+        if self.pid is not None:
+            self.resume()
+            self._signal(signal.SIGTERM)
+            try:
+                self._wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self._forget()
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed, nobody is told."""
+        self._signal(signal.SIGKILL)
+        self._wait(_STOP_SECONDS)
+        self._forget()
+
+    def restart(self, kill: bool = False) -> None:
+        """Down and up again on the same port and data.
+
+        Args:
+            kill: By SIGKILL; the broker then takes some two seconds longer to come back.
+        """
+        if kill:
+            self.kill()
+        else:
+            self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """Freezes the process (SIGSTOP): connections stay open, nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a frozen process go on."""
+        self._signal(signal.SIGCONT)
+
+    def log_tail(self, lines: int = _ERROR_LINES) -> str:
+        """The last lines that the broker logged, without the frames of stack traces.
+
+        Args:
+            lines: How many at most.
+        """
+        try:
+            text = self.log_file.read_text(errors="replace")
+        except FileNotFoundError:
+            return "(it logged nothing)"
+        told = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
+        return "\n".join(told[-lines:])
+
+    def _load_identity(self) -> dict[str, str | int]:
+        """Cluster id and ports: those of the directory, or new ones."""
+        path = self.directory / "identity.json"
+        identity: dict[str, str | int] = {}
+        if path.exists():
+            identity = json.loads(path.read_text())
+        ports = [int(identity.get("port", 0)), int(identity.get("controller_port", 0))]
+        if not all(port and is_free(port) for port in ports):
+            ports = free_ports(2)
+        identity = {
+            "cluster_id": identity.get("cluster_id") or new_cluster_id(),
+            "port": ports[0],
+            "controller_port": ports[1],
+        }
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(identity))
+        return identity
+
+    def _write_properties(self) -> Path:
+        path = self.directory / "server.properties"
+        port, controller_port = int(self._identity["port"]), int(self._identity["controller_port"])
+        path.write_text(server_properties(self.directory / "data", port, controller_port, self._settings))
+        return path
+
+    def _format(self, java: list[str], properties: Path) -> None:
+        command = [*java, "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(properties)]
+        with self.log_file.open("ab") as log:
+            done = subprocess.run(command, stdout=log, stderr=log, timeout=_FORMAT_SECONDS, check=False)
+        if done.returncode != 0:
+            raise self._failure("could not be given a data directory")
+
+    def _spawn(self, command: list[str]) -> None:
+        # -I -S: nothing but the standard library is needed, and it starts in 15 ms.
+        supervisor = [sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py"))]
+        grace = "0" if self._temporary else str(_STOP_SECONDS)
+        to_remove = str(self.directory) if self._temporary else ""
+        self._supervisor = subprocess.Popen(
+            [*supervisor, str(self.log_file), grace, to_remove, *command],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        assert self._supervisor.stdout is not None
+        self._pid = int(self._supervisor.stdout.readline())
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._pid is not None and self.is_running():
+            try:
+                os.kill(self._pid, number)
+            except ProcessLookupError:
+                pass  # it ended by itself a moment ago
+
+    def _wait(self, timeout: float) -> None:
+        if self._supervisor is not None:
+            self._supervisor.wait(timeout)
+
+    def _forget(self) -> None:
+        if self._supervisor is not None:
+            for pipe in (self._supervisor.stdin, self._supervisor.stdout):
+                if pipe is not None:
+                    pipe.close()
+        self._supervisor = self._pid = None
+
+    def _failure(self, what: str) -> K2KError:
+        return K2KError(
+            f"The {self.role} broker ({self.servers}, {self.directory}) {what}. Its last words:\n{self.log_tail()}"
+        )
+
+
+def _answers(client: AdminClient) -> bool:
+    try:
+        return bool(client.list_topics(timeout=0.5).brokers)
+    except KafkaException:
+        return False

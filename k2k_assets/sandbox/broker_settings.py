@@ -1,0 +1,105 @@
+"""What a broker of the sandbox is told: `server.properties`, the flags of its Java, and its ports."""
+
+from __future__ import annotations
+
+import base64
+import random
+import socket
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+# Below the ports that systems hand out for outgoing connections (Linux: from 32768, macOS: from 49152), so
+# that none of them takes the port of a broker that is down for a moment.
+_PORTS = range(20_000, 32_000)
+
+# One node: nothing can be replicated, and few partitions of internal topics make the first use fast.
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # The cleaner takes this much of the heap at the start; the default is 128 MB.
+    "log.cleaner.dedupe.buffer.size": str(8 * 1024 * 1024),
+    # A broker that was killed is let in again only when its old session is over: 2 s instead of 9.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "400",
+}
+
+_LOGGING_FLAGS = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
+    # Some 300 lines of settings at each start.
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",
+)
+# Small and quick to start: the just-in-time compiler's first tier only.
+_TEST_FLAGS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+# As Kafka's own start script has it.
+_BENCHMARK_FLAGS = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:-UsePerfData")
+
+
+def server_properties(data: Path, port: int, controller_port: int, extra: Mapping[str, str]) -> str:
+    """The text of a broker's `server.properties`.
+
+    Args:
+        data: The directory of its logs.
+        port: Where clients connect.
+        controller_port: Where the broker finds its own controller.
+        extra: Settings that are added, or that replace those of the sandbox.
+    """
+    settings = {
+        **_SETTINGS,
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "log.dirs": str(data),
+        **extra,
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def java_flags(benchmark: bool) -> tuple[str, ...]:
+    """Flags of the broker's Java: heap, collector, compiler, and where its words go."""
+    return (*(_BENCHMARK_FLAGS if benchmark else _TEST_FLAGS), *_LOGGING_FLAGS)
+
+
+def new_cluster_id() -> str:
+    """A random id in Kafka's form: 22 characters of URL-safe base 64, the first of them not a dash."""
+    while True:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not cluster_id.startswith("-"):  # Kafka's tools would take it for an option
+            return cluster_id
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen at this port of the loopback interface now."""
+    with socket.socket() as probe:
+        # As the broker does it: a connection that lingers from a broker before does not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ports at which nothing listens."""
+    found = []
+    for port in random.sample(_PORTS, len(_PORTS)):
+        if len(found) == count:
+            break
+        if is_free(port):
+            found.append(port)
+    return found

@@ -1,0 +1,125 @@
+"""Downloads jars with the Ivy that pyspark brings along, so that neither Maven nor a script is needed.
+
+The list of jars is complete (a closure made beforehand), so nothing is resolved: no POM is read, each jar is
+one request. Ivy is told the repository by Spark's own variable `DEFAULT_ARTIFACT_REPOSITORY`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import quoteattr
+
+from k2k_assets.errors import K2KError
+from k2k_assets.sandbox.java import find_java
+
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
+REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
+_DOWNLOAD_SECONDS = 300.0
+_ATTEMPTS = 3
+_ERROR_LINES = 8
+
+
+class Coordinates(NamedTuple):
+    """What a Maven repository calls a jar."""
+
+    group: str
+    artifact: str
+    version: str
+
+    @property
+    def file_name(self) -> str:
+        """The file that holds the jar."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def download(jars: Sequence[Coordinates], work: Path) -> Path:
+    """Downloads jars; tried again after a failure, with what the attempts before have brought kept.
+
+    Args:
+        jars: All jars, dependencies included.
+        work: An empty directory for settings, Ivy's cache and the result.
+
+    Returns:
+        The directory below `work` that holds the jars.
+
+    Raises:
+        K2KError: A jar could not be had; the message holds Ivy's own words.
+    """
+    repository = os.environ.get(REPOSITORY_VARIABLE) or MAVEN_CENTRAL
+    (work / "ivysettings.xml").write_text(_settings(repository, work / "ivy-cache"))
+    (work / "ivy.xml").write_text(_module(jars))
+    target = work / "jars"
+    command = [
+        str(find_java()), "-cp", str(_ivy_jar()), "org.apache.ivy.Main", "-warn",
+        "-settings", str(work / "ivysettings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default",
+        "-retrieve", f"{target}/[artifact]-[revision].[ext]",
+    ]  # fmt: skip
+    words = ""
+    for _ in range(_ATTEMPTS):
+        done, words = _run(command, cwd=work)
+        if done:
+            return target
+    raise K2KError(
+        f"Could not download Kafka's jars from {_without_password(repository)} ({_ATTEMPTS} attempts). Is it "
+        f"reachable? Another Maven repository is named by {REPOSITORY_VARIABLE}. Ivy said:\n{words}"
+    )
+
+
+def _run(command: list[str], cwd: Path) -> tuple[bool, str]:
+    try:
+        answer = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False, f"(nothing: it was stopped after {_DOWNLOAD_SECONDS:g} s)"
+    lines = [line for line in (answer.stdout + answer.stderr).splitlines() if line.strip(" :\t")]
+    return answer.returncode == 0, "\n".join(lines[-_ERROR_LINES:])
+
+
+def _ivy_jar() -> Path:
+    spark = importlib.util.find_spec("pyspark")
+    if spark is None or spark.origin is None:
+        raise K2KError("pyspark is not installed, and its Ivy is what downloads Kafka.")
+    found = sorted(Path(spark.origin).parent.glob("jars/ivy-*.jar"))
+    if not found:
+        raise K2KError(f"There is no jars/ivy-*.jar in {Path(spark.origin).parent}: is pyspark complete?")
+    return found[-1]
+
+
+def _settings(repository: str, cache: Path) -> str:
+    # Ivy's own checksum files are left alone: the SHA-256 of every jar is compared afterwards.
+    return f"""<ivysettings>
+  <property name="ivy.checksums" value=""/>
+  <settings defaultResolver="repository"/>
+  <caches defaultCacheDir={quoteattr(str(cache))}/>
+  <resolvers>
+    <ibiblio name="repository" m2compatible="true" usepoms="false" root={quoteattr(repository)}/>
+  </resolvers>
+</ivysettings>
+"""
+
+
+def _module(jars: Sequence[Coordinates]) -> str:
+    wanted = "\n".join(
+        f"    <dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
+        f'rev={quoteattr(jar.version)} conf="default->default" transitive="false"/>'
+        for jar in jars
+    )
+    return f"""<ivy-module version="2.0">
+  <info organisation="k2k" module="jars"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{wanted}
+  </dependencies>
+</ivy-module>
+"""
+
+
+def _without_password(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else url

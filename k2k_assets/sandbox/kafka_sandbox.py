@@ -1,0 +1,140 @@
+"""Two real Kafka clusters on this machine, for the demo, for tests and for development."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from io import TextIOWrapper
+from pathlib import Path
+from types import TracebackType
+
+from k2k_assets.errors import K2KError
+from k2k_assets.sandbox.broker import Broker
+from k2k_assets.sandbox.jars import fetch_jars
+from k2k_assets.sandbox.java import find_java
+
+
+class KafkaSandbox:
+    """A source and a target cluster of one broker each, as child processes.
+
+    They end with this process, also when it is killed. Used as a context manager, or with `start()` and
+    `stop()`; both may be called again after a `stop()`.
+
+    Args:
+        directory: Where data stays, and is found again by the next start (same cluster ids, and the same
+            ports while they are free). Without one everything is temporary.
+        settings: More lines for both brokers' `server.properties`.
+        benchmark: Larger heaps and the full just-in-time compiler, as in production.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        settings: Mapping[str, str] | None = None,
+        benchmark: bool = False,
+    ) -> None:
+        self._given_directory = directory
+        self._settings = dict(settings or {})
+        self._benchmark = benchmark
+        self._lock: TextIOWrapper | None = None
+        self._brokers: dict[str, Broker] = {}
+        self._directory: Path | None = None
+
+    @property
+    def source(self) -> Broker:
+        """The cluster that is copied from."""
+        return self._broker("source")
+
+    @property
+    def target(self) -> Broker:
+        """The cluster that is copied to."""
+        return self._broker("target")
+
+    @property
+    def source_servers(self) -> str:
+        """The source's bootstrap address."""
+        return self.source.servers
+
+    @property
+    def target_servers(self) -> str:
+        """The target's bootstrap address."""
+        return self.target.servers
+
+    def start(self) -> KafkaSandbox:
+        """Starts both brokers and returns when both answer; downloads Kafka first if need be.
+
+        Raises:
+            K2KError: No usable Java, no download, the directory is in use, or a broker does not start.
+        """
+        find_java()
+        fetch_jars()
+        try:
+            self._prepare_directory()
+            _in_parallel([broker.start for broker in self._brokers.values()])
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stops both brokers and removes temporary data; does nothing when they are stopped already."""
+        temporary = self._given_directory is None
+        _in_parallel([broker.kill if temporary else broker.stop for broker in self._brokers.values()])
+        if temporary and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        self._brokers = {}
+        self._directory = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> KafkaSandbox:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _broker(self, role: str) -> Broker:
+        if role not in self._brokers:
+            raise K2KError("The sandbox is not started.")
+        return self._brokers[role]
+
+    def _prepare_directory(self) -> None:
+        if self._given_directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="k2k-sandbox-"))
+        else:
+            self._directory = self._given_directory.resolve()
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(self._directory)
+        for role in ("source", "target"):
+            self._brokers[role] = Broker(
+                role,
+                self._directory / role,
+                temporary=self._given_directory is None,
+                settings=self._settings,
+                benchmark=self._benchmark,
+            )
+
+
+def _lock(directory: Path) -> TextIOWrapper:
+    file = (directory / "lock").open("a")
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise K2KError(f"Another sandbox runs in {directory}: stop it, or choose another directory.") from None
+    return file
+
+
+def _in_parallel(actions: list[Callable[[], None]]) -> None:
+    """Runs all to their end, then raises the first error."""
+    with ThreadPoolExecutor(max_workers=max(1, len(actions))) as pool:
+        futures = [pool.submit(action) for action in actions]
+    for future in futures:
+        future.result()

@@ -1,0 +1,292 @@
+"""What tests do with a real cluster: make topics, write records (in transactions too), read them all back.
+
+Every call has a deadline. Nothing here uses the project's own Kafka code, which is what is being tested.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+
+from k2k_assets.deadline import Deadline, wait_until
+
+SECONDS = 30.0
+Isolation = Literal["read_committed", "read_uncommitted"]
+Headers = list[tuple[str, bytes | None]]
+
+
+class Record(NamedTuple):
+    """A record to write. `timestamp` in milliseconds, None is now; `partition` None: by key, as Java does."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers | None = None
+    timestamp: int | None = None
+    partition: int | None = None
+
+
+class ReadRecord(NamedTuple):
+    """A record that was read; `timestamp` in milliseconds."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp: int
+
+    @property
+    def content(self) -> tuple[bytes | None, bytes | None, Headers, int]:
+        """What must be the same on both clusters: key, value, headers and timestamp."""
+        return self.key, self.value, self.headers, self.timestamp
+
+
+def unique(name: str) -> str:
+    """A name that no other test uses: for topics, pipelines, groups and transactional ids."""
+    return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+@lru_cache(maxsize=8)
+def admin(servers: str) -> AdminClient:
+    """An admin client; one for each cluster."""
+    return AdminClient(
+        {"bootstrap.servers": servers, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
+    )
+
+
+def topics(servers: str) -> dict[str, int]:
+    """Name and partition count of all topics, internal ones too."""
+    return {name: len(topic.partitions) for name, topic in admin(servers).list_topics(timeout=SECONDS).topics.items()}
+
+
+def create_topic(servers: str, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+    """Makes a topic, waits until every partition has a leader, and returns the name."""
+    _all(admin(servers).create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))], operation_timeout=10))
+    _await_leaders(servers, name, partitions)
+    return name
+
+
+def add_partitions(servers: str, name: str, partitions: int) -> None:
+    """Raises a topic's partition count to `partitions`."""
+    _all(admin(servers).create_partitions([NewPartitions(name, partitions)]))
+    _await_leaders(servers, name, partitions)
+
+
+def delete_topic(servers: str, name: str) -> None:
+    """Deletes a topic and waits until it is no longer listed."""
+    _all(admin(servers).delete_topics([name], operation_timeout=10))
+    wait_until(lambda: name not in topics(servers), SECONDS, f"{name} to be gone from {servers}")
+
+
+def delete_records(servers: str, topic: str, partition: int, before: int) -> None:
+    """Moves the log start of a partition to `before`."""
+    _all(admin(servers).delete_records([TopicPartition(topic, partition, before)]))
+
+
+def end_offsets(servers: str, topic: str, isolation: Isolation = "read_uncommitted") -> dict[int, int]:
+    """High watermark of each partition, or with `read_committed` the last stable offset."""
+    level = IsolationLevel[isolation.upper()]
+    latest = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(topics(servers)[topic])}
+    answers = admin(servers).list_offsets(latest, isolation_level=level, request_timeout=SECONDS)
+    return {partition.partition: future.result(SECONDS).offset for partition, future in answers.items()}
+
+
+def producer(servers: str, transactional_id: str | None = None) -> Producer:
+    """A producer for records of up to 20 MB; with an id it is ready to begin a transaction."""
+    settings: dict[str, str | int] = {
+        "bootstrap.servers": servers,
+        "acks": "all",
+        "linger.ms": 1,
+        "message.max.bytes": 20_000_000,
+        "message.timeout.ms": int(SECONDS * 1000),
+        "partitioner": "murmur2_random",
+        "log_level": 0,
+    }
+    if transactional_id is None:
+        return Producer(settings)
+    transactional = Producer({**settings, "transactional.id": transactional_id})
+    transactional.init_transactions(SECONDS)
+    return transactional
+
+
+def produce(
+    servers: str,
+    topic: str,
+    records: Iterable[Record | tuple[bytes | None, bytes | None] | bytes],
+    partition: int | None = None,
+    transactional_id: str | None = None,
+    abort: bool = False,
+) -> list[tuple[int, int]]:
+    """Writes records and waits for their acknowledgement.
+
+    Args:
+        servers: The cluster.
+        topic: Must exist.
+        records: A `Record`, or (key, value), or a value alone.
+        partition: For the records that name none.
+        transactional_id: Write them in one transaction of this id.
+        abort: Abort the transaction instead of committing it (with an id of its own if none is given).
+
+    Returns:
+        Partition and offset of each record, in the order of `records`.
+    """
+    if abort and transactional_id is None:
+        transactional_id = unique("aborting")
+    client = producer(servers, transactional_id)
+    if transactional_id is not None:
+        client.begin_transaction()
+    written = send(client, topic, records, partition)
+    if abort:
+        client.abort_transaction(SECONDS)
+    elif transactional_id is not None:
+        client.commit_transaction(SECONDS)
+    return written
+
+
+def send(
+    client: Producer,
+    topic: str,
+    records: Iterable[Record | tuple[bytes | None, bytes | None] | bytes],
+    partition: int | None = None,
+) -> list[tuple[int, int]]:
+    """As `produce`, with a producer of the caller's: a transaction that it began stays open."""
+    placed: dict[int, tuple[int, int]] = {}
+    failed: list[KafkaError] = []
+    count = 0
+    for given in records:
+        record = Record(value=given) if isinstance(given, bytes) else Record(*given)
+
+        def delivered(error: KafkaError | None, message: Message, index: int = count) -> None:
+            if error is not None:
+                failed.append(error)
+            else:
+                placed[index] = (message.partition(), message.offset())
+
+        _send_one(client, topic, record, partition, delivered)
+        count += 1
+    left = client.flush(SECONDS)
+    if failed:
+        raise KafkaException(failed[0])
+    if left or len(placed) != count:
+        raise TimeoutError(f"{count - len(placed)} of {count} records for {topic} were not acknowledged in {SECONDS:g} s")
+    return [placed[index] for index in range(count)]
+
+
+def open_transaction(
+    servers: str, topic: str, records: Iterable[Record | tuple[bytes | None, bytes | None] | bytes], partition: int = 0
+) -> Producer:
+    """Writes records in a transaction that stays open: the caller commits or aborts it on what is returned."""
+    client = producer(servers, unique("open"))
+    client.begin_transaction()
+    send(client, topic, records, partition)
+    return client
+
+
+def read_all(
+    servers: str,
+    topic: str,
+    partition: int | None = None,
+    isolation: Isolation = "read_committed",
+    timeout: float = SECONDS,
+) -> list[ReadRecord]:
+    """All records of a topic (or of one partition) from the log start to its end, by partition and offset.
+
+    With `read_committed` the end is the last stable offset.
+    """
+    partitions = list(range(topics(servers)[topic])) if partition is None else [partition]
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "k2k-tests",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": isolation,
+            "fetch.wait.max.ms": 10,
+            "fetch.queue.backoff.ms": 2,
+            "log_level": 0,
+        }
+    )
+    deadline = Deadline(timeout)
+    open_partitions = set(partitions)
+    records: list[ReadRecord] = []
+    try:
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+        while open_partitions:
+            if deadline.expired():
+                raise TimeoutError(f"{topic}: partitions {sorted(open_partitions)} not read to the end in {timeout:g} s")
+            first = consumer.poll(0.1)
+            for message in [first, *consumer.consume(10_000, 0)] if first is not None else []:
+                _take(message, records, open_partitions)
+    finally:
+        consumer.close()
+    return sorted(records, key=lambda record: (record.partition, record.offset))
+
+
+def _take(message: Message, records: list[ReadRecord], open_partitions: set[int]) -> None:
+    error = message.error()
+    if error is None:
+        records.append(
+            ReadRecord(
+                message.topic(),
+                message.partition(),
+                message.offset(),
+                message.key(),
+                message.value(),
+                message.headers() or [],
+                message.timestamp()[1],
+            )
+        )
+    elif error.code() == KafkaError._PARTITION_EOF:
+        open_partitions.discard(message.partition())
+    elif not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+        raise KafkaException(error)
+
+
+def _send_one(client: Producer, topic: str, record: Record, partition: int | None, delivered: object) -> None:
+    place: dict[str, int] = {}
+    chosen = partition if record.partition is None else record.partition
+    if chosen is not None:
+        place["partition"] = chosen
+    if record.timestamp is not None:
+        place["timestamp"] = record.timestamp
+    deadline = Deadline(SECONDS)
+    while True:
+        try:
+            client.produce(topic, record.value, record.key, headers=record.headers, on_delivery=delivered, **place)
+        except BufferError:
+            if deadline.expired():
+                raise
+            client.poll(0.1)
+        else:
+            client.poll(0)
+            return
+
+
+def _await_leaders(servers: str, name: str, partitions: int) -> None:
+    def led() -> bool:
+        found = admin(servers).list_topics(name, timeout=SECONDS).topics[name].partitions
+        return len(found) == partitions and all(p.leader >= 0 for p in found.values())
+
+    wait_until(led, SECONDS, f"{name} to have {partitions} partitions with leaders on {servers}", interval=0.02)
+
+
+def _all(futures: Mapping[object, Future[object]]) -> None:
+    for future in futures.values():
+        future.result(SECONDS)

@@ -6,7 +6,7 @@ started again on the same port and the same data. Which brokers belong together 
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import signal
 import subprocess
@@ -18,9 +18,9 @@ from typing import Literal
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from k2k_assets.deadline import Deadline, wait_until
+from k2k_assets.deadline import Deadline
 from k2k_assets.errors import K2KError
-from k2k_assets.sandbox.broker_settings import free_ports, is_free, java_flags, new_cluster_id, server_properties
+from k2k_assets.sandbox.broker_settings import java_flags, load_identity, server_properties
 from k2k_assets.sandbox.jars import fetch_jars
 from k2k_assets.sandbox.java import find_java
 
@@ -58,17 +58,17 @@ class Broker:
         self._benchmark = benchmark
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._pid: int | None = None
-        self._identity = self._load_identity()
+        self._identity = load_identity(directory)
 
     @property
     def servers(self) -> str:
         """The bootstrap address; it stays the same over restarts."""
-        return f"127.0.0.1:{self._identity['port']}"
+        return f"127.0.0.1:{self._identity.port}"
 
     @property
     def cluster_id(self) -> str:
         """The cluster's id; it stays as long as the directory does."""
-        return str(self._identity["cluster_id"])
+        return self._identity.cluster_id
 
     @property
     def log_file(self) -> Path:
@@ -95,6 +95,7 @@ class Broker:
         """
         if self.is_running():
             return
+        self._forget()
         classpath = f"{fetch_jars()}/*"
         java = [str(find_java()), *java_flags(self._benchmark), "-cp", classpath]
         properties = self._write_properties()
@@ -114,10 +115,8 @@ class Broker:
             K2KError: It ended or did not answer in time; the message ends with its own last log lines.
         """
         deadline = Deadline(timeout)
-        client = AdminClient(
-            {"bootstrap.servers": self.servers, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50,
-             "log_level": 0}  # fmt: skip
-        )
+        quick = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50, "log_level": 0}
+        client = AdminClient({"bootstrap.servers": self.servers, **quick})
         while not _answers(client):
             if not self.is_running():
                 raise self._failure("ended while it started")
@@ -179,28 +178,9 @@ class Broker:
         told = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
         return "\n".join(told[-lines:])
 
-    def _load_identity(self) -> dict[str, str | int]:
-        """Cluster id and ports: those of the directory, or new ones."""
-        path = self.directory / "identity.json"
-        identity: dict[str, str | int] = {}
-        if path.exists():
-            identity = json.loads(path.read_text())
-        ports = [int(identity.get("port", 0)), int(identity.get("controller_port", 0))]
-        if not all(port and is_free(port) for port in ports):
-            ports = free_ports(2)
-        identity = {
-            "cluster_id": identity.get("cluster_id") or new_cluster_id(),
-            "port": ports[0],
-            "controller_port": ports[1],
-        }
-        self.directory.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(identity))
-        return identity
-
     def _write_properties(self) -> Path:
         path = self.directory / "server.properties"
-        port, controller_port = int(self._identity["port"]), int(self._identity["controller_port"])
-        path.write_text(server_properties(self.directory / "data", port, controller_port, self._settings))
+        path.write_text(server_properties(self.directory / "data", self._identity, self._settings))
         return path
 
     def _format(self, java: list[str], properties: Path) -> None:
@@ -220,14 +200,15 @@ class Broker:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         assert self._supervisor.stdout is not None
-        self._pid = int(self._supervisor.stdout.readline())
+        pid = self._supervisor.stdout.readline()
+        if not pid:
+            raise self._failure("could not be started")
+        self._pid = int(pid)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._pid is not None and self.is_running():
-            try:
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself a moment ago
                 os.kill(self._pid, number)
-            except ProcessLookupError:
-                pass  # it ended by itself a moment ago
 
     def _wait(self, timeout: float) -> None:
         if self._supervisor is not None:

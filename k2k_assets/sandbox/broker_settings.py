@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import itertools
+import json
 import random
 import socket
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 # Below the ports that systems hand out for outgoing connections (Linux: from 32768, macOS: from 49152), so
 # that none of them takes the port of a broker that is down for a moment.
@@ -50,19 +53,44 @@ _TEST_FLAGS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-
 _BENCHMARK_FLAGS = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:-UsePerfData")
 
 
-def server_properties(data: Path, port: int, controller_port: int, extra: Mapping[str, str]) -> str:
+class Identity(NamedTuple):
+    """What stays the same over a broker's restarts.
+
+    `port` is where clients connect, `controller_port` where the broker finds its own controller.
+    """
+
+    cluster_id: str
+    port: int
+    controller_port: int
+
+
+def load_identity(directory: Path) -> Identity:
+    """The identity that a broker's directory holds, or a new one, which is then kept there.
+
+    Ports that are in use by now are replaced.
+    """
+    path = directory / "identity.json"
+    known = Identity(**json.loads(path.read_text())) if path.exists() else None
+    if known is not None and is_free(known.port) and is_free(known.controller_port):
+        return known
+    identity = Identity(known.cluster_id if known else new_cluster_id(), *free_ports(2))
+    directory.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(identity._asdict()))
+    return identity
+
+
+def server_properties(data: Path, identity: Identity, extra: Mapping[str, str]) -> str:
     """The text of a broker's `server.properties`.
 
     Args:
         data: The directory of its logs.
-        port: Where clients connect.
-        controller_port: Where the broker finds its own controller.
+        identity: Its ports.
         extra: Settings that are added, or that replace those of the sandbox.
     """
     settings = {
         **_SETTINGS,
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{identity.port},CONTROLLER://127.0.0.1:{identity.controller_port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{identity.controller_port}",
         "log.dirs": str(data),
         **extra,
     }
@@ -96,10 +124,5 @@ def is_free(port: int) -> bool:
 
 def free_ports(count: int) -> list[int]:
     """Different ports at which nothing listens."""
-    found = []
-    for port in random.sample(_PORTS, len(_PORTS)):
-        if len(found) == count:
-            break
-        if is_free(port):
-            found.append(port)
-    return found
+    candidates = (port for port in random.sample(_PORTS, len(_PORTS)) if is_free(port))
+    return list(itertools.islice(candidates, count))

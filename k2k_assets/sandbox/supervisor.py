@@ -11,6 +11,7 @@ Writes the broker's process id on a line of its own, and ends with the broker's 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -44,22 +45,18 @@ def _watch_parent(broker: subprocess.Popen[bytes], grace: float, orphaned: threa
     orphaned.set()
     if grace > 0:
         broker.terminate()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             broker.wait(grace)
-        except subprocess.TimeoutExpired:
-            pass
     broker.kill()
 
 
 def _remove(directory: str) -> None:
-    import shutil  # noqa: PLC0415  (seldom needed, and it would slow down every start)
+    import shutil  # here, because it is seldom needed and would slow down every start
 
     shutil.rmtree(directory, ignore_errors=True)
-    try:
+    with contextlib.suppress(OSError):
         # The directory that holds both brokers' goes with the last one.
         os.rmdir(os.path.dirname(directory))
-    except OSError:
-        pass
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 from k2k_assets.deadline import Deadline, wait_until
 
 SECONDS = 30.0
+# Without them, and without asking for metadata first, librdkafka waits 0.5 s for its next look at the cluster.
+_QUICK = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200, "log_level": 0}
 Isolation = Literal["read_committed", "read_uncommitted"]
 Headers = list[tuple[str, bytes | None]]
 
@@ -65,9 +67,7 @@ def unique(name: str) -> str:
 @lru_cache(maxsize=8)
 def admin(servers: str) -> AdminClient:
     """An admin client; one for each cluster."""
-    return AdminClient(
-        {"bootstrap.servers": servers, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
-    )
+    return AdminClient({"bootstrap.servers": servers, **_QUICK})
 
 
 def topics(servers: str) -> dict[str, int]:
@@ -116,11 +116,12 @@ def producer(servers: str, transactional_id: str | None = None) -> Producer:
         "message.max.bytes": 20_000_000,
         "message.timeout.ms": int(SECONDS * 1000),
         "partitioner": "murmur2_random",
-        "log_level": 0,
+        **_QUICK,
     }
     if transactional_id is None:
         return Producer(settings)
     transactional = Producer({**settings, "transactional.id": transactional_id})
+    transactional.list_topics(timeout=SECONDS)
     transactional.init_transactions(SECONDS)
     return transactional
 
@@ -184,7 +185,9 @@ def send(
     if failed:
         raise KafkaException(failed[0])
     if left or len(placed) != count:
-        raise TimeoutError(f"{count - len(placed)} of {count} records for {topic} were not acknowledged in {SECONDS:g} s")
+        raise TimeoutError(
+            f"{count - len(placed)} of {count} records for {topic} were not acknowledged in {SECONDS:g} s"
+        )
     return [placed[index] for index in range(count)]
 
 
@@ -209,7 +212,6 @@ def read_all(
 
     With `read_committed` the end is the last stable offset.
     """
-    partitions = list(range(topics(servers)[topic])) if partition is None else [partition]
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -220,17 +222,21 @@ def read_all(
             "isolation.level": isolation,
             "fetch.wait.max.ms": 10,
             "fetch.queue.backoff.ms": 2,
-            "log_level": 0,
+            **_QUICK,
         }
     )
     deadline = Deadline(timeout)
-    open_partitions = set(partitions)
     records: list[ReadRecord] = []
     try:
+        known = consumer.list_topics(topic, timeout=timeout).topics[topic].partitions
+        partitions = sorted(known) if partition is None else [partition]
+        open_partitions = set(partitions)
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
         while open_partitions:
             if deadline.expired():
-                raise TimeoutError(f"{topic}: partitions {sorted(open_partitions)} not read to the end in {timeout:g} s")
+                raise TimeoutError(
+                    f"{topic}: partitions {sorted(open_partitions)} not read to the end in {timeout:g} s"
+                )
             first = consumer.poll(0.1)
             for message in [first, *consumer.consume(10_000, 0)] if first is not None else []:
                 _take(message, records, open_partitions)

@@ -60,11 +60,33 @@ def create_topics(
         The names that were created here, and the descriptions of all that were wanted.
 
     Raises:
-        Refused: The cluster does not create a topic, or does not show it in time.
+        Refused: The cluster does not create one of them, or does not show it in time.
         ClusterUnreachable: The cluster does not answer.
     """
     if not wanted:
         return [], {}
+    created = _create(cluster, wanted, validate_only=False)
+    for topic in created:
+        count = "the default number of" if topic.partitions is None else topic.partitions
+        configs = ", ".join(f"{k}={v}" for k, v in sorted(topic.config.items())) or "broker defaults"
+        _log.info("created topic '%s' on the %s: %s partitions, %s", topic.name, cluster, count, configs)
+    seen = _await_visible(pipeline, cluster, [topic.name for topic in wanted])
+    return [topic.name for topic in created], seen
+
+
+def rehearse_creation(cluster: Cluster, wanted: Sequence[WantedTopic]) -> None:
+    """Lets the cluster say whether it would create the topics; creates none.
+
+    Raises:
+        Refused: It would not create one of them.
+        ClusterUnreachable: It does not answer.
+    """
+    if wanted:
+        _create(cluster, wanted, validate_only=True)
+
+
+def _create(cluster: Cluster, wanted: Sequence[WantedTopic], validate_only: bool) -> list[WantedTopic]:
+    """Asks for all at once and returns those that were not there already."""
     new = [
         NewTopic(
             topic.name,
@@ -74,9 +96,10 @@ def create_topics(
         )
         for topic in wanted
     ]
-    asked = cluster.admin.create_topics(new, request_timeout=cluster.timeout, operation_timeout=cluster.timeout)
-    created = [topic.name for topic in wanted if _is_created(asked[topic.name], topic, cluster)]
-    return created, _await_visible(pipeline, cluster, [topic.name for topic in wanted])
+    asked = cluster.admin.create_topics(
+        new, request_timeout=cluster.timeout, operation_timeout=cluster.timeout, validate_only=validate_only
+    )
+    return [topic for topic in wanted if _is_created(asked[topic.name], topic, cluster)]
 
 
 def broker_count(cluster: Cluster) -> int:
@@ -107,9 +130,6 @@ def _is_created(future: Future[Any], topic: WantedTopic, cluster: Cluster) -> bo
         if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
         raise _refusal(error, topic, cluster) from None
-    count = "the broker's default of" if topic.partitions is None else topic.partitions
-    configs = ", ".join(f"{k}={v}" for k, v in sorted(topic.config.items())) or "broker defaults"
-    _log.info("created topic '%s' on the %s: %s partitions, %s", topic.name, cluster, count, configs)
     return True
 
 

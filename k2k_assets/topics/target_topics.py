@@ -33,9 +33,9 @@ _NOT_MIRRORED = frozenset(
 )
 _MIN_ISR = "min.insync.replicas"
 
-# A chain of copies on one cluster that is still going on after so many topics never ends (a prefix that the
-# pattern matches again).
-_LONGEST_CHAIN = 50
+# A chain of copies on one cluster that still goes on after so many topics never ends: a prefix, say, that the
+# pattern matches again. Few, so that such names stay within Kafka's 249 characters while they are followed.
+_LONGEST_CHAIN = 4
 
 
 def ensure_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]) -> list[str]:
@@ -56,7 +56,7 @@ def ensure_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, t
         ClusterUnreachable: A cluster does not answer.
     """
     plan = plan_target_topics(pipeline, source, target, topics)
-    created, seen = create_topics(pipeline, target, _like_sources(source, target, plan, topics))
+    created, seen = create_topics(pipeline, target, wanted_topics(source, target, plan, topics))
     # Whoever else created one of them in the meantime may have chosen another partition count.
     _refuse_too_few_partitions(pipeline, target, plan, topics, {name: seen[name].partitions for name in seen})
     return sorted(created)
@@ -183,8 +183,15 @@ def _refuse_too_few_partitions(
         )
 
 
-def _like_sources(source: Cluster, target: Cluster, plan: TargetPlan, topics: Mapping[str, int]) -> list[WantedTopic]:
-    """What to create: the largest partition count of the sources, the configs of that source."""
+def wanted_topics(source: Cluster, target: Cluster, plan: TargetPlan, topics: Mapping[str, int]) -> list[WantedTopic]:
+    """The missing topics as they are to be created, each like the largest of the source topics that feed it.
+
+    Args:
+        source: Where the configs are read.
+        target: Its brokers are counted.
+        plan: Says what is missing.
+        topics: Source topic to partition count.
+    """
     if not plan.missing:
         return []
     models = {name: max(plan.feeding[name], key=lambda topic: topics[topic]) for name in plan.missing}

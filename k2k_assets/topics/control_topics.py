@@ -40,10 +40,7 @@ def control_topics(pipeline: Pipeline) -> dict[str, WantedTopic]:
         _wanted(pipeline, "commit", pipeline.coordination.commit.topic, commit_partitions, _COMPACTED),
     ]
     if pipeline.features.offset_mapping:
-        name = pipeline.offset_mapping.topic
-        if name in (topic.name for topic in wanted):
-            raise Refused(f"'offsetMapping.topic' is '{name}', which holds positions or claims. Give it its own topic.")
-        wanted.append(_wanted(pipeline, "offset_mapping", name, 6, _KEPT))
+        wanted.append(_wanted(pipeline, "offset_mapping", pipeline.offset_mapping.topic, 6, _KEPT))
     return {topic.name: topic for topic in wanted}
 
 

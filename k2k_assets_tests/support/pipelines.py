@@ -1,0 +1,62 @@
+"""Pipeline files for tests, written through the same loader that users have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets_tests.support.kafka import unique
+
+
+def write_pipeline(
+    directory: Path,
+    source: str,
+    target: str,
+    topics: str | Sequence[str],
+    sink: str | Mapping[str, Any] = "source",
+    partition: str = "source",
+    features: Mapping[str, str] | None = None,
+    **sections: Any,
+) -> Path:
+    """Writes a pipeline file with names of its own.
+
+    Args:
+        directory: Where to.
+        source: Bootstrap address.
+        target: Bootstrap address.
+        topics: A pattern, or names.
+        sink: `replication[].sink.topic`.
+        partition: `replication[].sink.partition`.
+        features: Over `autoCreateTopics` and `autoCreateControlTopics` enabled.
+        sections: Further sections of the file, such as `topicCreation`; control topics get unique names if the
+            `coordination` and `offsetMapping` sections are not given.
+
+    Returns:
+        The file.
+    """
+    name = unique("pipeline")
+    document: dict[str, Any] = {
+        "name": name,
+        "features": {"autoCreateTopics": "enabled", "autoCreateControlTopics": "enabled", **(features or {})},
+        "source": {"kafka": {"common": {"bootstrap.servers": source}, "consumer": {"group.id": f"k2k.{name}"}}},
+        "target": {"kafka": {"common": {"bootstrap.servers": target}}},
+        "replication": [
+            {"source": {"topic": topics if isinstance(topics, str) else list(topics)}},
+            {"sink": {"topic": sink if isinstance(sink, str) else dict(sink), "partition": partition}},
+        ],
+        "coordination": {"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}},
+        "offsetMapping": {"topic": f"{name}-mappings"},
+        **sections,
+    }
+    path = directory / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return path
+
+
+def make_pipeline(directory: Path, source: str, target: str, topics: str | Sequence[str], **rest: Any) -> Pipeline:
+    """As `write_pipeline`, loaded."""
+    return load_pipeline([write_pipeline(directory, source, target, topics, **rest)])

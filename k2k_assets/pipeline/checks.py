@@ -1,0 +1,73 @@
+"""What can only be checked with several sections of the file at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from k2k_assets.pipeline import guarantees
+from k2k_assets.pipeline.client_properties import CLIENTS, ClientKind, ClusterRole, Translation
+from k2k_assets.pipeline.model import Pipeline
+from k2k_assets.pipeline.problems import Path
+from k2k_assets.pipeline.values import format_duration
+
+_VALIDATION = "features.validateControlTopicSettings: the check is not built yet; control topics are taken as they are"
+
+
+def check_clients(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
+    """Path and message of every fault in the client properties."""
+    told: set[Path] = set()
+    for cluster, client in CLIENTS:
+        translation = pipeline.translation(cluster, client)
+        for path, message in [*_faults(translation), *_missing(cluster, client, translation)]:
+            if path not in told:
+                told.add(path)
+                yield path, message
+
+
+def _faults(translation: Translation) -> Iterator[tuple[Path, str]]:
+    for fault in translation.faults:
+        yield (*fault.section.split("."), fault.key), fault.text
+
+
+def _missing(cluster: ClusterRole, client: ClientKind, translation: Translation) -> Iterator[tuple[Path, str]]:
+    required = {"bootstrap.servers": "common"}
+    if (cluster, client) == ("source", "consumer"):
+        required["group.id"] = "consumer"
+    for key, section in required.items():
+        if not str(translation.values.get(key, "")).strip():
+            yield (cluster, "kafka", section, key), "expected this key, found nothing"
+
+
+def check_topics(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
+    """Control topics that must not be one: mappings are deleted by age, progress and ownership must stay."""
+    mapping = pipeline.offset_mapping.topic
+    for section in ("commit", "assignment"):
+        if getattr(pipeline.coordination, section).topic == mapping:
+            yield ("offsetMapping", "topic"), f"'{mapping}' is coordination.{section}.topic too; they cannot be shared"
+
+
+def check_timeouts(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
+    """Under exactly-once the commit topic must be readable to its end before `syncTimeout` is over."""
+    if not pipeline.features.exactly_once:
+        return
+    try:
+        least = pipeline.transaction_timeout + guarantees.SYNC_MARGIN
+    except ValueError:
+        return  # reported with the client properties
+    found = pipeline.coordination.commit.sync_timeout
+    if found <= least:
+        yield (
+            ("coordination", "commit", "syncTimeout"),
+            f"exactly-once needs more than {format_duration(least)} (the producer's transaction.timeout.ms and 10 "
+            f"seconds), found {format_duration(found)}",
+        )
+
+
+def warnings(pipeline: Pipeline, explicit_validation: bool) -> tuple[str, ...]:
+    """One line for each reason why keys have no effect, naming the keys; no values."""
+    by_reason: dict[str, dict[str, None]] = {}
+    for cluster, client in CLIENTS:
+        for remark in pipeline.translation(cluster, client).warnings:
+            by_reason.setdefault(remark.text, {})[f'{remark.section}."{remark.key}"'] = None
+    lines = [f"no effect: {', '.join(keys)}: {reason}" for reason, keys in by_reason.items()]
+    return (*lines, _VALIDATION) if explicit_validation else tuple(lines)

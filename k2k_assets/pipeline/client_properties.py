@@ -1,0 +1,176 @@
+"""Client properties of a pipeline file, as librdkafka takes them.
+
+A name is looked up in this order: what a guarantee rests on (`guarantees`), TLS and SASL (`security`), the Java table
+(`java_properties`), librdkafka's own names. Nothing is dropped in silence but what `common` holds for another kind of
+client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from k2k_assets.pipeline import guarantees, librdkafka_names
+from k2k_assets.pipeline.java_properties import RULES, Impossible, NoEffect, Renamed, Scalar, whole
+from k2k_assets.pipeline.problems import describe, nearest
+from k2k_assets.pipeline.security import KEYS as SECURITY_KEYS
+from k2k_assets.pipeline.security import translate_security
+
+ClusterRole = Literal["source", "target"]
+ClientKind = Literal["consumer", "producer", "admin"]
+
+CLIENTS: tuple[tuple[ClusterRole, ClientKind], ...] = (
+    ("source", "consumer"),
+    ("source", "admin"),
+    ("target", "consumer"),
+    ("target", "producer"),
+    ("target", "admin"),
+)
+
+_SCOPES: dict[ClientKind, frozenset[str]] = {
+    "consumer": librdkafka_names.ALL_CLIENTS | librdkafka_names.CONSUMER,
+    "producer": librdkafka_names.ALL_CLIENTS | librdkafka_names.PRODUCER,
+    "admin": librdkafka_names.ALL_CLIENTS,
+}
+_LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
+_MAX_LEVEL = 12
+_FLUSH_MARGIN_MS = 1000  # librdkafka wants socket.timeout.ms at least 100 ms below transaction.timeout.ms
+KNOWN = frozenset(RULES) | librdkafka_names.NAMES | SECURITY_KEYS | frozenset(_LEVELS) | {"partitioner.ignore.keys"}
+"""Every name that is not refused as unknown."""
+
+
+class Remark(NamedTuple):
+    """Something to tell about one key: the section that it stands in, the key, and why."""
+
+    section: str
+    key: str
+    text: str
+
+
+@dataclass
+class Translation:
+    """librdkafka's properties, the keys without effect, and the keys that are refused."""
+
+    values: dict[str, Scalar] = field(default_factory=dict)
+    warnings: list[Remark] = field(default_factory=list)
+    faults: list[Remark] = field(default_factory=list)
+
+
+def translate(
+    cluster: ClusterRole,
+    client: ClientKind,
+    sections: Sequence[tuple[str, Mapping[str, Scalar]]],
+    *,
+    exactly_once: bool,
+) -> Translation:
+    """Translate the properties of one client.
+
+    Args:
+        cluster: whose client it is.
+        client: the kind of client.
+        sections: name and content of the sections that apply, the last one winning.
+        exactly_once: whether contrary settings are refused.
+    """
+    origin = {key: name for name, section in sections for key in section}
+    given = {key: value for _, section in sections for key, value in section.items()}
+    result = Translation()
+    needs = guarantees.needs(cluster, client, exactly_once)
+    security = {key: value for key, value in given.items() if key in SECURITY_KEYS}
+    values, security_faults = translate_security(security)
+    result.values.update(values)
+    result.faults += [Remark(origin[f.key], f.key, str(f)) for f in security_faults]
+    for key, value in given.items():
+        if key not in SECURITY_KEYS:
+            _one(key, value, origin[key], client, needs.get(key), exactly_once, result)
+    if client == "producer":
+        _finish_producer(given, origin, result)
+    return result
+
+
+def _one(
+    key: str,
+    value: Scalar,
+    section: str,
+    client: ClientKind,
+    need: guarantees.Need | None,
+    exactly_once: bool,
+    result: Translation,
+) -> None:
+    if need is not None and not need.holds(value):
+        if exactly_once:
+            found = describe(value, (key,))
+            result.faults.append(Remark(section, key, f"exactly-once needs {need.needed}, found {found}"))
+        else:
+            result.warnings.append(Remark(section, key, f"the engine needs {need.needed} and sets it"))
+        return
+    if key in _LEVELS or key == "partitioner.ignore.keys":
+        return  # see _finish_producer
+    rule = RULES.get(key)
+    if isinstance(rule, NoEffect):
+        if str(value).lower() != "false":
+            result.warnings.append(Remark(section, key, rule.reason))
+    elif isinstance(rule, Impossible):
+        result.faults.append(Remark(section, key, f"not possible: {rule.reason}"))
+    elif key.startswith("config.providers"):
+        result.faults.append(Remark(section, key, "not supported yet"))
+    elif rule is None and key not in librdkafka_names.NAMES:
+        close = nearest(key, KNOWN)
+        hint = f"; did you mean {close}?" if close else " to Kafka's clients"
+        result.faults.append(Remark(section, key, f"unknown property{hint}"))
+    else:
+        _keep(key, value, section, client, rule, result)
+
+
+def _keep(key: str, value: Scalar, section: str, client: ClientKind, rule: Renamed | None, result: Translation) -> None:
+    name = rule.to if rule else key
+    if name not in _SCOPES[client]:
+        if not section.endswith(".common"):
+            result.warnings.append(Remark(section, key, f"no property of the {client} client"))
+        return
+    if rule and rule.convert:
+        try:
+            value = rule.convert(value)
+        except ValueError as error:
+            result.faults.append(Remark(section, key, f"expected {error}, found {describe(value, (key,))}"))
+            return
+    result.values[name] = value
+
+
+def _finish_producer(given: Mapping[str, Scalar], origin: Mapping[str, str], result: Translation) -> None:
+    """What only the whole of a producer's settings can tell: partitioner, compression level, time-outs."""
+    values = result.values
+    # A Java producer hashes with murmur2; librdkafka's own default would put keys elsewhere.
+    values.setdefault("partitioner", "murmur2_random")
+    if str(given.get("partitioner.ignore.keys", "")).lower() == "true":
+        values["partitioner"] = "random"
+    for key, codec in _LEVELS.items():
+        if key not in given:
+            continue
+        if values.get("compression.type", values.get("compression.codec")) == codec:
+            try:
+                values["compression.level"] = min(_MAX_LEVEL, whole(given[key]))
+            except ValueError as error:
+                result.faults.append(Remark(origin[key], key, f"expected {error}"))
+        else:
+            result.warnings.append(Remark(origin[key], key, f"compression.type is not {codec}"))
+    try:
+        limit = transaction_timeout_ms(values) - _FLUSH_MARGIN_MS
+        if "socket.timeout.ms" in values:
+            values["socket.timeout.ms"] = max(10, min(whole(values["socket.timeout.ms"]), limit))
+    except ValueError as error:
+        key = "transaction.timeout.ms"
+        result.faults.append(Remark(origin.get(key, "target.kafka.producer"), key, f"expected {error}"))
+
+
+def transaction_timeout_ms(values: Mapping[str, Scalar]) -> int:
+    """The producer's transaction time-out in milliseconds.
+
+    Raises:
+        ValueError: it is no whole number, or below librdkafka's least of 1 000.
+    """
+    default = guarantees.DEFAULT_TRANSACTION_TIMEOUT.total_seconds() * 1000
+    timeout = whole(values.get("transaction.timeout.ms", int(default)))
+    if timeout < 1000:
+        raise ValueError("a whole number of at least 1000")
+    return timeout

@@ -1,0 +1,61 @@
+"""`coordination`, `offsetMapping` and `configuration`: control topics, commits and parallelism."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field
+
+from k2k_assets.pipeline.values import Count, Duration, Section, TopicName
+
+
+class Commit(Section):
+    """How often progress is committed, and where to."""
+
+    topic: TopicName = Field(default="__k2k_consumer-offsets", description="Compacted topic with the progress.")
+    sync_timeout: Duration = Field(
+        default=timedelta(seconds=30),
+        description="Longest time for reading the commit topic to its end. Under exactly-once it must be longer than "
+        "`transaction.timeout.ms` plus 10 seconds.",
+    )
+    batch_size: Count = Field(default=1000, description="Records after which a commit is made.")
+    batch_timeout: Duration = Field(default=timedelta(seconds=2), description="Longest time between commits.")
+
+
+class Assignment(Section):
+    """How instances agree on who copies what."""
+
+    topic: TopicName = Field(default="__k2k_assignment", description="Topic where instances announce themselves.")
+    grace_window: Duration = Field(
+        default=timedelta(seconds=15),
+        description="Wait for the former owner of a partition before it is fenced. Parsed; used once partitions are "
+        "shared between instances.",
+    )
+    fencing_max_parallelism: Count = Field(default=5, description="Producers that are fenced at once.")
+
+
+class Coordination(Section):
+    """Progress and ownership."""
+
+    commit: Commit = Field(default_factory=Commit, description="Commits of progress.")
+    assignment: Assignment = Field(default_factory=Assignment, description="Ownership of partitions.")
+
+
+class OffsetMapping(Section):
+    """Where mappings go (`features.offsetMapping`)."""
+
+    topic: TopicName = Field(default="__k2k_offset_mappings", description="Topic with the offset mappings.")
+
+
+class Configuration(Section):
+    """Parallelism, and waiting for control topics."""
+
+    auto_control_topic_creation_check_delay: Duration = Field(
+        default=timedelta(milliseconds=750),
+        description="Wait between two looks whether a created control topic is visible.",
+    )
+    auto_control_topic_creation_max_attempts: Count = Field(default=10, description="Looks before giving up.")
+    pipeline_parallelism: Count = Field(default=1, description="Accepted for K2K's sake; slots do the work.")
+    partition_parallelism: Count | None = Field(
+        default=None, description="Copy tasks (slots) that work at once. Absent: as many as there are free cores."
+    )

@@ -1,0 +1,217 @@
+"""YAML text to a tree in which every key and value knows its file and line.
+
+Reads events, not objects: nothing is constructed but maps, lists and scalars, and a hostile file is given up
+at the first event that breaks a limit, before memory or time is spent on it. Plain scalars follow YAML 1.2
+(only `true` and `false` are booleans, `10:30` is text).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import yaml
+
+from k2k_assets.pipeline.problems import Path, Problem, shorten
+
+MAX_BYTES = 1_000_000
+MAX_DEPTH = 50
+MAX_NODES = 50_000  # aliases counted each time they are used: ten lines of them can stand for 10^10 values
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_INT = re.compile(r"[-+]?[0-9]{1,30}")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
+_KEYWORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_PLAIN_KINDS = ("str", "int", "float", "bool", "null", "map", "seq")
+_PLAIN_TAGS = {None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in _PLAIN_KINDS)}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A value and where it stands. `value` is a dict or list of nodes, or a scalar; `line` is its key's."""
+
+    value: dict[str, Node] | list[Node] | str | int | float | bool | None
+    file: str
+    line: int
+
+    def plain(self) -> object:
+        """The value as plain dicts, lists and scalars."""
+        if isinstance(self.value, dict):
+            return {key: node.plain() for key, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+    def at(self, path: Path) -> Node:
+        """The node at a path, or its nearest ancestor that exists."""
+        node = self
+        for part in path:
+            inner: Any = node.value
+            is_there = (
+                part in inner if isinstance(inner, dict) else isinstance(inner, list) and part in range(len(inner))
+            )
+            if not is_there:
+                break
+            node = inner[part]
+        return node
+
+
+class DocumentError(Exception):
+    """The text is no usable YAML document; carries the problems found."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+def parse_document(text: str, file: str) -> Node:
+    """Read one YAML document whose root is a mapping.
+
+    Raises:
+        DocumentError: bad syntax, several documents, a root that is no mapping, duplicate keys, nesting deeper
+            than 50, more than 50 000 values, or a tag that asks for an object.
+    """
+    composer = _Composer(text, file)
+    try:
+        root = composer.compose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        # The problem alone: PyYAML's full text quotes the file, which may hold passwords.
+        what = f"not valid YAML: {error.problem or 'syntax error'}"
+        if error.context:
+            what += f" ({error.context})"
+        raise DocumentError([Problem(file, mark.line + 1 if mark else 0, (), what)]) from None
+    except yaml.YAMLError as error:
+        what = f"not valid YAML: {getattr(error, 'reason', 'unreadable text')}"
+        raise DocumentError([Problem(file, 0, (), what)]) from None
+    if composer.duplicates:
+        raise DocumentError(composer.duplicates)
+    return root
+
+
+class _Composer:
+    """Builds the tree from PyYAML's events, within the limits."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.file = file
+        self.events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)  # the stubs know no event's fields
+        self.anchors: dict[str, tuple[Node, int]] = {}  # name -> (node, how many values it stands for)
+        self.open_anchors: set[str] = set()
+        self.count = 0
+        self.duplicates: list[Problem] = []
+
+    def compose(self) -> Node:
+        next(self.events)  # start of the stream
+        event = next(self.events)
+        if isinstance(event, yaml.StreamEndEvent):
+            self.refuse(1, "expected a mapping (`name: ...`), found an empty file")
+        event = next(self.events)
+        root = self.node(event, 0, ())
+        if not isinstance(root.value, dict):
+            kind = "an empty document" if root.value is None else "something else"
+            self.refuse(root.line, f"expected a mapping (`name: ...`) at the top of the file, found {kind}")
+        next(self.events)  # end of the document
+        event = next(self.events)
+        if not isinstance(event, yaml.StreamEndEvent):
+            line = event.start_mark.line + 1
+            self.refuse(line, "a second YAML document begins here; expected one document a file (pass several -f)")
+        return root
+
+    def refuse(self, line: int, message: str) -> NoReturn:
+        raise DocumentError([*self.duplicates, Problem(self.file, line, (), message)])
+
+    def node(self, event: Any, depth: int, path: Path) -> Node:
+        line = event.start_mark.line + 1
+        if depth > MAX_DEPTH:
+            self.refuse(line, f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(event, yaml.AliasEvent):
+            return self.alias(str(event.anchor), line)
+        before = self.count
+        self.charge(1, line)
+        if event.tag not in _PLAIN_TAGS:
+            self.refuse(line, f"the tag '{shorten(event.tag)}' is not accepted; write plain values")
+        if event.anchor:
+            self.open_anchors.add(event.anchor)
+        value: dict[str, Node] | list[Node] | str | int | float | bool | None
+        if isinstance(event, yaml.MappingStartEvent):
+            value = self.mapping(depth, path)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self.sequence(depth, path)
+        else:
+            value = _scalar(event)
+        node = Node(value, self.file, line)
+        if event.anchor:
+            self.open_anchors.discard(event.anchor)
+            self.anchors[event.anchor] = (node, self.count - before)
+        return node
+
+    def charge(self, values: int, line: int) -> None:
+        self.count += values
+        if self.count > MAX_NODES:
+            self.refuse(line, f"more than {MAX_NODES} values (aliases counted each time they are used)")
+
+    def alias(self, name: str, line: int) -> Node:
+        if name in self.open_anchors:
+            self.refuse(line, f"the alias '*{shorten(name)}' contains itself")
+        if name not in self.anchors:
+            self.refuse(line, f"the alias '*{shorten(name)}' has no anchor before it")
+        node, size = self.anchors[name]
+        self.charge(size, line)
+        return node
+
+    def sequence(self, depth: int, path: Path) -> list[Node]:
+        items: list[Node] = []
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+            items.append(self.node(event, depth + 1, (*path, len(items))))
+        return items
+
+    def mapping(self, depth: int, path: Path) -> dict[str, Node]:
+        entries: dict[str, Node] = {}
+        inherited: dict[str, Node] = {}
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            line = event.start_mark.line + 1
+            if not isinstance(event, yaml.ScalarEvent):
+                self.refuse(line, "expected a plain key, found a mapping, a list or an alias as a key")
+            self.charge(1, line)
+            key = event.value
+            value = self.node(next(self.events), depth + 1, (*path, key))
+            if key == "<<" and event.implicit[0]:
+                inherited = self.merge_key(value, line)
+                continue
+            if key in entries:
+                first = f"{entries[key].file}:{entries[key].line}"
+                self.duplicates.append(Problem(self.file, line, (*path, key), f"duplicate key, first at {first}"))
+            # The key's own line: that is where a reader looks for it, also when the value is a block below.
+            entries[key] = Node(value.value, self.file, line)
+        return {**inherited, **entries}
+
+    def merge_key(self, value: Node, line: int) -> dict[str, Node]:
+        """YAML's `<<: *defaults`: entries taken over from other maps, earlier ones first."""
+        sources = value.value if isinstance(value.value, list) else [value]
+        merged: dict[str, Node] = {}
+        for source in reversed(sources):
+            if not isinstance(source.value, dict):
+                self.refuse(line, "expected a mapping or a list of mappings after '<<'")
+            else:
+                merged.update(source.value)
+        return merged
+
+
+def _scalar(event: yaml.ScalarEvent) -> str | int | float | bool | None:
+    text: str = event.value
+    kind = (event.tag or "").rpartition(":")[2]
+    if kind == "str" or event.tag == "!" or not (kind or event.implicit[0]):
+        return text  # quoted, a block, or asked to be text
+    if text in _KEYWORDS:
+        return _KEYWORDS[text]
+    if _INT.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text

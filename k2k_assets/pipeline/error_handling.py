@@ -1,0 +1,27 @@
+"""`errorHandling`: what to do when something is not as it should be."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from k2k_assets.pipeline.values import Section
+
+Policy = Literal["fail", "ignore"]
+
+
+class ErrorHandling(Section):
+    """`fail` stops loudly; `ignore` goes on, and under exactly-once means "keep waiting"."""
+
+    on_commit_sync_timeout: Policy = Field(
+        default="fail", description="The commit topic was not read to its end within `coordination.commit.syncTimeout`."
+    )
+    on_control_message_deserialization_error: Policy = Field(
+        default="fail", description="A record of a control topic cannot be read."
+    )
+    on_foreign_writer: Policy | None = Field(
+        default=None,
+        description="Somebody else wrote to a target partition between our records. Absent: fail where one source "
+        "partition feeds the target partition, ignore elsewhere.",
+    )

@@ -1,0 +1,41 @@
+"""`features`: what a pipeline does beyond plain copying. Every flag is `enabled` or `disabled`."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from k2k_assets.pipeline.values import Flag, Section
+
+
+class Features(Section):
+    """The feature flags, with K2K's defaults."""
+
+    exactly_once: Flag = Field(
+        default=False,
+        description="Records, their commit record and their mappings are written in one transaction of the target. "
+        "Disabled: at-least-once.",
+    )
+    header_replication: Flag = Field(default=False, description="Copy the record headers; disabled, they are dropped.")
+    keep_record_creation_timestamp: Flag = Field(
+        default=True,
+        description="Keep the source record's timestamp; disabled, the time of copying is written.",
+    )
+    auto_create_topics: Flag = Field(
+        default=True,
+        description="Create missing target topics with the source topic's partition count and configs.",
+    )
+    auto_create_control_topics: Flag = Field(default=False, description="Create missing control topics on the target.")
+    offset_mapping: Flag = Field(
+        default=False, description="Publish where each source offset went, so that consumer groups can move over."
+    )
+    optimize_offset_commit_partition: Flag = Field(
+        default=True, description="Keep all commit records of one group in one partition of the commit topic."
+    )
+    validate_control_topic_settings: Flag = Field(
+        default=True,
+        description="Check the settings of existing control topics at the start. Accepted; the check is not built yet.",
+    )
+    check_kafka_connection_on_startup: Flag = Field(
+        default=True,
+        description="Accepted for K2K's sake: both clusters are always checked before anything is copied.",
+    )

@@ -1,0 +1,199 @@
+"""Java client property names (Kafka 4.x) that librdkafka spells, measures or means differently.
+
+Names that are the same in both are in `librdkafka_names` only. TLS and SASL keys that need more than one key to be
+understood are in `security`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+Scalar = str | int | float | bool
+
+
+class Renamed(NamedTuple):
+    """librdkafka's name, and how the value changes. `convert` raises ValueError with what was expected."""
+
+    to: str
+    convert: Callable[[Scalar], Scalar] | None = None
+    note: str = ""
+
+
+class NoEffect(NamedTuple):
+    """A property that is accepted and named in a warning."""
+
+    reason: str
+
+
+class Impossible(NamedTuple):
+    """A property that is refused: leaving it out in silence would change who connects or what is written."""
+
+    reason: str
+
+
+Rule = Renamed | NoEffect | Impossible
+
+
+def whole(value: Scalar) -> int:
+    """A whole number, also where the file has it in quotes."""
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        return int(value)
+    except (ValueError, OverflowError):
+        raise ValueError("a whole number") from None
+
+
+def _at_most(limit: int, least: int = 0) -> Callable[[Scalar], Scalar]:
+    return lambda value: max(least, min(limit, whole(value)))
+
+
+def _kilobytes(value: Scalar) -> Scalar:
+    return max(1, min(2**31 - 1, -(-whole(value) // 1024)))
+
+
+_PARTITIONERS = {
+    "DefaultPartitioner": "murmur2_random",
+    "UniformStickyPartitioner": "random",
+    "RoundRobinPartitioner": "random",
+}
+
+
+def _partitioner(value: Scalar) -> Scalar:
+    name = str(value).rpartition(".")[2]
+    if name not in _PARTITIONERS:
+        raise ValueError(f"one of Kafka's own partitioners ({', '.join(_PARTITIONERS)})")
+    return _PARTITIONERS[name]
+
+
+def _start(value: Scalar) -> Scalar:
+    starts = {"earliest": "earliest", "latest": "latest", "none": "error"}
+    aliases = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "error"}
+    start = {**starts, **aliases}.get(str(value))
+    if start is None:
+        raise ValueError("earliest, latest or none")
+    return start
+
+
+_JAVA_CLASS = "a Java class; records are copied as bytes"
+_JMX = "metrics of the Java client"
+_GROUP = "no consumer group is joined: partitions are assigned"
+_POLL = "the engine sizes its own batches"
+_JAVA_TLS = "a setting of Java's TLS; OpenSSL negotiates its own"
+_LOGIN = "a setting of Java's login module"
+_BROKER_SIDE = "it matters to brokers only"
+_JAVA_AUTH = "Java code cannot be loaded; use the sasl.oauthbearer.* properties of librdkafka"
+_COMMITS = "progress is committed to the commit topic, never to the source's group"
+
+RULES: dict[str, Rule] = {
+    # Consumer
+    "fetch.max.wait.ms": Renamed("fetch.wait.max.ms", _at_most(300_000)),
+    "fetch.min.bytes": Renamed("fetch.min.bytes", _at_most(100_000_000, 1)),
+    "fetch.max.bytes": Renamed("fetch.max.bytes", _at_most(2_147_483_135)),
+    "max.partition.fetch.bytes": Renamed("fetch.message.max.bytes", _at_most(1_000_000_000, 1)),
+    "auto.offset.reset": Renamed("auto.offset.reset", _start),
+    "max.poll.records": NoEffect(_POLL),
+    "max.poll.interval.ms": NoEffect(_GROUP),
+    "session.timeout.ms": NoEffect(_GROUP),
+    "heartbeat.interval.ms": NoEffect(_GROUP),
+    "partition.assignment.strategy": NoEffect(_GROUP),
+    "group.instance.id": NoEffect(_GROUP),
+    "group.protocol": NoEffect(_GROUP),
+    "group.protocol.type": NoEffect(_GROUP),
+    "group.remote.assignor": NoEffect(_GROUP),
+    "exclude.internal.topics": NoEffect("internal topics are never selected"),
+    "default.api.timeout.ms": NoEffect("every call has the engine's own deadline"),
+    "key.deserializer": NoEffect(_JAVA_CLASS),
+    "value.deserializer": NoEffect(_JAVA_CLASS),
+    "share.acknowledgement.mode": NoEffect("no share group is joined"),
+    "share.acquire.mode": NoEffect("no share group is joined"),
+    "allow.auto.create.topics": NoEffect("reading never creates a topic"),
+    # Producer
+    "buffer.memory": Renamed("queue.buffering.max.kbytes", _kilobytes, "bytes to KiB"),
+    "batch.size": Renamed("batch.size", _at_most(2**31 - 1, 1)),
+    "linger.ms": Renamed("linger.ms", _at_most(900_000)),
+    "partitioner.class": Renamed("partitioner", _partitioner, "Kafka's own partitioners only"),
+    "max.request.size": NoEffect("the target's max.message.bytes decides what is too large"),
+    "message.max.bytes": NoEffect("the target's max.message.bytes decides what is too large"),
+    "max.block.ms": NoEffect("a full queue waits until the commit is due"),
+    "delivery.timeout.ms": NoEffect("a record has as long as its transaction"),
+    "message.timeout.ms": NoEffect("a record has as long as its transaction"),
+    "metadata.max.idle.ms": NoEffect("no equivalent in librdkafka"),
+    "partitioner.adaptive.partitioning.enable": NoEffect("no equivalent in librdkafka"),
+    "partitioner.availability.timeout.ms": NoEffect("no equivalent in librdkafka"),
+    "key.serializer": NoEffect(_JAVA_CLASS),
+    "value.serializer": NoEffect(_JAVA_CLASS),
+    "transaction.two.phase.commit.enable": NoEffect("the engine commits its own transactions"),
+    # All clients
+    "request.timeout.ms": Renamed("socket.timeout.ms", _at_most(300_000, 10)),
+    "metadata.max.age.ms": Renamed("topic.metadata.refresh.interval.ms", _at_most(3_600_000, 10)),
+    "send.buffer.bytes": Renamed("socket.send.buffer.bytes", _at_most(100_000_000), "-1 becomes 0"),
+    "receive.buffer.bytes": Renamed("socket.receive.buffer.bytes", _at_most(100_000_000), "-1 becomes 0"),
+    "connections.max.idle.ms": Renamed("connections.max.idle.ms", _at_most(2**31 - 1), "-1 becomes 0"),
+    "socket.connection.setup.timeout.ms": Renamed(
+        "socket.connection.setup.timeout.ms", _at_most(2**31 - 1, 1000), "at least 1000"
+    ),
+    "reconnect.backoff.ms": Renamed("reconnect.backoff.ms", _at_most(3_600_000)),
+    "reconnect.backoff.max.ms": Renamed("reconnect.backoff.max.ms", _at_most(3_600_000)),
+    "retry.backoff.ms": Renamed("retry.backoff.ms", _at_most(300_000, 1)),
+    "retry.backoff.max.ms": Renamed("retry.backoff.max.ms", _at_most(300_000, 1)),
+    "socket.connection.setup.timeout.max.ms": NoEffect("no equivalent in librdkafka"),
+    "bootstrap.controllers": NoEffect("brokers are asked, by bootstrap.servers"),
+    "auto.include.jmx.reporter": NoEffect(_JMX),
+    "metric.reporters": NoEffect(_JMX),
+    "metrics.num.samples": NoEffect(_JMX),
+    "metrics.recording.level": NoEffect(_JMX),
+    "metrics.sample.window.ms": NoEffect(_JMX),
+    "interceptor.classes": NoEffect("Java classes are not loaded"),
+    # TLS
+    "ssl.protocol": NoEffect(_JAVA_TLS),
+    "ssl.enabled.protocols": NoEffect(_JAVA_TLS),
+    "ssl.provider": NoEffect(_JAVA_TLS),
+    "ssl.keymanager.algorithm": NoEffect(_JAVA_TLS),
+    "ssl.trustmanager.algorithm": NoEffect(_JAVA_TLS),
+    "ssl.secure.random.implementation": NoEffect(_JAVA_TLS),
+    "ssl.engine.factory.class": Impossible("Java code cannot be loaded; use the ssl.* properties of librdkafka"),
+    "security.providers": Impossible("Java code cannot be loaded"),
+    # SASL
+    "sasl.client.callback.handler.class": Impossible(_JAVA_AUTH),
+    "sasl.login.callback.handler.class": Impossible(_JAVA_AUTH),
+    "sasl.login.class": Impossible(_JAVA_AUTH),
+    "sasl.oauthbearer.jwt.retriever.class": Impossible(_JAVA_AUTH),
+    "sasl.oauthbearer.jwt.validator.class": NoEffect(_BROKER_SIDE),
+    "sasl.kerberos.ticket.renew.jitter": NoEffect(_LOGIN),
+    "sasl.kerberos.ticket.renew.window.factor": NoEffect(_LOGIN),
+    "sasl.login.connect.timeout.ms": NoEffect(_LOGIN),
+    "sasl.login.read.timeout.ms": NoEffect(_LOGIN),
+    "sasl.login.refresh.buffer.seconds": NoEffect(_LOGIN),
+    "sasl.login.refresh.min.period.seconds": NoEffect(_LOGIN),
+    "sasl.login.refresh.window.factor": NoEffect(_LOGIN),
+    "sasl.login.refresh.window.jitter": NoEffect(_LOGIN),
+    "sasl.login.retry.backoff.max.ms": NoEffect(_LOGIN),
+    "sasl.login.retry.backoff.ms": NoEffect(_LOGIN),
+    "sasl.oauthbearer.clock.skew.seconds": NoEffect(_BROKER_SIDE),
+    "sasl.oauthbearer.expected.audience": NoEffect(_BROKER_SIDE),
+    "sasl.oauthbearer.expected.issuer": NoEffect(_BROKER_SIDE),
+    "sasl.oauthbearer.header.urlencode": NoEffect("no equivalent in librdkafka"),
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": NoEffect(_BROKER_SIDE),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": NoEffect(_BROKER_SIDE),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": NoEffect(_BROKER_SIDE),
+    "sasl.oauthbearer.jwks.endpoint.url": NoEffect(_BROKER_SIDE),
+    "sasl.oauthbearer.scope.claim.name": NoEffect(_BROKER_SIDE),
+    # librdkafka's own names that the engine must set itself
+    "enable.auto.commit": NoEffect(_COMMITS),
+    "auto.commit.interval.ms": NoEffect(_COMMITS),
+    "auto.commit.enable": NoEffect(_COMMITS),
+    "enable.auto.offset.store": NoEffect(_COMMITS),
+    "offset.store.method": NoEffect(_COMMITS),
+    "offset.store.path": NoEffect(_COMMITS),
+    "offset.store.sync.interval.ms": NoEffect(_COMMITS),
+    "enable.partition.eof": NoEffect("the engine needs it and sets it"),
+    "enable.gapless.guarantee": NoEffect("the engine sets it where it is needed"),
+    "delivery.report.only.error": NoEffect("the engine needs the reports of successes for target offsets"),
+    "produce.offset.report": NoEffect("the engine needs the reports of successes for target offsets"),
+    "queuing.strategy": NoEffect("the order of records is kept"),
+    "transactional.id": Impossible("the engine gives each slot its own; take it out"),
+    "plugin.library.paths": Impossible("a pipeline file does not load code"),
+}
+"""What becomes of a name. Java's meaning counts where both libraries have the name."""

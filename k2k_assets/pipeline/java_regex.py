@@ -1,0 +1,101 @@
+"""Java regular expressions, as K2K files have them, for Python's `re`.
+
+Topic names are ASCII, so Java's Unicode classes come down to ASCII sets. What Java means differently from
+Python and cannot be said in Python is refused, never reinterpreted.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_CLASSES = {
+    "Lower": "a-z", "Ll": "a-z", "IsLowercase": "a-z", "javaLowerCase": "a-z",
+    "Upper": "A-Z", "Lu": "A-Z", "IsUppercase": "A-Z", "javaUpperCase": "A-Z",
+    "Alpha": "a-zA-Z", "L": "a-zA-Z", "IsAlphabetic": "a-zA-Z", "IsL": "a-zA-Z", "IsLatin": "a-zA-Z",
+    "Digit": "0-9", "N": "0-9", "Nd": "0-9", "IsDigit": "0-9",
+    "Alnum": "a-zA-Z0-9", "XDigit": "0-9a-fA-F", "ASCII": r"\x00-\x7F",
+    "Punct": r"!-/:-@\[-`{-~", "P": r"!-#%-*,-/:;?@\[-\]_{}",
+}  # fmt: skip
+
+
+class RegexError(ValueError):
+    """A pattern that cannot be used. `position` counts characters of the Java pattern from 0."""
+
+    def __init__(self, message: str, position: int | None) -> None:
+        super().__init__(message if position is None else f"{message} at position {position}")
+        self.position = position
+
+
+@lru_cache(maxsize=4096)
+def compile_java(pattern: str) -> re.Pattern[str]:
+    """Compile a Java regex; use it with `fullmatch`, as Kafka's pattern subscription does.
+
+    Raises:
+        RegexError: the pattern is no regex, or uses what only Java has (nested and intersected classes, ...).
+    """
+    translated, origin = _translate(pattern)
+    try:
+        return re.compile(translated, re.ASCII)
+    except (re.error, OverflowError, RecursionError) as error:
+        position = getattr(error, "pos", None)
+        at = origin[min(position, len(origin) - 1)] if position is not None and origin else position
+        raise RegexError(getattr(error, "msg", "too large"), at) from None
+
+
+def _translate(pattern: str) -> tuple[str, list[int]]:
+    """The Python pattern, and for each of its characters the position in the Java pattern."""
+    out: list[str] = []
+    origin: list[int] = []
+    at = 0
+    in_class = False
+
+    def emit(text: str, taken: int) -> int:
+        out.append(text)
+        origin.extend([at] * len(text))
+        return at + taken
+
+    while at < len(pattern):
+        rest = pattern[at : at + 64]
+        if rest.startswith("\\"):
+            text, taken = _escape(pattern, at, in_class)
+            at = emit(text, taken)
+        elif in_class:
+            if rest.startswith(("[", "&&")):
+                raise RegexError("classes inside classes (Java's union and intersection) are not supported", at)
+            in_class = rest[0] != "]"
+            at = emit(rest[0], 1)
+        elif rest.startswith("["):
+            in_class = True
+            at = emit("[^" if rest[1:2] == "^" else "[", 2 if rest[1:2] == "^" else 1)
+        elif re.match(r"\(\?<[a-zA-Z]", rest):
+            at = emit("(?P<", 3)
+        else:
+            at = emit(rest[0], 1)
+    return "".join(out), origin
+
+
+def _escape(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
+    """The Python text for the escape at `at`, and how many characters it took."""
+    kind = pattern[at + 1 : at + 2]
+    if kind == "Q":
+        end = pattern.find("\\E", at + 2)
+        end = len(pattern) if end < 0 else end
+        return re.escape(pattern[at + 2 : end]), min(end + 2, len(pattern)) - at
+    if kind in ("p", "P"):
+        match = re.compile(r"\{(\w+)\}|(\w)").match(pattern, at + 2)
+        name = (match[1] or match[2]) if match else None
+        if not match or name not in _CLASSES or (in_class and kind == "P"):
+            raise RegexError("this character class is not supported", at)
+        ranges = _CLASSES[name]
+        text = ranges if in_class else f"[{'^' if kind == 'P' else ''}{ranges}]"
+        return text, match.end() - at
+    if kind == "k":
+        match = re.compile(r"<(\w+)>").match(pattern, at + 2)
+        if match:
+            return f"(?P={match[1]})", match.end() - at
+    if kind == "z" or kind == "Z":
+        return r"\Z", 2
+    if kind == "h":
+        return (r" \t" if in_class else r"[ \t]"), 2
+    return pattern[at : at + 2], 2

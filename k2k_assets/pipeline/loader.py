@@ -1,0 +1,150 @@
+"""`load_pipeline`: files to a checked `Pipeline`, or one error that lists all faults of all files.
+
+1. read each file, within limits      2. merge them             3. take out K2K keys that are not ours (yet)
+4. validate each section              5. check what spans sections
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from pathlib import Path as FilePath
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from k2k_assets.errors import PipelineFileError
+from k2k_assets.pipeline import checks, known_keys
+from k2k_assets.pipeline.document import MAX_BYTES, DocumentError, Node, parse_document
+from k2k_assets.pipeline.merge import merge
+from k2k_assets.pipeline.model import Pipeline
+from k2k_assets.pipeline.problems import Path, Problem, fail
+from k2k_assets.pipeline.schema import problem_at, problems_of
+
+
+def load_pipeline(paths: Sequence[str | FilePath] | str | FilePath) -> Pipeline:
+    """Load one pipeline from one or more files, later files over earlier ones.
+
+    Raises:
+        PipelineFileError: the files cannot be used; the message lists every fault with its file and line.
+    """
+    files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not files:
+        raise PipelineFileError("no pipeline file was given; pass at least one with -f")
+    root = _read_all([str(file) for file in files])
+    problems = list(_substitutions(root, ()))
+    document = cast(dict[str, object], _without_nulls(root.plain()))
+    explicit_validation = _validation_is_asked_for(document)
+    problems += [problem_at(root, path, message) for path, message in known_keys.take_out(document)]
+    pipeline, found = _validate(document, root)
+    problems += _not_below(found, problems)
+    if pipeline:
+        spanning = [*checks.check_clients(pipeline), *checks.check_topics(pipeline), *checks.check_timeouts(pipeline)]
+        problems += _not_below([problem_at(root, path, message) for path, message in spanning], problems)
+    if problems or not pipeline:
+        raise fail(problems)
+    pipeline._warnings = checks.warnings(pipeline, explicit_validation)
+    return pipeline
+
+
+def _read_all(files: list[str]) -> Node:
+    documents: list[Node] = []
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            documents.append(parse_document(_read_text(file), file))
+        except DocumentError as error:
+            problems += error.problems
+    if problems:
+        raise fail(problems)
+    return reduce(merge, documents)
+
+
+def _read_text(file: str) -> str:
+    """The file's text; never more than the limit is read, whatever the file is."""
+    try:
+        with open(file, "rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        what = f"cannot be read: {error.strerror or type(error).__name__}"
+        raise DocumentError([Problem(file, 0, (), what)]) from None
+    if len(content) > MAX_BYTES:
+        raise DocumentError([Problem(file, 0, (), f"larger than {MAX_BYTES} bytes; no pipeline file is")])
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise DocumentError([Problem(file, line, (), "expected UTF-8 text, found other bytes")]) from None
+
+
+def _substitutions(node: Node, path: Path) -> Iterator[Problem]:
+    """Places where K2K would put a variable in."""
+    if isinstance(node.value, dict):
+        for key, item in node.value.items():
+            if "${" in key:
+                yield Problem(item.file, item.line, path, "substitution (`${...}`) in a key is not supported yet")
+            yield from _substitutions(item, (*path, key))
+    elif isinstance(node.value, list):
+        for position, item in enumerate(node.value):
+            yield from _substitutions(item, (*path, position))
+    elif isinstance(node.value, str) and "${" in node.value and path[:1] != ("license",):
+        yield Problem(node.file, node.line, path, "substitution (`${...}`) is not supported yet")
+
+
+def _without_nulls(value: object) -> object:
+    """`key: null` (or a section with nothing below it) means "not given", also to take an earlier file's value away."""
+    if isinstance(value, dict):
+        return {
+            key: item if key == "staticMapping" else _without_nulls(item)
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _validation_is_asked_for(document: dict[str, object]) -> bool:
+    features = document.get("features")
+    return isinstance(features, dict) and features.get("validateControlTopicSettings") == "enabled"
+
+
+def _validate(document: dict[str, object], root: Node) -> tuple[Pipeline | None, list[Problem]]:
+    """The pipeline and no problems, or the problems and what of the pipeline could be saved for further checks."""
+    try:
+        return Pipeline.model_validate(document), []
+    except ValidationError as error:
+        problems = problems_of(error, root, Pipeline)
+    # Without its faulty parts, so that the checks that span sections find the rest of the file's faults too.
+    rest = _without(document, [problem.path for problem in problems])
+    try:
+        return Pipeline.model_validate(rest), problems
+    except ValidationError:
+        return None, problems
+
+
+def _without(document: dict[str, object], faulty: list[Path]) -> dict[str, object]:
+    """A copy without the faulty keys, in which required sections that this leaves out are empty."""
+    rest = copy.deepcopy(document)
+    for path in faulty:
+        section: Any = rest
+        for part in path[:-1]:
+            section = section.get(part) if isinstance(section, dict) else None
+        if isinstance(section, dict):
+            section.pop(path[-1], None)
+    for side in ("source", "target"):
+        kafka = rest.setdefault(side, {"kafka": {}})
+        if isinstance(kafka, dict):
+            kafka.setdefault("kafka", {})
+    rest.setdefault("name", "?")
+    if any(path[:1] == ("replication",) for path in faulty):
+        rest["replication"] = [{"source": {"topic": ".*"}}, {"sink": {"topic": "source", "partition": "source"}}]
+    return rest
+
+
+def _not_below(candidates: list[Problem], reported: list[Problem]) -> list[Problem]:
+    """Problems at places that have none yet: one fault is told once."""
+    taken = {problem.path for problem in reported if problem.path}
+    return [p for p in candidates if not any(p.path[:depth] in taken for depth in range(1, len(p.path) + 1))]

@@ -1,0 +1,125 @@
+"""The pipeline: the whole file as one frozen model, and what the rest of the program asks of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Literal
+
+from pydantic import Field, PrivateAttr
+
+from k2k_assets.pipeline.client_properties import (
+    ClientKind,
+    ClusterRole,
+    Translation,
+    transaction_timeout_ms,
+    translate,
+)
+from k2k_assets.pipeline.coordination import Configuration, Coordination, OffsetMapping
+from k2k_assets.pipeline.error_handling import ErrorHandling
+from k2k_assets.pipeline.features import Features
+from k2k_assets.pipeline.java_properties import Scalar
+from k2k_assets.pipeline.kafka import Source, Target
+from k2k_assets.pipeline.own_sections import Index, Spark, Sync
+from k2k_assets.pipeline.routing import Routing
+from k2k_assets.pipeline.selection import TopicSelection
+from k2k_assets.pipeline.stages import Stages
+from k2k_assets.pipeline.topic_creation import TopicCreation
+from k2k_assets.pipeline.values import Section
+
+StartFrom = Literal["earliest", "latest", "none"]
+
+
+class Pipeline(Section):
+    """A pipeline file. Made by `load_pipeline`, which also checks what one section alone cannot tell."""
+
+    name: str = Field(min_length=1, description="Name of the pipeline (required).")
+    source: Source = Field(description="The cluster that is copied from (required).")
+    target: Target = Field(description="The cluster that is copied to (required).")
+    replication: Stages = Field(
+        description="The stages: `- source: ...`, then `- sink: ...` (required). One pair, in this order."
+    )
+    features: Features = Field(default_factory=Features, description="What is done beyond plain copying.")
+    coordination: Coordination = Field(default_factory=Coordination, description="Progress and ownership.")
+    offset_mapping: OffsetMapping = Field(default_factory=OffsetMapping, description="Where offset mappings go.")
+    topic_creation: TopicCreation = Field(default_factory=TopicCreation, description="Topics that are created.")
+    configuration: Configuration = Field(default_factory=Configuration, description="Parallelism and waiting.")
+    error_handling: ErrorHandling = Field(default_factory=ErrorHandling, description="What is done about faults.")
+    spark: Spark = Field(default_factory=Spark, description="Where the copying runs. Our own.")
+    sync: Sync = Field(default_factory=Sync, description="How long a run lasts. Our own.")
+    index: Index = Field(default_factory=Index, description="The index of offset mappings. Our own.")
+
+    _warnings: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def group(self) -> str:
+        """The name of the progress: the source consumer's `group.id`."""
+        return str(self.translation("source", "consumer").values["group.id"])
+
+    @property
+    def start_from(self) -> StartFrom:
+        """Where a partition without progress starts: the source consumer's `auto.offset.reset`."""
+        given = self.translation("source", "consumer").values.get("auto.offset.reset", "earliest")
+        return "latest" if given == "latest" else "none" if given == "error" else "earliest"
+
+    @property
+    def selection(self) -> TopicSelection:
+        """Which topics are copied."""
+        return next(stage.source for stage in self.replication if stage.source)
+
+    @property
+    def routing(self) -> Routing:
+        """Where records go."""
+        return next(stage.sink for stage in self.replication if stage.sink)
+
+    @property
+    def transaction_timeout(self) -> timedelta:
+        """After how long the target aborts a transaction of a dead writer."""
+        values = self.translation("target", "producer").values
+        return timedelta(milliseconds=transaction_timeout_ms(values))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was accepted without effect, one line for each reason; no values are shown."""
+        return self._warnings
+
+    @property
+    def code_version(self) -> str:
+        """A hash of everything that decides which records are written where and how; the same on every machine.
+
+        Credentials, addresses, time-outs and sizes are left out: changing them changes no record.
+        """
+        producer = self.translation("target", "producer").values
+        consumer = self.translation("source", "consumer").values
+        flags = ("exactly_once", "header_replication", "keep_record_creation_timestamp", "offset_mapping")
+        relevant = {
+            "name": self.name,
+            "group": self.group,
+            "features": {flag: getattr(self.features, flag) for flag in flags},
+            "source": self.selection.topic,
+            "sink": self.routing.topic.model_dump(mode="json"),
+            "partition": self.routing.partition,
+            "partitioner": producer["partitioner"],
+            "isolation": consumer.get("isolation.level", "read_committed"),
+        }
+        text = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def client_properties(self, cluster: ClusterRole, client: ClientKind) -> dict[str, Scalar]:
+        """One client's properties under librdkafka's names, `common` included.
+
+        Settings that a guarantee rests on are here only where the file has them, and then they are right; the engine
+        sets those that are absent. A producer always has a `partitioner` (Java's murmur2 when the file has none).
+        """
+        return dict(self.translation(cluster, client).values)
+
+    def translation(self, cluster: ClusterRole, client: ClientKind) -> Translation:
+        """One client's properties with the remarks that were made while translating them."""
+        return translate(cluster, client, self.sections(cluster, client), exactly_once=self.features.exactly_once)
+
+    def sections(self, cluster: ClusterRole, client: ClientKind) -> list[tuple[str, Mapping[str, Scalar]]]:
+        """Name and content of the file's sections that hold one client's properties, the last one winning."""
+        kafka = self.source.kafka if cluster == "source" else self.target.kafka
+        return [(f"{cluster}.kafka.{part}", getattr(kafka, part, {})) for part in ("common", client)]

@@ -1,0 +1,37 @@
+"""The sections that K2K does not have: `spark`, `sync`, `index`. All are optional."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field
+
+from k2k_assets.pipeline.values import Duration, Section, TextMap
+
+
+class Spark(Section):
+    """Where the copying runs."""
+
+    master: str = Field(default="local[*]", min_length=1, description="Spark master.")
+    remote: str | None = Field(default=None, repr=False, description="Spark Connect address; it replaces `master`.")
+    config: TextMap = Field(default={}, repr=False, description="Spark configs.")
+
+
+class Sync(Section):
+    """How long a run lasts and how often it commits."""
+
+    window: Duration = Field(default=timedelta(minutes=5), description="Longest run of a scheduled materialization.")
+    idle: Duration = Field(default=timedelta(seconds=5), description="A run ends after this time without records.")
+    min_commit_interval: Duration = Field(
+        default=timedelta(milliseconds=50),
+        description="Shortest time between two commits when the source runs dry, so that a trickle stays cheap.",
+    )
+
+
+class Index(Section):
+    """The index of merged offset mappings."""
+
+    path: str | None = Field(default=None, min_length=1, description="Folder of the index. Absent: Dagster's storage.")
+    retention: Duration | None = Field(
+        default=None, description="Mappings older than this are dropped from the index. Absent: none is."
+    )

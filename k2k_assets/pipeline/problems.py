@@ -1,0 +1,91 @@
+"""Faults of a pipeline file: what one is, how it is worded, and which known key is nearest.
+
+Secrets: a value is shown only when nothing in its path looks like a credential.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from k2k_assets.errors import PipelineFileError
+
+Path = tuple[str | int, ...]
+"""Where a value is in the document: keys, and list positions counted from 0."""
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_SECRET = re.compile(r"password|passphrase|secret|jaas|token|credential|\bkey\b|keystore|\.pem$|private|headers", re.I)
+_MAX_SHOWN = 60
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One fault. `line` counts from 1; 0 means the file as a whole."""
+
+    file: str
+    line: int
+    path: Path
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        path = f" {format_path(self.path)}:" if self.path else ""
+        return f"{where}:{path} {self.message}"
+
+
+def format_path(path: Path) -> str:
+    """The path as a user writes it: `source.kafka.consumer."group.id"`, `replication[0].source`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            key = part if _PLAIN_KEY.fullmatch(part) else f'"{shorten(part)}"'
+            text += f".{key}" if text else key
+    return text
+
+
+def shorten(text: str) -> str:
+    """At most 60 characters of a text, with control characters made visible."""
+    visible = text.encode("unicode_escape").decode("ascii") if not text.isprintable() else text
+    return visible if len(visible) <= _MAX_SHOWN else visible[: _MAX_SHOWN - 3] + "..."
+
+
+def is_secret(path: Path) -> bool:
+    """Whether the value at a path may be a credential: such a value is never shown."""
+    return any(isinstance(part, str) and _SECRET.search(part) for part in path)
+
+
+def describe(value: object, path: Path = ()) -> str:
+    """A value as "found ..." shows it: the kind of thing, and a scalar's own text unless it may be secret."""
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if is_secret(path):
+        return "a value that is not shown"
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    return f"'{shorten(str(value))}'"
+
+
+def nearest(key: str, known: Iterable[str]) -> str | None:
+    """The known key that is written most like `key`, or None when none is close."""
+    by_lower = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(key.lower()[:200], by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+def fail(problems: Sequence[Problem]) -> PipelineFileError:
+    """The error that lists all faults, in the order of files and lines."""
+    unique = sorted(set(problems), key=lambda p: (p.file, p.line, str(p.path), p.message))
+    if len(unique) == 1:
+        return PipelineFileError(str(unique[0]))
+    lines = [f"{len(unique)} faults in the pipeline file:", *(f"  {problem}" for problem in unique)]
+    return PipelineFileError("\n".join(lines))

@@ -1,0 +1,122 @@
+"""`replication[].sink`: the target topic and partition of each record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from k2k_assets.errors import Refused
+from k2k_assets.pipeline.java_regex import RegexError, compile_java
+from k2k_assets.pipeline.values import Section, fault, topic_name_fault
+
+_FORMS = "source, {prefix, suffix}, {static} or {staticMapping}"
+
+
+class SinkTopic(Section):
+    """How a target topic is named after its source topic. At most one of the three ways is set; none: same name."""
+
+    prefix: str = Field(default="", description="Put before the source topic's name.")
+    suffix: str = Field(default="", description="Put after the source topic's name.")
+    static: str | None = Field(default=None, description="All records go to this topic.")
+    static_mapping: tuple[tuple[str, str], ...] | None = Field(
+        default=None,
+        description="Source topic to target topic. Keys are names or regular expressions: the exact name counts first, "
+        "then the first expression, in file order, that matches the whole name. A map, or a list of maps.",
+    )
+
+    def target(self, source_topic: str) -> str | None:
+        """The target topic's name, or None when the mapping has no entry."""
+        if self.static is not None:
+            return self.static
+        if self.static_mapping is not None:
+            return _mapped(self.static_mapping, source_topic)
+        return f"{self.prefix}{source_topic}{self.suffix}"
+
+
+def _mapped(entries: tuple[tuple[str, str], ...], topic: str) -> str | None:
+    for key, target in entries:
+        if key == topic:
+            return target
+    for key, target in entries:
+        if compile_java(key).fullmatch(topic):
+            return target
+    return None
+
+
+def _sink_topic(value: object) -> object:
+    if isinstance(value, SinkTopic):
+        return value
+    if value == "source":
+        return SinkTopic()
+    if not isinstance(value, Mapping) or not value:
+        fault(_FORMS)
+    forms = {"affix" if key in ("prefix", "suffix") else key for key in value}
+    unknown = forms - {"affix", "static", "staticMapping"}
+    if unknown:
+        fault(_FORMS, at=(sorted(unknown)[0],), shown=False)
+    if len(forms) > 1:
+        fault(f"one of {_FORMS}, not several", shown=False)
+    if "staticMapping" in value:
+        return SinkTopic(static_mapping=_entries(value["staticMapping"]))
+    for key, text in value.items():
+        # A part of a name must be legal as a name; "." alone is a fine prefix.
+        if not isinstance(text, str) or not text:
+            fault("a text that is not empty", at=(key,))
+        if why := topic_name_fault(text if key == "static" else f"{text}x"):
+            fault(why, at=(key,))
+    return SinkTopic(**value)
+
+
+def _entries(value: object) -> tuple[tuple[str, str], ...]:
+    """The mapping's entries in file order, from a map or from K2K 0.1's list of one-entry maps."""
+    placed: list[tuple[tuple[str | int, ...], str, object]] = []
+    if isinstance(value, Mapping):
+        placed = [(("staticMapping", key), key, target) for key, target in value.items()]
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            if not isinstance(item, Mapping):
+                fault("a mapping of source topic to target topic", at=("staticMapping", position))
+            placed += [(("staticMapping", position, key), key, target) for key, target in item.items()]
+    if not placed:
+        fault("a mapping of source topics to target topics", at=("staticMapping",))
+    for at, key, target in placed:
+        try:
+            compile_java(key)
+        except RegexError as error:
+            fault(f"a topic name or a regular expression as the key ({error})", at=at, shown=False)
+        if not isinstance(target, str):
+            fault("a topic name", at=at)
+        if why := topic_name_fault(target):
+            fault(why, at=at)
+    return tuple((key, str(target)) for _, key, target in placed)
+
+
+class Routing(Section):
+    """Where records go."""
+
+    name: str | None = Field(default=None, description="A name for the stage; not used.")
+    topic: Annotated[SinkTopic, BeforeValidator(_sink_topic)] = Field(
+        description=f"The target topic: {_FORMS} (required)."
+    )
+    partition: Literal["source", "producer"] = Field(
+        description="`source`: the source partition's number; the target topic needs as many partitions. `producer`: "
+        "where a Java producer would put the key (required)."
+    )
+
+    def target_topic(self, source_topic: str) -> str:
+        """The target topic of a source topic.
+
+        Raises:
+            Refused: `staticMapping` has no entry for it, or the name would be no legal topic name.
+        """
+        target = self.topic.target(source_topic)
+        if target is None:
+            raise Refused(
+                f"replication.sink.topic.staticMapping has no entry for the selected topic '{source_topic}'; "
+                "add one, or select fewer topics"
+            )
+        if why := topic_name_fault(target):
+            raise Refused(f"topic '{source_topic}' would be copied to '{target}', which is not {why}")
+        return target

@@ -1,0 +1,125 @@
+"""TLS stores and SASL credentials: from Java's keys to librdkafka's.
+
+Java keeps certificates in stores, OpenSSL reads PEM files (and PKCS12 for the client's own key). What cannot be read
+is refused with the command that converts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from k2k_assets.pipeline.jaas import JaasError, parse_jaas
+from k2k_assets.pipeline.java_properties import Scalar
+
+_KEYS = """
+sasl.jaas.config sasl.kerberos.kinit.cmd ssl.cipher.suites ssl.endpoint.identification.algorithm
+ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
+ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
+"""
+KEYS = frozenset(_KEYS.split())
+"""The Java keys that this module takes."""
+
+_PEM_ENDINGS = (".pem", ".crt", ".cer", ".cert")
+_PKCS12_ENDINGS = (".p12", ".pfx", ".pkcs12")
+_TO_PKCS12 = "keytool -importkeystore -srckeystore STORE -destkeystore STORE.p12 -deststoretype PKCS12"
+_TO_PEM = "openssl pkcs12 -in STORE.p12 -nokeys -out ca.pem"
+
+
+class SecurityFault(ValueError):
+    """A key that cannot be translated; the message never holds a value that may be secret."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def translate_security(given: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], list[SecurityFault]]:
+    """librdkafka's properties for those of `KEYS` that are in `given`, and what could not be translated."""
+    out: dict[str, Scalar] = {}
+    faults: list[SecurityFault] = []
+    for step in (_jaas, _truststore, _keystore, _rest):
+        try:
+            out.update(step(given))
+        except SecurityFault as fault:
+            faults.append(fault)
+    return out, faults
+
+
+def _jaas(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    if "sasl.jaas.config" not in given:
+        return {}
+    try:
+        username, password = parse_jaas(str(given["sasl.jaas.config"]))
+    except JaasError as error:
+        raise SecurityFault("sasl.jaas.config", str(error)) from None
+    return {"sasl.username": username, "sasl.password": password}
+
+
+def _truststore(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    out: dict[str, Scalar] = {}
+    if "ssl.truststore.certificates" in given:
+        out["ssl.ca.pem"] = given["ssl.truststore.certificates"]
+    if "ssl.truststore.location" in given:
+        kind = _store_type(given, "ssl.truststore")
+        if kind != "PEM":
+            first = f"{_TO_PKCS12} && " if kind == "JKS" else ""
+            raise SecurityFault(
+                "ssl.truststore.location",
+                f"a {kind} trust store cannot be read; convert it to PEM (`{first}{_TO_PEM}`), point to that file and "
+                "set ssl.truststore.type to PEM",
+            )
+        out["ssl.ca.location"] = given["ssl.truststore.location"]
+    return out
+
+
+def _keystore(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    out: dict[str, Scalar] = {}
+    if "ssl.keystore.certificate.chain" in given:
+        out["ssl.certificate.pem"] = given["ssl.keystore.certificate.chain"]
+    if "ssl.keystore.key" in given:
+        out["ssl.key.pem"] = given["ssl.keystore.key"]
+    location = given.get("ssl.keystore.location")
+    if location is None:
+        return out
+    kind = _store_type(given, "ssl.keystore")
+    if kind == "JKS":
+        raise SecurityFault(
+            "ssl.keystore.location",
+            f"a JKS key store cannot be read; convert it to PKCS12 (`{_TO_PKCS12}`), point to that file and set "
+            "ssl.keystore.type to PKCS12",
+        )
+    if kind == "PEM":
+        # Java's PEM key store is one file with the key and the certificates.
+        return {**out, "ssl.key.location": location, "ssl.certificate.location": location}
+    out["ssl.keystore.location"] = location
+    if "ssl.keystore.password" in given:
+        out["ssl.keystore.password"] = given["ssl.keystore.password"]
+    return out
+
+
+def _store_type(given: Mapping[str, Scalar], store: str) -> str:
+    """PEM, PKCS12 or JKS. Without a type the file's ending tells, and else Java's default, JKS."""
+    location = str(given[f"{store}.location"]).lower()
+    kind = str(given.get(f"{store}.type", "")).upper()
+    if not kind:
+        kind = "PEM" if location.endswith(_PEM_ENDINGS) else "PKCS12" if location.endswith(_PKCS12_ENDINGS) else "JKS"
+    if kind not in ("PEM", "PKCS12", "JKS"):
+        raise SecurityFault(f"{store}.type", "expected PEM, PKCS12 or JKS")
+    return kind
+
+
+def _rest(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    out: dict[str, Scalar] = {}
+    if "ssl.endpoint.identification.algorithm" in given:
+        # Java switches the check off by an empty text.
+        out["ssl.endpoint.identification.algorithm"] = given["ssl.endpoint.identification.algorithm"] or "none"
+    suites = given.get("ssl.cipher.suites")
+    if suites is not None:
+        if "TLS_" in str(suites):
+            raise SecurityFault("ssl.cipher.suites", "expected OpenSSL's names (`openssl ciphers`), found Java's")
+        out["ssl.cipher.suites"] = suites
+    command = given.get("sasl.kerberos.kinit.cmd")
+    if command is not None and " " in str(command):
+        # Java's value is a path only; librdkafka's is the whole command.
+        out["sasl.kerberos.kinit.cmd"] = command
+    return out

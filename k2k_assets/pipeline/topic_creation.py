@@ -1,0 +1,59 @@
+"""`topicCreation.control`: partition counts, replication factors and configs of new control topics."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from k2k_assets.pipeline.values import Count, Section, TextMap
+
+ControlTopic = Literal["commit", "assignment", "offset_mapping"]
+
+
+class ControlTopicSettings(Section):
+    """Settings of a control topic that is created; existing topics are left as they are."""
+
+    partitions: Count | None = Field(default=None, description="Partition count. Absent: our default for the topic.")
+    replication: Count | None = Field(default=None, description="Replication factor. Absent: the broker's default.")
+    config: TextMap = Field(default={}, description="Topic configs, such as `min.insync.replicas`.")
+
+    def over(self, base: ControlTopicSettings) -> ControlTopicSettings:
+        """These settings, with what they leave open taken from `base`; configs are merged key by key."""
+        return ControlTopicSettings(
+            partitions=self.partitions if self.partitions is not None else base.partitions,
+            replication=self.replication if self.replication is not None else base.replication,
+            config={**base.config, **self.config},
+        )
+
+
+class ControlTopics(Section):
+    """Control topics; each inherits from `common`."""
+
+    common: ControlTopicSettings = Field(
+        default_factory=ControlTopicSettings, description="Inherited by all control topics."
+    )
+    commit: ControlTopicSettings = Field(
+        default_factory=ControlTopicSettings, description="The commit topic, over `common`."
+    )
+    assignment: ControlTopicSettings = Field(
+        default_factory=ControlTopicSettings, description="The assignment topic, over `common`."
+    )
+    offset_mapping: ControlTopicSettings = Field(
+        default_factory=ControlTopicSettings, description="The mapping topic, over `common`."
+    )
+
+    def control_topic(self, which: ControlTopic) -> ControlTopicSettings:
+        """The settings of one control topic, `common` included."""
+        own: ControlTopicSettings = getattr(self, which)
+        return own.over(self.common)
+
+
+class TopicCreation(Section):
+    """Topics that this pipeline creates."""
+
+    control: ControlTopics = Field(default_factory=ControlTopics, description="The control topics.")
+
+    def control_topic(self, which: ControlTopic) -> ControlTopicSettings:
+        """The settings of one control topic, `common` included."""
+        return self.control.control_topic(which)

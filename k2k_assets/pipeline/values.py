@@ -1,0 +1,129 @@
+"""The small value types of the language: flags, durations, topic names, and the base of all sections."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, NoReturn
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from k2k_assets.pipeline.problems import Path
+
+_DURATION = re.compile(r"(\d+)\s+(milliseconds?|millis?|seconds?|minutes?|hours?)", re.ASCII)
+_UNITS = {
+    "milli": "milliseconds",
+    "millisecond": "milliseconds",
+    "second": "seconds",
+    "minute": "minutes",
+    "hour": "hours",
+}
+_MAX_DURATION_DIGITS = 12
+_TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]*")
+MAX_TOPIC_NAME = 249
+
+
+class Section(BaseModel):
+    """Base of every section: frozen, YAML names in camelCase, unknown keys refused, no value in any error."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, hide_input_in_errors=True
+    )
+
+
+def fault(expected: str, *, hint: str = "", at: Path = (), shown: bool = True) -> NoReturn:
+    """Refuse a value from inside a validator.
+
+    Args:
+        expected: what would have been right.
+        hint: what to do, a sentence.
+        at: where below the validated field the fault is.
+        shown: whether the message goes on with what was found.
+    """
+    raise PydanticCustomError("k2k", "{expected}", {"expected": expected, "hint": hint, "at": at, "shown": shown})
+
+
+def _flag(value: object) -> object:
+    if value == "enabled":
+        return True
+    if value == "disabled":
+        return False
+    hint = ""
+    if isinstance(value, bool):
+        hint = f"Write {'enabled' if value else 'disabled'}."
+    fault("enabled or disabled", hint=hint)
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if not match or len(match[1]) > _MAX_DURATION_DIGITS:
+        hint = "A whole number, a space and milliseconds, seconds, minutes or hours."
+        fault("a duration such as '5 seconds'", hint=hint)
+    return timedelta(**{_UNITS[match[2].removesuffix("s")]: int(match[1])})
+
+
+def _not_a_boolean(value: object) -> object:
+    # pydantic would read `true` as 1.
+    if isinstance(value, bool):
+        fault("a whole number")
+    return value
+
+
+def topic_name_fault(name: str) -> str | None:
+    """Why Kafka refuses a topic name, or None. Legal: 1-249 of `a-z A-Z 0-9 . _ -`, but not `.` and `..`."""
+    if not _TOPIC_CHARACTERS.fullmatch(name):
+        return "a topic name of letters, digits, '.', '_' and '-'"
+    if name in ("", ".", "..") or len(name) > MAX_TOPIC_NAME:
+        return "a topic name of 1 to 249 characters, not '.' or '..'"
+    return None
+
+
+def _topic_name(value: object) -> object:
+    if isinstance(value, str) and (why := topic_name_fault(value)):
+        fault(why)
+    return value
+
+
+def _text_map(value: object) -> object:
+    """Config maps: `true` and `1` are written without quotes by most users, Kafka wants text."""
+    if not isinstance(value, dict):
+        return value
+    return {key: scalar_text(item, (key,)) for key, item in value.items()}
+
+
+def scalar_text(value: object, at: Path) -> str:
+    """A scalar as text, booleans as Kafka writes them."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    fault("a text, a number, true or false", at=at)
+
+
+Flag = Annotated[bool, BeforeValidator(_flag), Field(json_schema_extra={"x-k2k": "enabled or disabled"})]
+"""`enabled` or `disabled` in the file, a bool here."""
+
+Duration = Annotated[timedelta, BeforeValidator(_duration), Field(json_schema_extra={"x-k2k": "duration"})]
+"""`<number> <milliseconds|seconds|minutes|hours>` in the file, a timedelta here."""
+
+Count = Annotated[int, BeforeValidator(_not_a_boolean), Field(ge=1, le=2**31 - 1)]
+"""A whole number from 1."""
+
+TopicName = Annotated[str, BeforeValidator(_topic_name)]
+"""A legal Kafka topic name."""
+
+TextMap = Annotated[dict[str, str], BeforeValidator(_text_map)]
+"""Keys to scalars; all values as text."""
+
+
+def format_duration(value: timedelta) -> str:
+    """A duration as the file writes it, in the largest unit that fits: `5 minutes`."""
+    millis = round(value.total_seconds() * 1000)
+    for unit, size in (("hour", 3_600_000), ("minute", 60_000), ("second", 1000)):
+        if millis and millis % size == 0:
+            return f"{millis // size} {unit}{'s' * (millis != size)}"
+    return f"{millis} millisecond{'s' * (millis != 1)}"

@@ -1,0 +1,85 @@
+"""The `k2k` command: finds the subcommand, and turns errors into one message and an exit code.
+
+Exit codes: 0 done, 1 any other error, 2 a fault in the arguments or the pipeline file, 3 a cluster does not answer
+or the request was refused, 4 superseded by a newer instance, 5 some topics were stopped, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from k2k_assets.errors import K2KError
+
+INTERRUPTED = 130
+
+
+class _Entry(NamedTuple):
+    """Where a command is found; its module is imported only when the command is used."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS: dict[str, _Entry] = {
+    "start": _Entry("k2k_assets.cli.start", "start", "Replicate topics until stopped, or once."),
+    "validate": _Entry("k2k_assets.cli.validate", "validate", "Check a pipeline file, and the clusters it names."),
+    "sandbox": _Entry("k2k_assets.cli.sandbox", "sandbox", "Two real Kafka clusters on this machine."),
+    "demo": _Entry("k2k_assets.cli.demo", "demo", "The whole of it on the sandbox, with a summary."),
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = getattr(importlib.import_module(entry.module), entry.attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # click's own would import every command for its help line.
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="k2k-assets", prog_name="k2k")
+def cli() -> None:
+    """Kafka-to-Kafka replication: exactly once, with exact offset mappings."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs `k2k` and ends the process with its exit code.
+
+    Args:
+        arguments: Without the program's name; those of the process by default.
+    """
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs `k2k` and returns the exit code; a command that returns an integer has chosen its own."""
+    try:
+        result = cli.main(args=None if arguments is None else list(arguments), prog_name="k2k", standalone_mode=False)
+    except K2KError as error:
+        click.echo(f"{click.style('Error:', fg='red', bold=True)} {error}", err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    main()

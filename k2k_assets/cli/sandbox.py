@@ -1,0 +1,97 @@
+"""`k2k sandbox up`: two clusters in the foreground, with a pipeline file to try them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from k2k_assets.errors import K2KError
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.pipeline_file import pipeline_text, write_pipeline_file
+from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
+
+_LOOK_SECONDS = 0.5
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def sandbox() -> None:
+    """Two real Kafka clusters on this machine, a source and a target, of one broker each."""
+
+
+@sandbox.command()
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep data here, and find it again at the next start. Without it everything is temporary.",
+)
+@click.option(
+    "--pipeline-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("sandbox.yaml"),
+    show_default=True,
+    help="Where to write a pipeline that replicates the sample topics.",
+)
+@click.option(
+    "--sample-traffic/--no-sample-traffic",
+    default=True,
+    show_default=True,
+    help="Write sample topics to the source, unless they are there already.",
+)
+@click.option("--keep-writing", is_flag=True, help="Write a trickle of records to the source until the end.")
+def up(directory: Path | None, pipeline_file: Path, sample_traffic: bool, keep_writing: bool) -> None:
+    """Starts both clusters, and stops them at Ctrl-C or SIGTERM."""
+    with _stop_signals() as stop, KafkaSandbox(directory) as clusters:
+        write_pipeline_file(pipeline_file, pipeline_text(clusters))
+        click.echo(f"source  {clusters.source_servers}\ntarget  {clusters.target_servers}")
+        if sample_traffic and not stop.is_set():
+            _write_samples(clusters)
+        click.echo(f"\nA pipeline between them is in {pipeline_file}. Run it with\n\n  k2k start -f {pipeline_file}\n")
+        click.echo("Ctrl-C stops both clusters.")
+        writer = threading.Thread(target=continuous_traffic, args=(clusters.source_servers, stop))
+        if keep_writing:
+            writer.start()
+        try:
+            _wait(clusters, stop)
+        finally:
+            stop.set()
+            if keep_writing:
+                writer.join()
+
+
+def _write_samples(clusters: KafkaSandbox) -> None:
+    written = write_sample_traffic(clusters.source_servers)
+    if written:
+        click.echo(f"\n{sum(written.values())} records in {len(written)} topics of the source:")
+    for topic, count in written.items():
+        click.echo(f"  {topic:<24} {count:>7}")
+
+
+def _wait(clusters: KafkaSandbox, stop: threading.Event) -> None:
+    while not stop.wait(_LOOK_SECONDS):
+        for broker in (clusters.source, clusters.target):
+            if not broker.is_running():
+                raise K2KError(f"The {broker.role} broker ended by itself. Its last words:\n{broker.log_tail()}")
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """Turns SIGINT and SIGTERM into an event; a second one interrupts what does not look at it."""
+    stop = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

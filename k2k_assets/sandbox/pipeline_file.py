@@ -1,0 +1,68 @@
+"""The pipeline file that replicates the sandbox's sample topics, ready to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from k2k_assets.errors import K2KError
+from k2k_assets.sandbox.kafka_sandbox import KafkaSandbox
+
+_FIRST_LINE = "# Written by the sandbox: the addresses change, so the next start writes it again."
+
+_TEXT = """{first_line}
+name: {name}
+features:
+  exactlyOnce: enabled
+  headerReplication: enabled
+  offsetMapping: enabled
+  autoCreateTopics: enabled
+  autoCreateControlTopics: enabled
+source:
+  kafka:
+    common:
+      "bootstrap.servers": "{source}"
+    consumer:
+      "group.id": "k2k.{name}"
+target:
+  kafka:
+    common:
+      "bootstrap.servers": "{target}"
+replication:
+  - source:
+      topic: "{topics}"
+  - sink:
+      topic: source
+      partition: source
+"""
+
+
+def pipeline_text(sandbox: KafkaSandbox, name: str = "demo", topics: str = r"demo\..*") -> str:
+    """The YAML of a pipeline from the sandbox's source to its target.
+
+    Args:
+        sandbox: A started one.
+        name: The pipeline's name, also the end of its `group.id`.
+        topics: The regular expression that selects topics.
+    """
+    return _TEXT.format(
+        first_line=_FIRST_LINE,
+        name=name,
+        source=sandbox.source_servers,
+        target=sandbox.target_servers,
+        topics=topics.replace("\\", "\\\\"),
+    )
+
+
+def write_pipeline_file(path: Path, text: str) -> None:
+    """Writes the file; one that this function did not write is left alone.
+
+    Raises:
+        K2KError: There is such a file, or it cannot be written.
+    """
+    try:
+        if path.exists() and not path.read_text().startswith(_FIRST_LINE):
+            raise K2KError(f"{path} is a file of yours: it is not overwritten. Name another with --pipeline-file.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        raise K2KError(f"Cannot write the pipeline file {path}: {error.strerror}.") from None

@@ -1,0 +1,19 @@
+"""What the exit codes of `k2k` mean: shown in `--help`, documented in docs/exit-codes.md, tested to agree."""
+
+from __future__ import annotations
+
+EXIT_CODES: dict[int, str] = {
+    0: "done: caught up (--once), or stopped by SIGINT or SIGTERM after a last commit",
+    1: "an error that none of the others names",
+    2: "a fault in the arguments or in the pipeline file",
+    3: "a cluster does not answer, or the request was refused as things stand; nothing was lost",
+    4: "superseded: a newer instance of the pipeline has taken over",
+    5: "some topics were stopped, each with its reason; the others went on",
+    130: "interrupted at once, by a second signal",
+}
+
+
+def epilog() -> str:
+    """The codes as the end of a help page."""
+    lines = [f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()]
+    return "\n".join(["\b", "Exit codes:", *lines])

@@ -1,0 +1,42 @@
+"""Where a command's log lines go: standard error, above the live display if there is one."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from rich.console import Console
+from rich.text import Text
+
+_STYLES = {logging.WARNING: "yellow", logging.ERROR: "red", logging.CRITICAL: "red"}
+_NOISY = ("py4j", "pyspark", "SQLQueryContextLogger")
+
+
+class ConsoleHandler(logging.Handler):
+    """Prints plain lines (time, level, message) through a console, so that they do not tear a live display."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Prints one record; never wraps or interprets it."""
+        try:
+            time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+            text = record.getMessage()
+            if record.exc_info:
+                text += "\n" + logging.Formatter().formatException(record.exc_info)
+            line = Text(f"{time} {record.levelname:<7} {text}", style=_STYLES.get(record.levelno, ""))
+            self._console.print(line, soft_wrap=True)
+        except Exception:
+            self.handleError(record)
+
+
+def configure(console: Console) -> None:
+    """Shows our own log from INFO up, and of Spark's Python side only errors."""
+    ours = logging.getLogger("k2k")
+    ours.handlers = [ConsoleHandler(console)]
+    ours.setLevel(logging.INFO)
+    ours.propagate = False
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.ERROR)

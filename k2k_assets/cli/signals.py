@@ -1,0 +1,43 @@
+"""Ctrl-C and SIGTERM: the first ends the work at a commit, the second ends the process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+LEFT_AT_ONCE = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets; the second leaves at once with 130.
+
+    To be entered on the main thread.
+    """
+    stop = threading.Event()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            _say(_SHOW_CURSOR if sys.stderr.isatty() else "")
+            os._exit(LEFT_AT_ONCE)
+        stop.set()
+        _say("\nStopping after the last commit; once more leaves at once.\n")
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say(text: str) -> None:
+    # Not through a stream object: the signal may have come in the middle of its own write.
+    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, text.encode())

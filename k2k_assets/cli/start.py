@@ -1,0 +1,112 @@
+"""`k2k start`: replicates until it is stopped, or once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from k2k_assets.cli import logs
+from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.progress import shown
+from k2k_assets.cli.signals import stop_on_signals
+from k2k_assets.cli.summary import summary
+from k2k_assets.cli.termination_log import DEFAULT, failure_written_to
+from k2k_assets.errors import TopicsStopped
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.topics.selection import resolve_topics
+
+if TYPE_CHECKING:
+    from k2k_assets.replication import Outcome
+
+_log = logging.getLogger("k2k.cli")
+
+_SWITCH = click.Choice(["enabled", "disabled"])
+
+
+@click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "-f", "--file", "files",
+    multiple=True, required=True, type=click.Path(dir_okay=False, path_type=Path),
+    help="Pipeline file. Repeated: merged into one, later files over earlier ones.",
+)  # fmt: skip
+@click.option("--once", is_flag=True, help="End when all that was committed on the source at the start is copied.")
+@click.option("-t", "--telemetry", is_flag=True, help="Accepted; telemetry is not built yet.")
+@click.option(
+    "-g", "--template-engine", type=_SWITCH, default="enabled", show_default=True,
+    help="Accepted; the substitution of variables is not built yet.",
+)  # fmt: skip
+@click.option(
+    "-l", "--termination-log", type=click.Path(dir_okay=False, path_type=Path), default=DEFAULT, show_default=True,
+    help="File that receives the failure that ended the program. The default is written only if it exists.",
+)  # fmt: skip
+@click.option(
+    "-w", "--termination-log-enabled", type=_SWITCH, default="enabled", show_default=True,
+    help="Whether the termination log is written.",
+)  # fmt: skip
+def start(
+    files: tuple[Path, ...],
+    once: bool,
+    telemetry: bool,
+    template_engine: str,
+    termination_log: Path,
+    termination_log_enabled: str,
+) -> None:
+    """Replicates the topics of a pipeline until SIGINT or SIGTERM, or --once until caught up.
+
+    The first signal ends it after a last commit, with exit code 0; a second one ends it at once.
+    """
+    console = Console(stderr=True)
+    logs.configure(console)
+    with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals() as stop:
+        if telemetry:
+            _log.warning("-t: telemetry is not built yet; nothing is exported")
+        pipeline = load_pipeline(files)
+        for warning in pipeline.warnings:
+            _log.warning(warning)
+        _check_clusters(pipeline)
+        begin = time.monotonic()
+        outcome = _replicate(pipeline, console, once, stop)
+        if outcome is not None:
+            click.echo(summary(pipeline, outcome, time.monotonic() - begin))
+            _raise_for_stopped(outcome)
+
+
+def _check_clusters(pipeline: Pipeline) -> None:
+    """Fails within seconds where the engine would fail too, but before a JVM is started for it."""
+    with (
+        Cluster("source", pipeline.client_properties("source", "admin")) as source,
+        Cluster("target", pipeline.client_properties("target", "admin")) as target,
+    ):
+        topics = resolve_topics(pipeline, source)
+        target.cluster_id()
+        _log.info("pipeline '%s': %d topics from the %s to the %s", pipeline.name, len(topics), source, target)
+
+
+def _replicate(pipeline: Pipeline, console: Console, once: bool, stop: threading.Event) -> Outcome | None:
+    """Runs the engine; nothing to report when it was stopped before it began."""
+    # Spark and the engine take a second to import: not for --help and not for a fault in the file.
+    from k2k_assets.replication import Continuous, UntilCaughtUp, replicate
+    from k2k_assets.resources.spark import build_session
+
+    if stop.is_set():
+        return None
+    spark = build_session(pipeline)
+    try:
+        with shown(console) as observer:
+            return replicate(pipeline, spark, UntilCaughtUp() if once else Continuous(), stop=stop, observer=observer)
+    finally:
+        spark.stop()
+
+
+def _raise_for_stopped(outcome: Outcome) -> None:
+    stopped = {name: topic.stopped for name, topic in sorted(outcome.topics.items()) if topic.stopped}
+    if stopped:
+        reasons = "".join(f"\n  {name}: {reason}" for name, reason in stopped.items())
+        raise TopicsStopped(f"{len(stopped)} of {len(outcome.topics)} topics stopped:{reasons}")

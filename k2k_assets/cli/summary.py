@@ -1,0 +1,46 @@
+"""What a replication did, as the text that `k2k start` ends with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from k2k_assets.cli.words import duration, plural, size
+
+if TYPE_CHECKING:
+    from k2k_assets.pipeline import Pipeline
+    from k2k_assets.replication import Outcome, TopicOutcome
+
+
+def summary(pipeline: Pipeline, outcome: Outcome, seconds: float) -> str:
+    """A head line and a line a topic.
+
+    Args:
+        pipeline: Named in the head line.
+        outcome: What `replicate` returned.
+        seconds: How long it took.
+    """
+    topics = outcome.topics.values()
+    records, volume = sum(t.records for t in topics), sum(t.bytes for t in topics)
+    head = (
+        f"{pipeline.name}: {plural(records, 'record')}, {size(volume)}, "
+        f"{plural(len(outcome.topics), 'topic')}, {duration(seconds)}"
+    )
+    rows = [_row(name, topic) for name, topic in sorted(outcome.topics.items())]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join([head, *(_aligned(row, widths) for row in rows)])
+
+
+def _row(name: str, topic: TopicOutcome) -> list[str]:
+    return [
+        name if name == topic.target_topic else f"{name} -> {topic.target_topic}",
+        plural(topic.records, "record"),
+        size(topic.bytes),
+        plural(topic.runs, "run"),
+        f"lag {topic.lag:,}",
+        "stopped" if topic.stopped else "",
+    ]
+
+
+def _aligned(row: list[str], widths: list[int]) -> str:
+    cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:-1], widths[1:-1], strict=True)), row[-1]]
+    return ("  " + "  ".join(cells)).rstrip()

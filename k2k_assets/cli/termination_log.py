@@ -1,0 +1,41 @@
+"""The file in which an orchestrator looks for the reason why the program ended (Kubernetes' termination log)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+DEFAULT = Path("/dev/termination-log")
+# Kubernetes reads no more than this.
+_LONGEST = 4096
+
+_log = logging.getLogger("k2k.cli")
+
+
+@contextmanager
+def failure_written_to(path: Path, enabled: bool) -> Iterator[None]:
+    """Writes the message of the error that passes through, if any, into a file.
+
+    Args:
+        path: The default is only written where it exists already: Kubernetes makes it, nothing else does.
+        enabled: Otherwise nothing is written.
+    """
+    try:
+        yield
+    except click.exceptions.Exit:
+        raise
+    except Exception as error:
+        if enabled and (path != DEFAULT or path.exists()):
+            _write(path, f"{error}" or type(error).__name__)
+        raise
+
+
+def _write(path: Path, message: str) -> None:
+    try:
+        path.write_bytes(message.encode()[:_LONGEST])
+    except OSError as error:
+        _log.warning("the termination log %s cannot be written: %s", path, error.strerror)

@@ -1,0 +1,110 @@
+"""From what the engine reports of partitions to what people want to know of topics. Pure but for the clock."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from k2k_assets.replication import PartitionProgress, Progress
+
+# Rates are averages over this many seconds: shorter ones jump about, longer ones lag behind.
+_RATE_SECONDS = 10.0
+# An open transaction is ordinary for a while.
+_HELD_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """How far one source topic is.
+
+    Attributes:
+        topic: The source topic.
+        position: Next source offsets to copy, summed over its partitions.
+        end: Last stable offsets, summed alike.
+        records: Copied by this run.
+        lag: Source offsets between position and end.
+        rate: Records per second lately.
+        eta: Seconds until caught up at that rate; `None` when nothing moves or nothing is left.
+        notes: What needs attention, in words.
+        stopped: Whether a partition of it was stopped.
+    """
+
+    topic: str
+    position: int
+    end: int
+    records: int
+    lag: int
+    rate: float
+    eta: float | None
+    notes: tuple[str, ...]
+    stopped: bool
+
+    @property
+    def state(self) -> str:
+        """One word, or what needs attention."""
+        return "; ".join(self.notes) or ("copying" if self.lag else "caught up")
+
+
+class StatusReader:
+    """Turns each progress report into a status of every topic; remembers enough to tell rates.
+
+    Args:
+        clock: Monotonic seconds.
+        now: Seconds since the epoch.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, now: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._now = now
+        self._samples: deque[tuple[float, dict[str, int]]] = deque()
+
+    def read(self, progress: Progress) -> list[TopicStatus]:
+        """The topics' statuses, sorted by name."""
+        topics: dict[str, dict[int, PartitionProgress]] = {}
+        for partition, state in sorted(progress.partitions.items()):
+            topics.setdefault(partition.topic, {})[partition.partition] = state
+        records = {topic: sum(p.records for p in partitions.values()) for topic, partitions in topics.items()}
+        seconds, before = self._sample(progress.started, records)
+        return [
+            self._status(topic, partitions, (records[topic] - before.get(topic, 0)) / seconds)
+            for topic, partitions in topics.items()
+        ]
+
+    def _sample(self, started: float, records: dict[str, int]) -> tuple[float, dict[str, int]]:
+        """Remembers this report; the span of the rate in seconds and the counts at its begin."""
+        clock = self._clock()
+        if not self._samples:
+            self._samples.append((started, {}))
+        self._samples.append((clock, records))
+        while len(self._samples) > 2 and self._samples[1][0] <= clock - _RATE_SECONDS:
+            self._samples.popleft()
+        begin, before = self._samples[0]
+        return max(clock - begin, 0.001), before
+
+    def _status(self, topic: str, partitions: dict[int, PartitionProgress], rate: float) -> TopicStatus:
+        lag = sum(max(0, p.stable_end - p.position) for p in partitions.values())
+        return TopicStatus(
+            topic=topic,
+            position=sum(p.position for p in partitions.values()),
+            end=sum(p.stable_end for p in partitions.values()),
+            records=sum(p.records for p in partitions.values()),
+            lag=lag,
+            rate=max(0.0, rate),
+            eta=lag / rate if lag and rate >= 0.5 else None,
+            notes=tuple(self._notes(partitions)),
+            stopped=any(p.stopped for p in partitions.values()),
+        )
+
+    def _notes(self, partitions: dict[int, PartitionProgress]) -> Iterable[str]:
+        yield from dict.fromkeys(f"stopped: {p.stopped}" for p in partitions.values() if p.stopped)
+        held = {number: p.held_since for number, p in partitions.items() if p.held_since is not None}
+        long = {number: since for number, since in held.items() if self._now() - since >= _HELD_SECONDS}
+        if long:
+            since = datetime.fromtimestamp(min(long.values())).strftime("%H:%M:%S")
+            numbers = ", ".join(map(str, long))
+            yield f"held by an open transaction since {since} (partition {numbers})"

@@ -1,0 +1,84 @@
+"""`k2k validate`: says whether a pipeline file can be used, and what it means. Changes nothing anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from k2k_assets.cli import logs
+from k2k_assets.cli.connection_checks import check_connections
+from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.words import duration
+from k2k_assets.errors import Refused
+from k2k_assets.pipeline import Pipeline, load_pipeline
+
+_FEATURES = {
+    "header_replication": "headers",
+    "keep_record_creation_timestamp": "source timestamps",
+    "offset_mapping": "offset mapping",
+    "auto_create_topics": "creation of topics",
+    "auto_create_control_topics": "creation of control topics",
+}
+
+
+@click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "-f", "--file", "files",
+    multiple=True, required=True, type=click.Path(dir_okay=False, path_type=Path),
+    help="Pipeline file. Repeated: merged into one, later files over earlier ones.",
+)  # fmt: skip
+@click.option(
+    "--connect", is_flag=True,
+    help="Also ask both clusters: reachability, permissions, partition counts, topics that would be created.",
+)  # fmt: skip
+def validate(files: tuple[Path, ...], connect: bool) -> None:
+    """Checks a pipeline file, and with --connect the clusters that it names. Changes nothing."""
+    logs.configure(Console(stderr=True))
+    pipeline = load_pipeline(files)
+    click.echo(f"{pipeline.name}: the pipeline file is valid")
+    for title, text in effective(pipeline):
+        click.echo(f"  {title:<10} {text}")
+    if connect:
+        report = check_connections(pipeline)
+        click.echo("".join(f"\n  {line}" for line in report.lines).lstrip("\n"))
+        if report.faults:
+            raise Refused("\n  ".join(["k2k start would fail:", *report.faults]))
+        click.echo("both clusters are ready")
+
+
+def effective(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """What the pipeline does, as pairs of a title and words; shows no secret."""
+    commit = pipeline.coordination.commit
+    often = f"a commit after {commit.batch_size:,} records or {duration(commit.batch_timeout.total_seconds())}"
+    yield "source", str(pipeline.client_properties("source", "admin")["bootstrap.servers"])
+    yield "target", str(pipeline.client_properties("target", "admin")["bootstrap.servers"])
+    yield "copies", pipeline.selection.describe()
+    yield "to", f"{_target_names(pipeline)}; {_target_partition(pipeline)}"
+    yield "delivery", f"{'exactly once' if pipeline.features.exactly_once else 'at least once'}, {often}"
+    yield "features", ", ".join(_features(pipeline))
+    yield "progress", f"group {pipeline.group} in {commit.topic}"
+    for warning in pipeline.warnings:
+        yield "warning", warning
+
+
+def _target_names(pipeline: Pipeline) -> str:
+    topic = pipeline.routing.topic
+    if topic.static is not None:
+        return f"the topic {topic.static}"
+    if topic.static_mapping is not None:
+        return ", ".join(f"{source} -> {target}" for source, target in topic.static_mapping)
+    if topic.prefix or topic.suffix:
+        return f"topics named {topic.prefix}<source topic>{topic.suffix}"
+    return "topics of the same name"
+
+
+def _target_partition(pipeline: Pipeline) -> str:
+    return "the same partition" if pipeline.routing.partition == "source" else "the partition of the key"
+
+
+def _features(pipeline: Pipeline) -> Iterator[str]:
+    for flag, words in _FEATURES.items():
+        yield words if getattr(pipeline.features, flag) else f"no {words}"

@@ -1,0 +1,32 @@
+"""Numbers for people."""
+
+from __future__ import annotations
+
+
+def size(number: float) -> str:
+    """Bytes, decimal units: `1.5 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(number) < 1000:
+            return f"{number:,.0f} {unit}" if unit == "B" else f"{number:,.1f} {unit}"
+        number /= 1000
+    return f"{number:,.1f} TB"
+
+
+def duration(seconds: float) -> str:
+    """A time span in its two largest units: `1 h 3 min`."""
+    whole = int(seconds)
+    if whole < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(whole, 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if not hours:
+        return f"{minutes} min {rest} s"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes} min"
+
+
+def plural(count: int, what: str) -> str:
+    """`1 topic`, `2,000 topics`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,0 +1,138 @@
+"""`k2k validate`: what it says of a file alone, and of the two clusters; that it changes nothing."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AclOperation, AdminClient
+
+from k2k_assets.cli.main import run
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support import kafka
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+
+def lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines()]
+
+
+def test_valid_file_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_pipeline(
+        tmp_path, "s:9092", "t:9092", "orders.*", sink={"prefix": "copy."}, features={"exactlyOnce": "enabled"}
+    )
+    assert run(["validate", "-f", str(path)]) == 0
+    shown = lines(capsys.readouterr().out)
+    assert shown[0] == f"{path.stem}: the pipeline file is valid"
+    assert "copies     topics that match 'orders.*'" in shown
+    assert "to         topics named copy.<source topic>; the same partition" in shown
+    assert "delivery   exactly once, a commit after 1,000 records or 2.0 s" in shown
+
+
+def test_secrets_are_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = {"bootstrap.servers": "s:9092", "sasl.username": "u", "sasl.password": "hunter2"}
+    path = write_pipeline(
+        tmp_path, "s:9092", "t:9092", ".*", source={"kafka": {"common": common, "consumer": {"group.id": "g"}}}
+    )
+    assert run(["validate", "-f", str(path)]) == 0
+    captured = capsys.readouterr()
+    assert "hunter2" not in captured.out + captured.err
+
+
+def test_all_faults_of_a_file_are_shown_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_pipeline(tmp_path, "s:9092", "t:9092", ".*", features={"exactlyOnes": "enabled"}, nmae="x")
+    assert run(["validate", "-f", str(path)]) == 2
+    shown = capsys.readouterr().err
+    assert "exactlyOnes" in shown
+    assert "nmae" in shown
+    assert "Traceback" not in shown
+
+
+def test_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["validate", "-f", str(tmp_path / "absent.yaml")]) == 2
+    assert "absent.yaml" in capsys.readouterr().err
+
+
+def test_later_file_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = write_pipeline(tmp_path, "s:9092", "t:9092", ".*")
+    over = tmp_path / "over.yaml"
+    over.write_text("coordination: {commit: {batchSize: 77}}\n")
+    assert run(["validate", "-f", str(base), "-f", str(over)]) == 0
+    assert "a commit after 77 records" in capsys.readouterr().out
+
+
+@pytest.mark.integration
+def test_connect_says_what_would_be_created_and_creates_nothing(
+    tmp_path: Path, clusters: KafkaSandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, old = kafka.unique("new"), kafka.unique("old")
+    kafka.create_topic(clusters.source_servers, new, 3)
+    kafka.create_topic(clusters.source_servers, old, 2)
+    kafka.create_topic(clusters.target_servers, old, 2)
+    path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [new, old])
+    before = [kafka.topics(servers) for servers in (clusters.source_servers, clusters.target_servers)]
+
+    assert run(["validate", "-f", str(path), "--connect"]) == 0
+
+    shown = lines(capsys.readouterr().out)
+    assert f"{new} (3 partitions) -> {new}: would be created with 3 partitions" in shown
+    assert f"{old} (2 partitions) -> {old} (2 partitions)" in shown
+    assert f"control topic {path.stem}-commits: would be created with 1 partition" in shown
+    assert "selected: 2 topics, 5 partitions" in shown
+    assert shown[-1] == "both clusters are ready"
+    after = [kafka.topics(servers) for servers in (clusters.source_servers, clusters.target_servers)]
+    assert after == before
+
+
+@pytest.mark.integration
+def test_connect_goes_on_after_a_fault(
+    tmp_path: Path, clusters: KafkaSandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wide = kafka.unique("wide")
+    kafka.create_topic(clusters.source_servers, wide, 3)
+    kafka.create_topic(clusters.target_servers, wide, 2)
+    features = {"autoCreateControlTopics": "disabled"}
+    path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [wide], features=features)
+    assert run(["validate", "-f", str(path), "--connect"]) == 3
+    shown = capsys.readouterr().err
+    assert f"control topics are missing on the target cluster ({clusters.target_servers})" in shown
+    assert f"'{wide}' has 2 partitions and its source '{wide}' has 3" in shown
+
+
+@pytest.mark.integration
+def test_connect_names_operations_that_are_not_allowed(
+    tmp_path: Path,
+    clusters: KafkaSandbox,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = kafka.unique("closed")
+    kafka.create_topic(clusters.source_servers, topic)
+    describe = AdminClient.describe_topics
+
+    def describe_only(self: AdminClient, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        # The sandbox's brokers have no ACLs: what one with ACLs would say of this topic is played.
+        if not kwargs.pop("include_authorized_operations", False):
+            return dict(describe(self, *args, **kwargs))
+        answer = SimpleNamespace(authorized_operations=[AclOperation.DESCRIBE])
+        return {topic: SimpleNamespace(result=lambda timeout: answer)}
+
+    monkeypatch.setattr(AdminClient, "describe_topics", describe_only)
+    path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic])
+    assert run(["validate", "-f", str(path), "--connect"]) == 3
+    expected = f"the source cluster ({clusters.source_servers}) does not allow READ on the topic '{topic}'"
+    assert expected in capsys.readouterr().err
+
+
+def test_connect_names_clusters_that_do_not_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        path = write_pipeline(tmp_path, address, address, ["orders"])
+        assert run(["validate", "-f", str(path), "--connect"]) == 3
+    shown = capsys.readouterr().err
+    assert f"the source cluster at {address} does not answer" in shown
+    assert f"the target cluster at {address} does not answer" in shown

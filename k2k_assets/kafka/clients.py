@@ -67,4 +67,3 @@ def unreachable(role: str, properties: Mapping[str, object], why: object) -> Clu
         f"the {role} cluster at {servers} does not answer: {why}. "
         f"Check {role}.kafka.common.'bootstrap.servers', that the brokers run, and that this machine reaches them."
     )
-

@@ -161,9 +161,7 @@ class Cluster:
     def partitions_of(self, names: Collection[str]) -> list[TopicPartition]:
         """All partitions of those topics that exist."""
         return [
-            TopicPartition(topic.name, p)
-            for topic in self.describe(names).values()
-            for p in range(topic.partitions)
+            TopicPartition(topic.name, p) for topic in self.describe(names).values() for p in range(topic.partitions)
         ]
 
     def _await(self, future: Future[Any], missing: int | None = None) -> Any:

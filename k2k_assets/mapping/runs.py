@@ -20,6 +20,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 
 class Run(NamedTuple):
     """A stretch of records that were copied one after the other.
@@ -70,6 +72,25 @@ def runs_of(source_offsets: Sequence[int], target_offsets: Sequence[int]) -> lis
     return runs
 
 
+def runs_of_stretch(source_offsets: Sequence[int], target_start: int) -> list[Run]:
+    """Folds records that lie in one piece on the target, with gaps on the source.
+
+    Args:
+        source_offsets: Rising source offsets.
+        target_start: Target offset of the first; the others follow without a gap.
+
+    Returns:
+        One run for each piece without a gap on the source.
+    """
+    offsets = np.asarray(source_offsets, dtype=np.int64)
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(offsets) != 1) + 1))
+    counts = np.diff(np.concatenate((starts, [len(offsets)])))
+    return [
+        Run(int(offsets[start]), target_start + int(start), int(count))
+        for start, count in zip(starts, counts, strict=True)
+    ]
+
+
 def merge(runs: Iterable[Run]) -> list[Run]:
     """Joins each run to its predecessor where both sides are adjacent.
 
@@ -111,7 +132,4 @@ def ordered_and_disjoint(runs: Sequence[Run]) -> bool:
     """Whether both sides rise without overlap, and no run is empty."""
     if any(run.count < 1 for run in runs):
         return False
-    return all(
-        a.source_end <= b.source_start and a.target_end <= b.target_start
-        for a, b in pairwise(runs)
-    )
+    return all(a.source_end <= b.source_start and a.target_end <= b.target_start for a, b in pairwise(runs))

@@ -1,0 +1,99 @@
+"""Reads a control topic to its end, in bounded time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from k2k_assets.deadline import Deadline
+from k2k_assets.kafka import clients
+from k2k_assets.topic_partition import TopicPartition
+
+_SETTINGS: dict[str, object] = {
+    "enable.partition.eof": True,
+    "enable.auto.offset.store": False,
+    "fetch.queue.backoff.ms": 2,
+    "fetch.error.backoff.ms": 100,
+}
+
+
+class NotReadToTheEnd(Exception):
+    """The end was not reached in time.
+
+    Args:
+        behind: Partitions, each with the offset reached and the end wanted.
+    """
+
+    def __init__(self, behind: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        super().__init__(", ".join(f"{tp} at {at} of {end}" for tp, (at, end) in behind.items()))
+        self.behind = dict(behind)
+
+
+class LogReader:
+    """A consumer of whole partitions of a topic.
+
+    Args:
+        properties: Consumer settings, librdkafka names.
+        starts: Where to start reading, by partition.
+        committed_only: Whether to read committed records only.
+    """
+
+    def __init__(
+        self, properties: Mapping[str, Any], starts: Mapping[TopicPartition, int], committed_only: bool
+    ) -> None:
+        isolation = "read_committed" if committed_only else "read_uncommitted"
+        self._consumer: Consumer = clients.consumer(properties, {**_SETTINGS, "isolation.level": isolation})
+        self._reached = dict(starts)
+        self._consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, at) for tp, at in starts.items()])
+
+    def read_until(self, ends: Mapping[TopicPartition, int], deadline: Deadline) -> Iterator[list[Message]]:
+        """Batches of records until each partition was read up to its end (high watermark).
+
+        Raises:
+            NotReadToTheEnd: Not in time: an open transaction, or a broker that does not answer.
+        """
+        while behind := {tp: (self._reached[tp], end) for tp, end in ends.items() if self._reached[tp] < end}:
+            if deadline.expired():
+                raise NotReadToTheEnd(behind)
+            yield self.poll(min(0.5, deadline.remaining()))
+
+    def poll(self, timeout: float) -> list[Message]:
+        """The records that are there; waits for one if there are none."""
+        messages = self._consumer.consume(10_000, 0)
+        if not messages and timeout > 0:
+            one = self._consumer.poll(timeout)
+            messages = [one] if one is not None else []
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._advance(message.topic(), message.partition(), message.offset())
+            elif not error.retriable() and not clients.is_unreachable(error):
+                raise KafkaException(error)
+        last = zip(
+            zip(map(Message.topic, records), map(Message.partition, records), strict=True),
+            map(Message.offset, records),
+            strict=True,
+        )
+        for (topic, partition), offset in dict(last).items():
+            self._advance(topic, partition, offset + 1)
+        return records
+
+    def close(self) -> None:
+        """Lets go of the client."""
+        self._consumer.close()
+
+    def __enter__(self) -> LogReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _advance(self, topic: str, partition: int, offset: int) -> None:
+        tp = TopicPartition(topic, partition)
+        self._reached[tp] = max(self._reached[tp], offset)

@@ -1,0 +1,137 @@
+"""Reads the commit topic: the only memory of progress that anybody trusts."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import Message
+
+from k2k_assets.deadline import Deadline
+from k2k_assets.errors import K2KError, Refused
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_record import CommitRecord, parse_key
+from k2k_assets.topic_partition import TopicPartition
+
+log = logging.getLogger("k2k.commit_log")
+
+
+class CommitLogBlocked(K2KError):
+    """The commit topic could not be read to its end in time."""
+
+
+@dataclass(slots=True)
+class CommitLog:
+    """What the commit topic says of one group.
+
+    Attributes:
+        positions: The newest record of each source partition.
+        unreadable: Partitions whose newest record cannot be decoded, with the reason.
+    """
+
+    positions: dict[TopicPartition, CommitRecord] = field(default_factory=dict)
+    unreadable: dict[TopicPartition, str] = field(default_factory=dict)
+
+
+def read_commit_log(
+    pipeline: Pipeline, source_cluster_id: str, target: Cluster, *, keep_waiting: Callable[[], None] | None = None
+) -> CommitLog:
+    """Reads all partitions of the commit topic up to their high watermarks.
+
+    The ends are taken now (high watermarks, not last stable offsets), so all that a fenced writer ever committed is
+    below them. A transaction that somebody else holds open in the topic is waited for.
+
+    Args:
+        pipeline: Names topic, group, time-out and policies.
+        source_cluster_id: Part of the records' identity.
+        target: The target cluster.
+        keep_waiting: Called between two waits under exactly-once with `onCommitSyncTimeout: ignore`; may raise.
+
+    Raises:
+        CommitLogBlocked: Not read in `coordination.commit.syncTimeout`, and the policy says fail.
+        Refused: A record cannot be decoded, and the policy says fail.
+    """
+    topic = pipeline.coordination.commit.topic
+    partitions = target.partitions_of([topic])
+    if not partitions:
+        return CommitLog()
+    starts, ends = target.offsets(partitions, "earliest"), target.offsets(partitions, "latest")
+    # Only the last record of a key within a log partition can be the newest: writers are fenced in order.
+    newest: dict[tuple[int, bytes], Message] = {}
+    with LogReader(pipeline.client_properties("target", "consumer"), starts, committed_only=True) as reader:
+        while True:
+            try:
+                deadline = Deadline(pipeline.coordination.commit.sync_timeout.total_seconds())
+                for batch in reader.read_until(ends, deadline):
+                    keys = zip(map(Message.partition, batch), map(Message.key, batch), strict=True)
+                    newest.update(zip(keys, batch, strict=True))
+                break
+            except NotReadToTheEnd as blocked:
+                if not _goes_on(pipeline, blocked):
+                    break
+                if keep_waiting:
+                    keep_waiting()
+    return _fold(newest, pipeline, source_cluster_id)
+
+
+def _goes_on(pipeline: Pipeline, blocked: NotReadToTheEnd) -> bool:
+    """Whether to wait on; False: go on with what was read (at-least-once only)."""
+    words = (
+        f"the commit topic on the target was not read to its end within "
+        f"{pipeline.coordination.commit.sync_timeout.total_seconds():g} s ({blocked}). Probably another writer holds a "
+        "transaction open in it"
+    )
+    if pipeline.error_handling.on_commit_sync_timeout == "fail":
+        raise CommitLogBlocked(
+            f"{words}; it ends by itself after that writer's transaction.timeout.ms. Raise "
+            "coordination.commit.syncTimeout, or set errorHandling.onCommitSyncTimeout: ignore to keep waiting"
+        )
+    if pipeline.features.exactly_once:
+        log.warning("%s; waiting on", words)
+        return True
+    log.warning("%s; starting from what was read: records may be copied twice", words)
+    return False
+
+
+def _fold(newest: Mapping[tuple[int, bytes], Message], pipeline: Pipeline, cluster: str) -> CommitLog:
+    result = CommitLog()
+    for message in newest.values():
+        where = f"{message.topic()}-{message.partition()}@{message.offset()}"
+        source: TopicPartition | None = None
+        try:
+            group, of_cluster, source = parse_key(message.key(), where)
+            if (group, of_cluster) != (pipeline.group, cluster):
+                continue
+            if message.value() is None:
+                continue
+            record = CommitRecord.parse(message.key(), message.value(), where)
+        except ValueError as error:
+            _unreadable(pipeline, result, source, str(error))
+            continue
+        known = result.positions.get(record.source)
+        if known is None or record.order > known.order:
+            result.positions[record.source] = record
+    for tp in result.unreadable:
+        result.positions.pop(tp, None)
+    return result
+
+
+def _unreadable(pipeline: Pipeline, result: CommitLog, source: TopicPartition | None, why: str) -> None:
+    if pipeline.error_handling.on_control_message_deserialization_error == "fail":
+        raise Refused(
+            f"control record cannot be read: {why}. Remove it (a tombstone for its key), or set "
+            "errorHandling.onControlMessageDeserializationError: ignore"
+        )
+    log.warning("control record ignored: %s", why)
+    # Under exactly-once a position that cannot be read is not "none": its partition waits, the others go on.
+    if source is not None and pipeline.features.exactly_once:
+        result.unreadable[source] = why
+
+
+def now_ms() -> int:
+    """Wall time for control records, in milliseconds since the epoch."""
+    return int(time.time() * 1000)

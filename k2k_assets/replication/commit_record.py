@@ -1,0 +1,144 @@
+"""The commit record: how far a source partition has been copied, in the transaction that copied it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from k2k_assets import json_codec
+from k2k_assets.topic_partition import TopicPartition
+
+VERSION = 1
+Kind = Literal["start", "commit", "release", "override"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """One record of the commit topic.
+
+    Attributes:
+        group: Identity of the progress.
+        cluster: Source cluster id.
+        source: Source partition.
+        kind: start (nothing copied yet), commit, release (the owner left), override (set by hand).
+        pipeline: Name of the pipeline.
+        position: Next source offset to copy.
+        leader_epoch: Of the last record copied; None if unknown.
+        source_topic_id: Source topic id.
+        target_topic: Where the records went.
+        target_topic_id: Its id.
+        target_end: Target offset after the last record copied; None where several partitions are fed, or none yet.
+        generation: Of the instance.
+        slot: Which copied it.
+        sequence: Rises with each transaction of the slot.
+        time: Milliseconds since the epoch, UTC.
+        records: Records copied by this generation so far.
+        bytes_: Value bytes copied by this generation so far.
+        runs: Runs written by this generation so far.
+        reason: Why the partition was stopped; None if it was not.
+    """
+
+    group: str
+    cluster: str
+    source: TopicPartition
+    kind: Kind
+    pipeline: str
+    position: int
+    leader_epoch: int | None
+    source_topic_id: str
+    target_topic: str
+    target_topic_id: str
+    target_end: int | None
+    generation: int
+    slot: int
+    sequence: int
+    time: int
+    records: int = 0
+    bytes_: int = 0
+    runs: int = 0
+    reason: str | None = None
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """The newest record of a key is the one with the highest order, wherever it lies."""
+        return self.generation, self.sequence
+
+    def key_bytes(self) -> bytes:
+        """The record's key."""
+        return key_bytes(self.group, self.cluster, self.source)
+
+    def value_bytes(self) -> bytes:
+        """The record's value."""
+        return json_codec.encode(
+            {
+                "version": VERSION,
+                "kind": self.kind,
+                "pipeline": self.pipeline,
+                "position": self.position,
+                "leaderEpoch": self.leader_epoch,
+                "sourceTopicId": self.source_topic_id,
+                "target": {"topic": self.target_topic, "id": self.target_topic_id},
+                "targetEnd": self.target_end,
+                "generation": self.generation,
+                "slot": self.slot,
+                "sequence": self.sequence,
+                "time": self.time,
+                "records": self.records,
+                "bytes": self.bytes_,
+                "runs": self.runs,
+                "reason": self.reason,
+            }
+        )
+
+    @classmethod
+    def parse(cls, key: bytes | None, value: bytes | None, where: str) -> CommitRecord:
+        """Reads a record.
+
+        Raises:
+            ValueError: It cannot be read, or a newer release wrote it.
+        """
+        group, cluster, source = parse_key(key, where)
+        body = json_codec.decode(value, where)
+        json_codec.check_version(body, VERSION, where)
+        try:
+            return cls(
+                group=group,
+                cluster=cluster,
+                source=source,
+                kind=body["kind"],
+                pipeline=body["pipeline"],
+                position=int(body["position"]),
+                leader_epoch=body["leaderEpoch"],
+                source_topic_id=body["sourceTopicId"],
+                target_topic=body["target"]["topic"],
+                target_topic_id=body["target"]["id"],
+                target_end=body["targetEnd"],
+                generation=int(body["generation"]),
+                slot=int(body["slot"]),
+                sequence=int(body["sequence"]),
+                time=int(body["time"]),
+                records=body.get("records", 0),
+                bytes_=body.get("bytes", 0),
+                runs=body.get("runs", 0),
+                reason=body.get("reason"),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{where}: field missing or of a wrong type: {error}") from None
+
+
+def key_bytes(group: str, cluster: str, source: TopicPartition) -> bytes:
+    """The key of a partition's commit records."""
+    return json_codec.encode({"group": group, "cluster": cluster, "topic": source.topic, "partition": source.partition})
+
+
+def parse_key(key: bytes | None, where: str) -> tuple[str, str, TopicPartition]:
+    """Group, source cluster id and source partition of a key.
+
+    Raises:
+        ValueError: It is no key of a commit record.
+    """
+    head = json_codec.decode(key, f"{where}, key")
+    try:
+        return head["group"], head["cluster"], TopicPartition(head["topic"], int(head["partition"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{where}, key: field missing or of a wrong type: {error}") from None

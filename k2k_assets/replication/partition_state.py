@@ -1,0 +1,101 @@
+"""What a session knows of one partition it copies: committed, and in hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from k2k_assets.mapping.records import MappedPartition, MappingRecord
+from k2k_assets.mapping.runs import Run
+from k2k_assets.replication.commit_record import CommitRecord, Kind
+from k2k_assets.replication.plan import PartitionPlan, SlotPlan
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """One partition of a session.
+
+    Attributes:
+        plan: What is to be copied.
+        committed: Position in the newest commit record.
+        next: Position after what is in hand.
+        leader_epoch: Of the last record taken in.
+        target_end: Target offset after the last record; None where several partitions are fed.
+        records: Copied by this generation, with what is in hand once a commit record is made.
+        bytes: Likewise.
+        runs: Likewise.
+    """
+
+    plan: PartitionPlan
+    committed: int
+    next: int
+    leader_epoch: int | None
+    target_end: int | None
+    records: int = 0
+    bytes: int = 0
+    runs: int = 0
+
+    @classmethod
+    def of(cls, plan: PartitionPlan, record: CommitRecord, generation: int) -> PartitionState:
+        """The state that a commit record tells of."""
+        state = cls(plan, record.position, record.position, record.leader_epoch, record.target_end)
+        if record.generation == generation:
+            state.records, state.bytes, state.runs = record.records, record.bytes_, record.runs
+        return state
+
+    @property
+    def moved(self) -> bool:
+        """Whether there is something to commit."""
+        return self.next > self.committed
+
+
+def commit_record(
+    slot: SlotPlan, state: PartitionState, kind: Kind, sequence: int, time: int, reason: str | None = None
+) -> CommitRecord:
+    """The commit record that a state amounts to."""
+    plan = state.plan
+    return CommitRecord(
+        group=slot.pipeline.group,
+        cluster=slot.cluster,
+        source=plan.source,
+        kind=kind,
+        pipeline=slot.pipeline.name,
+        position=state.next,
+        leader_epoch=state.leader_epoch,
+        source_topic_id=plan.source_topic_id,
+        target_topic=plan.target_topic,
+        target_topic_id=plan.target_topic_id,
+        target_end=state.target_end,
+        generation=slot.generation,
+        slot=slot.slot,
+        sequence=sequence,
+        time=time,
+        records=state.records,
+        bytes_=state.bytes,
+        runs=state.runs,
+        reason=reason,
+    )
+
+
+def mapping_record(
+    slot: SlotPlan, state: PartitionState, runs: dict[int, list[Run]], sequence: int, time: int
+) -> MappingRecord:
+    """The mapping record of one transaction: what it covered, and the runs by target partition."""
+    plan = state.plan
+    return MappingRecord(
+        group=slot.pipeline.group,
+        topic=plan.source.topic,
+        partition=plan.source.partition,
+        pipeline=slot.pipeline.name,
+        cluster=slot.cluster,
+        source_topic_id=plan.source_topic_id,
+        generation=slot.generation,
+        slot=slot.slot,
+        sequence=sequence,
+        time=time,
+        covered_from=state.committed,
+        covered_to=state.next,
+        targets=tuple(
+            MappedPartition(plan.target_topic, plan.target_topic_id, partition, tuple(of_partition))
+            for partition, of_partition in sorted(runs.items())
+        ),
+    )

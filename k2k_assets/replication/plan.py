@@ -1,0 +1,105 @@
+"""Which slot copies which partition. Pure: the same input gives the same plan everywhere."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.extent import Extent
+from k2k_assets.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """One source partition to copy.
+
+    Attributes:
+        source: Which.
+        source_topic_id: The topic's id when the plan was made.
+        target_topic: Where it goes.
+        target_topic_id: That topic's id.
+        stable_end: Last stable offset on the source when the plan was made.
+    """
+
+    source: TopicPartition
+    source_topic_id: str
+    target_topic: str
+    target_topic_id: str
+    stable_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControlTopics:
+    """How many partitions the control topics have.
+
+    Attributes:
+        commit: Of the commit topic.
+        mapping: Of the mapping topic; 0 without offset mapping.
+    """
+
+    commit: int
+    mapping: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """All that a copy task is told; everything else it reads from the clusters.
+
+    Attributes:
+        pipeline: The pipeline.
+        cluster: Source cluster id.
+        generation: Of the instance.
+        slot: Which slot.
+        partitions: Its partitions.
+        extent: When to end.
+        control: The control topics.
+        one_to_one: Whether each target partition is fed by one source partition only.
+        batch_bytes: Largest batch that every target topic takes.
+    """
+
+    pipeline: Pipeline
+    cluster: str
+    generation: int
+    slot: int
+    partitions: tuple[PartitionPlan, ...]
+    extent: Extent
+    control: ControlTopics
+    one_to_one: bool
+    batch_bytes: int
+
+
+def stable_hash(data: bytes) -> int:
+    """A hash that is the same in every process and release."""
+    return zlib.crc32(data)
+
+
+def slot_of(tp: TopicPartition, slots: int) -> int:
+    """The slot that copies a partition."""
+    return stable_hash(f"{tp.topic}\0{tp.partition}".encode()) % slots
+
+
+def transactional_id(pipeline: str, group: str, slot: int) -> str:
+    """The transactional id of a slot: the same for all instances, so a new one fences the old one."""
+    return f"k2k.{pipeline}.{group}.{slot}"
+
+
+def slots_for(pipeline: Pipeline, partitions: int, free_cores: int) -> int:
+    """How many slots to use: what is configured, else the free cores; never more than there are partitions."""
+    wanted = pipeline.configuration.partition_parallelism or free_cores
+    return max(1, min(wanted, partitions))
+
+
+def is_one_to_one(pipeline: Pipeline, topics: Iterable[str]) -> bool:
+    """Whether each target partition is fed by one source partition only."""
+    targets = [pipeline.routing.target_topic(topic) for topic in topics]
+    return pipeline.routing.partition == "source" and len(set(targets)) == len(targets)
+
+
+def spread(partitions: Iterable[PartitionPlan], slots: int) -> list[tuple[PartitionPlan, ...]]:
+    """The partitions of each slot; a slot may have none."""
+    shares: list[list[PartitionPlan]] = [[] for _ in range(slots)]
+    for plan in partitions:
+        shares[slot_of(plan.source, slots)].append(plan)
+    return [tuple(share) for share in shares]

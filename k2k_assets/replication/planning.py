@@ -1,0 +1,132 @@
+"""What has to be true before the first record is copied, and the plan of each slot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from k2k_assets.errors import Refused
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.extent import Extent
+from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan, is_one_to_one, spread
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.topics.control_topics import ensure_control_topics
+from k2k_assets.topics.selection import resolve_topics
+from k2k_assets.topics.target_topics import ensure_target_topics
+
+log = logging.getLogger("k2k.replication")
+
+# librdkafka's own batch limit, and what a batch's frame may take of the topic's.
+_BATCH_BYTES = 1_000_000
+_BATCH_FRAME = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The clusters as they are when the run begins.
+
+    Attributes:
+        cluster_id: Source cluster id.
+        topics: Source topic -> target topic and number of source partitions.
+        descriptions: Source topics.
+        targets: Target topics.
+        control: The control topics.
+        commit_topic_id: Of the commit topic.
+        batch_bytes: Largest batch that every target topic takes.
+    """
+
+    cluster_id: str
+    topics: dict[str, tuple[str, int]]
+    descriptions: dict[str, TopicDescription]
+    targets: dict[str, TopicDescription]
+    control: ControlTopics
+    commit_topic_id: str
+    batch_bytes: int
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """All source partitions."""
+        return [TopicPartition(topic, p) for topic, (_, count) in self.topics.items() for p in range(count)]
+
+
+def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collection[str] | None) -> Ground:
+    """Checks both clusters, creates what is missing, describes what is there.
+
+    Args:
+        pipeline: The pipeline.
+        source: Source cluster.
+        target: Target cluster.
+        only: Only these source topics.
+
+    Raises:
+        Refused: Something stands against it.
+        ClusterUnreachable: A cluster does not answer.
+    """
+    cluster_id = source.cluster_id()
+    target.cluster_id()
+    for warning in pipeline.warnings:
+        log.warning("%s", warning)
+    selected = resolve_topics(pipeline, source)
+    if only is not None:
+        gone = sorted(set(only) - set(selected))
+        if gone:
+            raise Refused(f"topics {', '.join(gone)} are not on the source, or not selected by the pipeline")
+        selected = {topic: count for topic, count in selected.items() if topic in only}
+    ensure_target_topics(pipeline, source, target, selected)
+    ensure_control_topics(pipeline, target)
+    names = {topic: pipeline.routing.target_topic(topic) for topic in selected}
+    control = target.describe(_control_names(pipeline))
+    commit = control[pipeline.coordination.commit.topic]
+    mapping = control[pipeline.offset_mapping.topic].partitions if pipeline.features.offset_mapping else 0
+    descriptions = source.describe(selected)
+    return Ground(
+        cluster_id=cluster_id,
+        topics={t: (names[t], descriptions[t].partitions) for t in selected},
+        descriptions=descriptions,
+        targets=target.describe(set(names.values())),
+        control=ControlTopics(commit.partitions, mapping),
+        commit_topic_id=commit.topic_id,
+        batch_bytes=_batch_bytes(target, set(names.values())),
+    )
+
+
+def plan_slots(
+    pipeline: Pipeline, ground: Ground, source: Cluster, generation: int, slots: int, extent: Extent
+) -> list[SlotPlan]:
+    """One plan for each slot that has partitions."""
+    stable = source.offsets(ground.partitions, "stable")
+    partitions = [
+        PartitionPlan(
+            source=tp,
+            source_topic_id=ground.descriptions[tp.topic].topic_id,
+            target_topic=ground.topics[tp.topic][0],
+            target_topic_id=ground.targets[ground.topics[tp.topic][0]].topic_id,
+            stable_end=stable[tp],
+        )
+        for tp in ground.partitions
+    ]
+    one_to_one = is_one_to_one(pipeline, ground.topics)
+    return [
+        SlotPlan(
+            pipeline, ground.cluster_id, generation, slot, share, extent, ground.control, one_to_one, ground.batch_bytes
+        )
+        for slot, share in enumerate(spread(partitions, slots))
+        if share
+    ]
+
+
+def _control_names(pipeline: Pipeline) -> list[str]:
+    names = [pipeline.coordination.commit.topic, pipeline.coordination.assignment.topic]
+    return [*names, pipeline.offset_mapping.topic] if pipeline.features.offset_mapping else names
+
+
+def _batch_bytes(target: Cluster, topics: Collection[str]) -> int:
+    """A batch of small records must not be larger than what the smallest topic takes."""
+    limits = [
+        int(configs["max.message.bytes"])
+        for configs in target.topic_configs(topics, only_changed=False).values()
+        if "max.message.bytes" in configs
+    ]
+    return max(_BATCH_FRAME, min([_BATCH_BYTES, *(limit - _BATCH_FRAME for limit in limits)]))

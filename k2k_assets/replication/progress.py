@@ -1,0 +1,180 @@
+"""Live progress, read from the commit topic and the source's offsets; a running Spark task tells nothing itself."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.log_reader import LogReader
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_log import CommitLog
+from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.topic_partition import TopicPartition
+
+log = logging.getLogger("k2k.replication")
+
+# An open transaction on the source is ordinary for seconds; after a minute it is named.
+HELD_WARNING_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProgress:
+    """One source partition.
+
+    Attributes:
+        position: Next source offset to copy.
+        stable_end: Last stable offset of the source: as far as can be copied now.
+        high_watermark: End of the source partition, with what open transactions hold back.
+        records: Records copied by this run.
+        bytes: Value bytes copied by this run.
+        runs: Runs written by this run.
+        held_since: Since when an open source transaction holds everything up, monotonic seconds; None if it does not.
+        stopped: Why the partition was stopped; None if it was not.
+    """
+
+    position: int
+    stable_end: int
+    high_watermark: int
+    records: int = 0
+    bytes: int = 0
+    runs: int = 0
+    held_since: float | None = None
+    stopped: str | None = None
+
+    @property
+    def lag(self) -> int:
+        """Source offsets that could be copied now."""
+        return max(0, self.stable_end - self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """All partitions of a run.
+
+    Attributes:
+        partitions: By source partition.
+        started: When the run began, monotonic seconds.
+    """
+
+    partitions: Mapping[TopicPartition, PartitionProgress]
+    started: float
+
+
+class ProgressReader:
+    """Follows a run.
+
+    Args:
+        pipeline: Names the commit topic.
+        cluster_id: Source cluster id.
+        source: For the ends.
+        target: For the commit topic.
+        partitions: Which to follow.
+
+    Attributes:
+        starts: Position of each partition when the run began.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        cluster_id: str,
+        source: Cluster,
+        target: Cluster,
+        partitions: Iterable[TopicPartition],
+    ) -> None:
+        self._identity = (pipeline.group, cluster_id)
+        self._source = source
+        self._started = time.monotonic()
+        self._newest: dict[TopicPartition, CommitRecord] = {}
+        # Counters restart with each generation; a run may need several.
+        self._by_generation: dict[tuple[TopicPartition, int], CommitRecord] = {}
+        self._generations: set[int] = set()
+        self.starts: dict[TopicPartition, int] = {}
+        self._warned: set[TopicPartition] = set()
+        names = list(partitions)
+        self._partitions = {tp: PartitionProgress(0, 0, 0) for tp in names}
+        starts = target.offsets(target.partitions_of([pipeline.coordination.commit.topic]), "stable")
+        properties = pipeline.client_properties("target", "consumer")
+        self._reader = LogReader(properties, starts, committed_only=True)
+
+    def begin(self, commit_log: CommitLog) -> None:
+        """Takes in what was committed before the run."""
+        self._newest.update(commit_log.positions)
+        for tp, record in commit_log.positions.items():
+            self.starts.setdefault(tp, record.position)
+
+    def counts_for(self, generation: int) -> None:
+        """Counts what this generation copies as the run's."""
+        self._generations.add(generation)
+
+    def read(self) -> None:
+        """Takes in what was committed since; does not wait."""
+        while batch := self._reader.poll(0):
+            for message in batch:
+                try:
+                    record = CommitRecord.parse(message.key(), message.value(), f"offset {message.offset()}")
+                except ValueError:
+                    continue  # the slots report what cannot be read, by the policy
+                if (record.group, record.cluster) == self._identity:
+                    self.apply(record)
+
+    def apply(self, record: CommitRecord) -> None:
+        """Takes in one commit record."""
+        known = self._newest.get(record.source)
+        if known is None or record.order >= known.order:
+            self._newest[record.source] = record
+        if record.generation in self._generations:
+            self._by_generation[record.source, record.generation] = record
+            if record.kind == "start":
+                self.starts.setdefault(record.source, record.position)
+
+    def refresh(self) -> Progress:
+        """Asks the source for its ends and returns all there is to know."""
+        now = time.monotonic()
+        stable = self._source.offsets(self._partitions, "stable")
+        high = self._source.offsets(self._partitions, "latest")
+        for tp, before in self._partitions.items():
+            self._partitions[tp] = self._progress(tp, before, stable.get(tp, -1), high.get(tp, -1), now)
+        return self.current()
+
+    def current(self) -> Progress:
+        """What was known at the last refresh, with the newest positions."""
+        return Progress({tp: self._counted(tp, p) for tp, p in self._partitions.items()}, self._started)
+
+    def close(self) -> None:
+        """Lets go of the client."""
+        self._reader.close()
+
+    def _counted(self, tp: TopicPartition, progress: PartitionProgress) -> PartitionProgress:
+        newest = self._newest.get(tp)
+        mine = [self._by_generation[tp, g] for g in self._generations if (tp, g) in self._by_generation]
+        return replace(
+            progress,
+            position=newest.position if newest else progress.position,
+            records=sum(r.records for r in mine),
+            bytes=sum(r.bytes_ for r in mine),
+            runs=sum(r.runs for r in mine),
+            stopped=newest.reason if newest and newest.generation in self._generations else None,
+        )
+
+    def _progress(
+        self, tp: TopicPartition, before: PartitionProgress, stable: int, high: int, now: float
+    ) -> PartitionProgress:
+        newest = self._newest.get(tp)
+        held = high > stable and newest is not None and newest.position >= stable
+        since = None
+        if held:
+            since = before.held_since if before.held_since and before.stable_end == stable else now
+            if now - since >= HELD_WARNING_SECONDS and tp not in self._warned:
+                self._warned.add(tp)
+                log.warning(
+                    "%s on the source is held at offset %d by an open transaction for %.0f s (%d offsets wait behind "
+                    "it). Find it with kafka-transactions.sh find-hanging",
+                    tp, stable, now - since, high - stable,
+                )  # fmt: skip
+        else:
+            self._warned.discard(tp)
+        return replace(before, stable_end=stable, high_watermark=high, held_since=since)

@@ -1,0 +1,339 @@
+"""One life of a slot's clients: claim, fence, read the committed position, check, seek, copy.
+
+After any error the session is thrown away and a new one starts from what the target holds; nothing is taken from
+memory. The steps are numbered as in `docs/architecture.md`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import reduce
+
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.replication.assignment import AssignmentTail
+from k2k_assets.replication.assignment_records import PARTITION, claim_key, claim_value
+from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
+from k2k_assets.replication.commit_record import Kind
+from k2k_assets.replication.extent import UntilCaughtUp, Window
+from k2k_assets.replication.folding import RunsByTarget, fold
+from k2k_assets.replication.partition_state import PartitionState, commit_record, mapping_record
+from k2k_assets.replication.plan import SlotPlan, stable_hash, transactional_id
+from k2k_assets.replication.starting import resolve_starts
+from k2k_assets.replication.target_chain import TargetChain
+from k2k_assets.stages import Stage, stages_of
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.interface import Polled, Position, Sink, Source
+
+log = logging.getLogger("k2k.replication")
+
+# Records that one poll takes: more adds memory, not speed.
+_CHUNK = 1000
+# The source counts as dry when nothing came for this long.
+_DRY_SECONDS = 0.002
+# How long an idle poll waits; a record ends it at once.
+_IDLE_SECONDS = 0.1
+# How often to look for a newer instance and for the stop record.
+_LOOK_SECONDS = 0.25
+# A mapping record stays well below the usual limit of 1 MB with this many runs.
+_MOST_RUNS = 20_000
+
+
+@dataclass(slots=True)
+class SlotMemory:
+    """What outlives a session: nothing that progress depends on.
+
+    Attributes:
+        started: When the slot began, monotonic seconds.
+        sequence: Of the last transaction; it only has to rise.
+        stopped: Partitions that were stopped, with the reason.
+        report_each: Whether every record has to report its target offset.
+    """
+
+    started: float
+    sequence: int = 0
+    stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    report_each: bool = False
+
+
+class Session:
+    """Copies the partitions of one slot until the end or an error.
+
+    Args:
+        plan: The slot.
+        memory: What outlives the session.
+        source: Reads.
+        sink: Writes.
+        clusters: Source and target, for metadata.
+        tail: The assignment topic.
+        chain: Finds foreign writers; None where that cannot be told.
+    """
+
+    def __init__(
+        self,
+        plan: SlotPlan,
+        memory: SlotMemory,
+        source: Source,
+        sink: Sink,
+        clusters: tuple[Cluster, Cluster],
+        tail: AssignmentTail,
+        chain: TargetChain | None,
+    ) -> None:
+        self._plan = plan
+        self._memory = memory
+        self._source = source
+        self._sink = sink
+        self._source_cluster, self._target_cluster = clusters
+        self._tail = tail
+        self._chain = chain
+        self._pipeline = plan.pipeline
+        self._commit = plan.pipeline.coordination.commit
+        self._stages = stages_of(plan.pipeline)
+        self._states: dict[TopicPartition, PartitionState] = {}
+        self._claims: list[bytes] = []
+        self._begun = False
+        self._in_hand = 0
+        self._possible_runs = 0
+        self._moved_past_markers = False
+        now = time.monotonic()
+        self._opened = self._last_commit = self._last_record = now
+        self._next_look = now
+        self._batch_seconds = self._commit.batch_timeout.total_seconds()
+        self._min_interval = self._pipeline.sync.min_commit_interval.total_seconds()
+
+    # -- starting -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Steps 1 to 4: claim the id, be the newest, read the commit topic, check, commit fresh starts.
+
+        Raises:
+            Superseded: A newer instance exists.
+            Restart: The target did not take a step.
+        """
+        self._sink.open()  # 1: fences the former holder, aborts what it left open
+        self._ensure_newest()
+        self._claim()  # 2
+        commit_log = read_commit_log(  # 3
+            self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._ensure_newest
+        )
+        starts = resolve_starts(self._plan, self._memory.stopped, commit_log, self._source_cluster)  # 4
+        for tp, reason in starts.stopped.items():
+            self._memory.stopped[tp] = reason
+            log.error("%s is stopped: %s", tp, reason)
+        self._states = starts.states
+        self._commit_starts(starts.fresh, commit_log)
+        if self._chain:
+            self._chain.start(self._states)
+        # New clients know no leader epoch of their own: it makes the broker check that its log is still the same.
+        self._source.assign({tp: Position(s.committed, s.leader_epoch) for tp, s in self._states.items()})
+
+    def _claim(self) -> None:
+        topic = self._pipeline.coordination.assignment.topic
+        owner = transactional_id(self._pipeline.name, self._pipeline.group, self._plan.slot)
+        claim, group = uuid.uuid4().hex, self._pipeline.group
+        self._begin()
+        for plan in self._plan.partitions:
+            key = claim_key(group, plan.source_topic_id, plan.source.partition, owner, claim)
+            value = claim_value(self._plan.generation, self._plan.slot, plan.source.topic, now_ms())
+            self._sink.write_control(topic, PARTITION, key, value)
+            self._claims.append(key)
+        self._finish_transaction()
+
+    def _commit_starts(self, fresh: list[PartitionState], commit_log: CommitLog) -> None:
+        """A start position is committed before the first record is consumed: a crash then cannot move it.
+
+        Partitions that were stopped are released with their reason, at the position they have.
+        """
+        stopped = [
+            (PartitionState.of(plan, record, self._plan.generation), self._memory.stopped[plan.source])
+            for plan in self._plan.partitions
+            if plan.source in self._memory.stopped and (record := commit_log.positions.get(plan.source))
+        ]
+        if not fresh and not stopped:
+            return
+        self._begin()
+        self._memory.sequence += 1
+        for state in fresh:
+            self._write_commit(state, "start")
+        for state, reason in stopped:
+            self._write_commit(state, "release", reason)
+        self._finish_transaction()
+
+    # -- copying ------------------------------------------------------------------------------------------------
+
+    def copy(self) -> None:
+        """Step 5: consume a chunk, run the stages, produce; close transactions; until the end. Then step 7."""
+        while self._states:
+            polled = self._source.poll(min(_CHUNK, self._commit.batch_size - self._in_hand), self._patience())
+            now = time.monotonic()
+            self._take(polled, now)
+            if self._must_close(polled, now):
+                self._close("commit")
+            if now >= self._next_look:
+                self._next_look = now + _LOOK_SECONDS
+                if self._asked_to_stop():
+                    break
+            if self._at_the_end(now):
+                break
+        self._release()
+
+    def _patience(self) -> float:
+        """How long the next poll may wait for a record."""
+        if not (self._in_hand or self._moved_past_markers):
+            return _IDLE_SECONDS
+        return max(_DRY_SECONDS, min(self._last_commit + self._min_interval - time.monotonic(), _IDLE_SECONDS))
+
+    def _take(self, polled: Polled, now: float) -> None:
+        for chunk in polled.chunks:
+            records = chunk.records
+            state = self._states[chunk.source]
+            first = records.first_offset
+            if first < state.next:
+                raise SourceStopped(
+                    chunk.source,
+                    f"the source gave offset {first} where {state.next} or later was expected: its log was truncated",
+                )
+            if not self._begun:
+                self._begin()
+                self._opened = now
+            self._sink.write(reduce(_apply, self._stages, chunk))
+            state.next = records.last_offset + 1
+            state.leader_epoch = records.leader_epoch
+            state.records += len(records)
+            state.bytes += records.size()
+            self._in_hand += len(records)
+            self._possible_runs += 1 if chunk.contiguous and self._plan.one_to_one else len(records)
+            self._last_record = now
+        for tp, end in polled.ends.items():
+            state = self._states[tp]
+            state.next = max(state.next, end)
+            self._moved_past_markers |= state.moved
+
+    def _must_close(self, polled: Polled, now: float) -> bool:
+        if not self._in_hand:
+            return self._moved_past_markers and now - self._last_commit >= self._min_interval
+        if self._in_hand >= self._commit.batch_size or self._possible_runs >= _MOST_RUNS:
+            return True
+        if now - self._opened >= self._batch_seconds:
+            return True
+        return not polled.chunks and now - self._last_commit >= self._min_interval
+
+    def _close(self, kind: Kind) -> None:
+        """Closes the transaction; the letters are those of the design."""
+        moved = [state for state in self._states.values() if state.moved or kind != "commit"]
+        if not self._begun:
+            self._begin()
+        ids_match = self._ask_topic_ids(moved)
+        deliveries = self._sink.settle()  # a: flush, all deliveries good
+        if self._chain:
+            self._chain.follow(deliveries)
+        runs = fold(deliveries)  # b: source and target offsets become runs
+        self._memory.sequence += 1
+        for state in moved:  # c: commit and mapping records
+            of_state = runs.get(state.plan.source, {})
+            self._account(state, of_state)
+            self._write_mapping(state, of_state)
+            self._write_commit(state, kind)
+        ids_match()
+        self._finish_transaction()  # d and e: flush again, EndTxn alone, timed
+        for state in moved:
+            state.committed = state.next
+        self._moved_past_markers = False
+
+    def _account(self, state: PartitionState, runs: RunsByTarget) -> None:
+        state.runs += sum(map(len, runs.values()))
+        if self._plan.one_to_one and runs:
+            ((_, of_partition),) = runs.items()
+            state.target_end = of_partition[-1].target_end
+
+    def _write_commit(self, state: PartitionState, kind: Kind, reason: str | None = None) -> None:
+        record = commit_record(self._plan, state, kind, self._memory.sequence, now_ms(), reason)
+        key = record.key_bytes()
+        spread_by = self._pipeline.group.encode() if self._pipeline.features.optimize_offset_commit_partition else key
+        partition = stable_hash(spread_by) % self._plan.control.commit
+        self._sink.write_control(self._commit.topic, partition, key, record.value_bytes())
+
+    def _write_mapping(self, state: PartitionState, runs: RunsByTarget) -> None:
+        if not self._plan.control.mapping or not state.moved:
+            return
+        record = mapping_record(self._plan, state, runs, self._memory.sequence, now_ms())
+        key = record.key_bytes()
+        partition = stable_hash(key) % self._plan.control.mapping
+        self._sink.write_control(self._pipeline.offset_mapping.topic, partition, key, record.value_bytes())
+
+    def _ask_topic_ids(self, moved: list[PartitionState]) -> Callable[[], None]:
+        """Asks both clusters for the topics' ids while the flush runs; the answer is checked before the commit.
+
+        librdkafka goes on silently at the old offset when a topic was deleted and created anew.
+        """
+        source = self._source_cluster.describe_async({state.plan.source.topic for state in moved})
+        target = self._target_cluster.describe_async({state.plan.target_topic for state in moved})
+
+        def check() -> None:
+            on_source, on_target = source(), target()
+            for state in moved:
+                plan = state.plan
+                _ensure_id(plan.source, "source", plan.source.topic, plan.source_topic_id, on_source)
+                _ensure_id(plan.source, "target", plan.target_topic, plan.target_topic_id, on_target)
+
+        return check
+
+    def _begin(self) -> None:
+        self._sink.begin()
+        self._begun = True
+
+    def _finish_transaction(self) -> None:
+        self._sink.commit()
+        self._begun = False
+        self._in_hand = self._possible_runs = 0
+        self._last_commit = time.monotonic()
+
+    # -- ending -------------------------------------------------------------------------------------------------
+
+    def _ensure_newest(self) -> None:
+        self._tail.catch_up()
+        self._tail.ensure_newest(self._plan.generation)
+
+    def _asked_to_stop(self) -> bool:
+        stops = self._tail.look().stops
+        self._tail.ensure_newest(self._plan.generation)
+        return self._plan.generation in stops
+
+    def _at_the_end(self, now: float) -> bool:
+        extent = self._plan.extent
+        if isinstance(extent, UntilCaughtUp):
+            return all(state.committed >= state.plan.stable_end for state in self._states.values())
+        if isinstance(extent, Window):
+            over = now - self._memory.started >= extent.duration.total_seconds()
+            idle = now - self._last_record >= extent.idle.total_seconds()
+            return over or (idle and not self._in_hand)
+        return False
+
+    def _release(self) -> None:
+        """Step 7: the last commit, with the releases of all partitions and their claims."""
+        if not self._begun:
+            self._begin()
+        topic = self._pipeline.coordination.assignment.topic
+        for key in self._claims:
+            self._sink.write_control(topic, PARTITION, key, None)
+        self._close("release")
+
+
+def _apply(chunk: Chunk, stage: Stage) -> Chunk:
+    return stage(chunk)
+
+
+def _ensure_id(tp: TopicPartition, role: str, topic: str, expected: str, found: dict[str, TopicDescription]) -> None:
+    if topic not in found:
+        raise SourceStopped(tp, f"the {role} topic {topic} was deleted while it was copied")
+    if found[topic].topic_id != expected:
+        raise SourceStopped(
+            tp,
+            f"the {role} topic {topic} was deleted and created anew while it was copied (topic id {expected} is now "
+            f"{found[topic].topic_id}); what was in hand was not committed. Copy it under a new group.id",
+        )

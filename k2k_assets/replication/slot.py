@@ -1,0 +1,168 @@
+"""One copy task: sessions, one after the other, until the slot's work is done.
+
+What each kind of trouble means:
+
+- retriable: librdkafka retries by itself within the deadlines;
+- abortable, ambiguous, fatal, fenced: the session is thrown away, the next one starts at step 1;
+- superseded: a newer instance exists, the slot ends and never claims its id again;
+- a partition that cannot go on: its topic is left out of the next session and released with its reason.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from functools import partial
+
+from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.replication.assignment import AssignmentTail
+from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
+from k2k_assets.replication.plan import SlotPlan, transactional_id
+from k2k_assets.replication.read_back import count_records
+from k2k_assets.replication.session import Session, SlotMemory
+from k2k_assets.replication.target_chain import ForeignWriter, NeedsReports, TargetChain
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.at_least_once_sink import AtLeastOnceSink, DataProducer
+from k2k_assets.transport.errors import Restart, SourceStopped, Undeliverable
+from k2k_assets.transport.interface import Sink
+from k2k_assets.transport.librdkafka_sink import TransactionalSink
+from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
+
+log = logging.getLogger("k2k.replication")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+# A bounded run gives up when nothing was committed for this long; a continuous one never does.
+_PATIENCE_SECONDS = 120.0
+
+
+class Slot:
+    """Runs the sessions of one slot.
+
+    Args:
+        plan: What to copy.
+    """
+
+    def __init__(self, plan: SlotPlan) -> None:
+        self._plan = plan
+        self._memory = SlotMemory(started=time.monotonic())
+        pipeline = plan.pipeline
+        self._producer = pipeline.client_properties("target", "producer")
+        size = min(int(self._producer.get("batch.size", 1_000_000)), plan.batch_bytes)
+        self._producer["batch.size"] = size
+        self._data = None if pipeline.features.exactly_once else DataProducer(self._producer)
+        self._quiet_since = time.monotonic()
+        self._pause = _FIRST_PAUSE
+
+    def run(self) -> dict[TopicPartition, str]:
+        """Copies until the end.
+
+        Returns:
+            The partitions that were stopped, with the reason.
+
+        Raises:
+            Superseded: A newer instance has taken over.
+            K2KError: The slot cannot go on; nothing uncommitted was left behind.
+        """
+        pipeline = self._plan.pipeline
+        # Messages are many and make no cycles: looking for some among them costs a third of the loop.
+        gc.disable()
+        with ExitStack() as stack:
+            stack.callback(gc.enable)
+            if self._data:
+                stack.callback(self._data.close, 10.0)
+            source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
+            target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))
+            while True:
+                sequence = self._memory.sequence
+                try:
+                    with ExitStack() as session_stack:
+                        self._session(session_stack, source, target)
+                        return self._memory.stopped
+                except (Restart, ClusterUnreachable) as error:
+                    self._wait(error, progressed=self._memory.sequence > sequence)
+                except NeedsReports:
+                    self._memory.report_each = True
+                except ForeignWriter as error:
+                    self._stop([error.source], error.reason)
+                except SourceStopped as error:
+                    self._stop(self._of_topic(error.partition.topic), error.reason)
+                except Undeliverable as error:
+                    self._refused(error)
+                gc.collect()
+
+    def _session(self, stack: ExitStack, source: Cluster, target: Cluster) -> None:
+        tail = stack.enter_context(AssignmentTail(self._plan.pipeline, target))
+        sink = self._sink()
+        stack.callback(sink.close)
+        reader = LibrdkafkaSource(self._plan.pipeline.client_properties("source", "consumer"))
+        stack.callback(reader.close)
+        session = Session(self._plan, self._memory, reader, sink, (source, target), tail, self._chain())
+        session.start()
+        session.copy()
+
+    def _sink(self) -> Sink:
+        pipeline = self._plan.pipeline
+        owner = transactional_id(pipeline.name, pipeline.group, self._plan.slot)
+        each = self._memory.report_each or not self._plan.one_to_one
+        if self._data is None:
+            return TransactionalSink(self._producer, owner, each)
+        return AtLeastOnceSink(self._producer, owner, each, self._data)
+
+    def _chain(self) -> TargetChain | None:
+        if not self._plan.one_to_one:
+            return None
+        pipeline = self._plan.pipeline
+        reader = pipeline.client_properties("target", "consumer")
+        return TargetChain(
+            fail=pipeline.error_handling.on_foreign_writer != "ignore",
+            markers=1 if pipeline.features.exactly_once else 0,
+            read_back=partial(count_records, reader),
+        )
+
+    def _refused(self, error: Undeliverable) -> None:
+        """A record that the target refuses stops its topic; which one it is only a report per record tells."""
+        if not error.final:
+            self._wait(Restart(error.why), progressed=False)
+            return
+        if error.index is None:
+            self._memory.report_each = True
+            return
+        chunk = error.chunk
+        records = chunk.records
+        value, key = records.values()[error.index], records.keys()[error.index]
+        size = len(value or b"") + len(key or b"")
+        self._memory.report_each = False
+        self._stop(
+            self._of_topic(chunk.source.topic),
+            f"the target refuses the record at {chunk.source} offset {records.offsets()[error.index]} ({size} bytes "
+            f"of key and value) for topic {chunk.target_topic}: {error.why}. If it is too large, raise "
+            f"max.message.bytes of {chunk.target_topic}; nothing was skipped, copying goes on from this record",
+        )
+
+    def _of_topic(self, topic: str) -> list[TopicPartition]:
+        return [plan.source for plan in self._plan.partitions if plan.source.topic == topic]
+
+    def _stop(self, partitions: Iterable[TopicPartition], reason: str) -> None:
+        for tp in partitions:
+            log.error("%s is stopped: %s", tp, reason)
+            self._memory.stopped.setdefault(tp, reason)
+
+    def _wait(self, error: Exception, progressed: bool) -> None:
+        """Backs off before the next session; a bounded run that gets nowhere ends with the error."""
+        now = time.monotonic()
+        if progressed:
+            self._quiet_since, self._pause = now, _FIRST_PAUSE
+        extent = self._plan.extent
+        limit = _PATIENCE_SECONDS
+        if isinstance(extent, Window):
+            limit = max(limit, extent.duration.total_seconds())
+        if not isinstance(extent, Continuous) and now - self._quiet_since > limit:
+            what = "caught up" if isinstance(extent, UntilCaughtUp) else "its window"
+            raise ClusterUnreachable(f"slot {self._plan.slot} gave up before {what}: {error}") from None
+        log.warning("slot %d starts again in %.1f s: %s", self._plan.slot, self._pause, error)
+        time.sleep(self._pause)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)

@@ -1,0 +1,110 @@
+"""Finds foreign writers: chunks have to lie one behind the other on the target.
+
+Only where one source partition feeds one target partition. A gap in the chain is read back: transaction markers and
+aborted records leave gaps too, but nothing that a reader sees.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from k2k_assets.replication.partition_state import PartitionState
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.interface import Delivery
+
+log = logging.getLogger("k2k.replication")
+
+# How a gap is read back: target partition, from, to (exclusive), whether it lies before the open transaction's first
+# record (then only committed records count). Returns how many records a reader finds in it.
+ReadBack = Callable[[TopicPartition, int, int, bool], int]
+
+
+class ForeignWriter(Exception):
+    """Somebody else writes to the target partition.
+
+    Args:
+        source: The source partition that feeds it.
+        reason: What was found and what to do.
+    """
+
+    def __init__(self, source: TopicPartition, reason: str) -> None:
+        super().__init__(reason)
+        self.source = source
+        self.reason = reason
+
+
+class NeedsReports(Exception):
+    """A chunk does not lie in one piece: only a report per record tells where each record went."""
+
+
+class TargetChain:
+    """The chain of one session.
+
+    Args:
+        fail: Whether a foreign record stops the partition (else it is only logged).
+        markers: How many offsets a commit takes on each partition it touched: 1 in transactions, else 0.
+        read_back: How to read a gap.
+    """
+
+    def __init__(self, fail: bool, markers: int, read_back: ReadBack) -> None:
+        self._fail = fail
+        self._markers = markers
+        self._read_back = read_back
+        self._expected: dict[TopicPartition, int] = {}
+
+    def start(self, states: Mapping[TopicPartition, PartitionState]) -> None:
+        """Begins with the committed target ends. Outside transactions the own tail of a former life may follow."""
+        if self._markers:
+            for source, state in states.items():
+                if state.target_end is not None:
+                    self._expected[source] = state.target_end + self._markers
+
+    def follow(self, deliveries: Sequence[Delivery]) -> None:
+        """Takes in the deliveries of one transaction.
+
+        Raises:
+            ForeignWriter: Somebody else's records lie between ours.
+            NeedsReports: They do, or markers do, inside a chunk that reported only its ends.
+        """
+        in_transaction: set[TopicPartition] = set()
+        for delivery in deliveries:
+            source = delivery.chunk.source
+            pieces = _pieces(delivery)
+            for partition, first, last in pieces:
+                target = TopicPartition(delivery.chunk.target_topic, partition)
+                expected = self._expected.get(source)
+                if expected is not None and first != expected:
+                    self._gap(source, target, expected, first, before=source not in in_transaction)
+                in_transaction.add(source)
+                self._expected[source] = last + 1
+            if delivery.each is None and delivery.last - delivery.first + 1 > len(delivery.chunk.records):
+                raise NeedsReports
+        for source in in_transaction:
+            self._expected[source] += self._markers
+
+    def _gap(self, source: TopicPartition, target: TopicPartition, start: int, end: int, before: bool) -> None:
+        if end < start:
+            raise ForeignWriter(source, f"{target} went back from offset {start} to {end}: it was truncated")
+        found = self._read_back(target, start, end, before)
+        if not found:
+            return
+        words = f"{found} records at {target} offsets {start} to {end - 1} were not written by this pipeline"
+        if self._fail:
+            raise ForeignWriter(
+                source,
+                f"{words}. Stop the other writer, or set errorHandling.onForeignWriter: ignore to go on beside it",
+            )
+        log.warning("%s: %s", source, words)
+
+
+def _pieces(delivery: Delivery) -> list[tuple[int, int, int]]:
+    """The stretches (partition, first, last) that a chunk lies in on the target."""
+    if delivery.each is None:
+        return [(delivery.partition, delivery.first, delivery.last)]
+    cuts = [i + 1 for i, (a, b) in enumerate(pairwise(delivery.each)) if b[0] != a[0] or b[1] != a[1] + 1]
+    bounds = [0, *cuts, len(delivery.each)]
+    return [
+        (delivery.each[start][0], delivery.each[start][1], delivery.each[end - 1][1]) for start, end in pairwise(bounds)
+    ]

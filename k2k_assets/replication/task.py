@@ -1,0 +1,123 @@
+"""The Spark side of a slot: a `mapInArrow` task that copies for as long as the slot lives.
+
+Clients are made in the task, records of the copy path stay in its Python worker, and rows go back only at the end:
+whoever wants to see progress reads the commit topic.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from k2k_assets.errors import K2KError
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot import Slot
+from k2k_assets.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+RESULT_DDL = "slot int, error string, message string, stopped string"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotResult:
+    """How a slot ended.
+
+    Attributes:
+        slot: Which.
+        error: Name of the error class; empty if it ended well.
+        message: The error's message.
+        stopped: Partitions that were stopped, with the reason.
+    """
+
+    slot: int
+    error: str
+    message: str
+    stopped: dict[TopicPartition, str]
+
+
+def run_slots(spark: SparkSession, plans: Sequence[SlotPlan]) -> list[SlotResult]:
+    """Runs one task a slot and waits for all of them.
+
+    Args:
+        spark: Classic or Connect; only DataFrames are used.
+        plans: One a slot.
+    """
+    # A range with as many partitions as rows: each task gets exactly one slot.
+    rows = spark.range(0, len(plans), 1, len(plans)).mapInArrow(copy_task(plans), RESULT_DDL).collect()
+    return [
+        SlotResult(
+            row.slot,
+            row.error,
+            row.message,
+            {TopicPartition(topic, partition): reason for topic, partition, reason in json.loads(row.stopped)},
+        )
+        for row in rows
+    ]
+
+
+def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that Spark ships to its workers."""
+
+    def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield _copy_slot(plans[index])
+
+    return copy
+
+
+def _copy_slot(plan: SlotPlan) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    _log_to_stderr()
+    _end_with_parent()
+    stopped: dict[TopicPartition, str] = {}
+    error, message = "", ""
+    try:
+        stopped = Slot(plan).run()
+    except K2KError as failure:
+        error, message = type(failure).__name__, str(failure)
+    reasons = json.dumps([[tp.topic, tp.partition, reason] for tp, reason in stopped.items()])
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([plan.slot], pa.int32()),
+            pa.array([error], pa.string()),
+            pa.array([message], pa.string()),
+            pa.array([reasons], pa.string()),
+        ],
+        names=["slot", "error", "message", "stopped"],
+    )
+
+
+def _log_to_stderr() -> None:
+    root = logging.getLogger("k2k")
+    if not root.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        root.addHandler(handler)
+        root.setLevel(logging.INFO)
+
+
+def _end_with_parent() -> None:
+    """Ends this worker within a second of losing its parent: nobody would see what it does any more.
+
+    The transaction that it leaves open is aborted by whoever claims the slot next, or by its time-out.
+    """
+    parent = os.getppid()
+    lost = threading.Event()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            lost.wait(0.5)
+        os._exit(70)
+
+    threading.Thread(target=watch, name="k2k-parent-watch", daemon=True).start()

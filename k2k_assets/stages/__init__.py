@@ -1,0 +1,28 @@
+"""What happens to a chunk between source and target.
+
+A stage takes a chunk and returns it, changed. A stage that the pipeline does not need is not in the list, so it
+costs nothing; what one costs is paid per chunk, not per record, unless it looks into the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.stages.headers import drop_headers
+from k2k_assets.stages.routing import router
+from k2k_assets.stages.timestamps import drop_timestamps
+from k2k_assets.transport.chunk import Chunk
+
+Stage = Callable[[Chunk], Chunk]
+
+
+def stages_of(pipeline: Pipeline) -> tuple[Stage, ...]:
+    """The stages that a pipeline needs, in order."""
+    stages: list[Stage] = []
+    if not pipeline.features.header_replication:
+        stages.append(drop_headers)
+    if not pipeline.features.keep_record_creation_timestamp:
+        stages.append(drop_timestamps)
+    stages.append(router(pipeline.routing))
+    return tuple(stages)

@@ -1,0 +1,29 @@
+"""The routing stage: which target topic and partition a chunk goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from k2k_assets.pipeline.routing import Routing
+from k2k_assets.transport.chunk import Chunk
+
+
+def router(routing: Routing) -> Callable[[Chunk], Chunk]:
+    """A stage that routes by the pipeline's sink.
+
+    Args:
+        routing: The pipeline's `sink` stage.
+    """
+    names: dict[str, str] = {}
+    same_partition = routing.partition == "source"
+
+    def route(chunk: Chunk) -> Chunk:
+        topic = chunk.source.topic
+        target = names.get(topic)
+        if target is None:
+            target = names[topic] = routing.target_topic(topic)
+        chunk.target_topic = target
+        chunk.target_partition = chunk.source.partition if same_partition else None
+        return chunk
+
+    return route

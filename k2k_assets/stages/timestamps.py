@@ -1,0 +1,11 @@
+"""The timestamp stage: without `features.keepRecordCreationTimestamp` the target assigns timestamps."""
+
+from __future__ import annotations
+
+from k2k_assets.transport.chunk import Chunk
+
+
+def drop_timestamps(chunk: Chunk) -> Chunk:
+    """Leaves the source's timestamps behind."""
+    chunk.keep_timestamps = False
+    return chunk

@@ -1,0 +1,122 @@
+"""A chunk: records of one source partition, on their way to one target topic.
+
+A struct of columns that always keeps the source offsets. The columns are made only when somebody asks for them:
+with no stage active a chunk is handed on as the transport made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from k2k_assets.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Headers = list[tuple[str, bytes | None]]
+
+
+class Records(Protocol):
+    """The columns of a chunk, all of the same length, in source order."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def first_offset(self) -> int: ...
+
+    @property
+    def last_offset(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Of the last record; None where the source does not tell."""
+        ...
+
+    def offsets(self) -> Sequence[int]: ...
+
+    def keys(self) -> Sequence[bytes | None]: ...
+
+    def values(self) -> Sequence[bytes | None]: ...
+
+    def timestamps(self) -> Sequence[int]:
+        """Milliseconds since the epoch, -1 for none."""
+        ...
+
+    def headers(self) -> Sequence[Headers | None]: ...
+
+    def size(self) -> int:
+        """Bytes of all values."""
+        ...
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Records of one source partition; stages fill in where and how they go.
+
+    Attributes:
+        source: Where they come from.
+        records: Their columns.
+        target_topic: Where they go; empty until routed.
+        target_partition: Where they go; None leaves each record to the producer's partitioner.
+        keep_headers: Whether the source's headers go along.
+        keep_timestamps: Whether the source's timestamps go along.
+    """
+
+    source: TopicPartition
+    records: Records
+    target_topic: str = ""
+    target_partition: int | None = None
+    keep_headers: bool = True
+    keep_timestamps: bool = True
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the source offsets have no gap."""
+        return self.records.last_offset - self.records.first_offset + 1 == len(self.records)
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """The chunk as Arrow: topic, partition, offset, key, value, timestamp, headers (see `ARROW_FIELDS`)."""
+        import pyarrow as pa
+
+        n = len(self.records)
+        headers = [
+            None if h is None else [{"key": key, "value": value} for key, value in h] for h in self.records.headers()
+        ]
+        schema = arrow_schema()
+        columns = [
+            [self.source.topic] * n,
+            [self.source.partition] * n,
+            self.records.offsets(),
+            self.records.keys(),
+            self.records.values(),
+            self.records.timestamps(),
+            headers,
+        ]
+        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def arrow_schema() -> pa.Schema:
+    """The Arrow schema of `Chunk.to_arrow`; `ARROW_DDL` is the same for Spark."""
+    import pyarrow as pa
+
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    return pa.schema(
+        [
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("timestamp", pa.int64()),
+            ("headers", pa.list_(header)),
+        ]
+    )
+
+
+ARROW_DDL = (
+    "topic string, partition int, offset bigint, key binary, value binary, timestamp bigint, "
+    "headers array<struct<key: string, value: binary>>"
+)

@@ -1,0 +1,184 @@
+"""Learns where chunks went with as few delivery reports as will do.
+
+One report for the first and one for the last record of a chunk tell the rest: if `last - first + 1 == count`, and
+only then, the chunk lies in one piece. Where several writers or a partitioner are at work, every record reports.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import repeat
+from operator import length_hint
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.errors import Restart, Undeliverable
+from k2k_assets.transport.interface import Delivery
+
+log = logging.getLogger("k2k.transport")
+
+_Report = Callable[[KafkaError | None, Message], None]
+
+# How long to let the producer work when its queue is full; the delivery time-outs bound the number of rounds.
+_FULL_QUEUE_WAIT = 0.05
+
+
+class PendingDelivery:
+    """A chunk on its way.
+
+    Args:
+        chunk: The chunk.
+        report_each: Whether every record reports.
+    """
+
+    __slots__ = ("_each", "chunk", "delivery", "error", "failed_index", "outstanding")
+
+    def __init__(self, chunk: Chunk, report_each: bool) -> None:
+        self.chunk = chunk
+        self.delivery = Delivery(chunk)
+        self.error: KafkaError | None = None
+        self.failed_index: int | None = None
+        n = len(chunk.records)
+        self._each: list[tuple[int, int]] | None = [(-1, -1)] * n if report_each else None
+        self.outstanding = n if report_each else min(n, 2)
+
+    def reports(self) -> Sequence[_Report | None]:
+        """The report for each record, None for most."""
+        n = len(self.chunk.records)
+        if self._each is not None:
+            return [partial(self._record, index) for index in range(n)]
+        if n == 1:
+            self.outstanding = 1
+            return (self._only,)
+        reports: list[_Report | None] = [None] * n
+        reports[0], reports[-1] = self._first, self._last
+        return reports
+
+    def result(self) -> Delivery:
+        """Where the chunk went.
+
+        Raises:
+            Undeliverable: The target refused a record.
+            Restart: A report is missing.
+        """
+        if self.error is not None:
+            raise Undeliverable(self.chunk, self.failed_index, self.error.str(), _is_verdict(self.error))
+        if self.outstanding:
+            raise Restart(f"{self.outstanding} delivery reports of {self.chunk.source} did not come")
+        if self._each is not None:
+            self.delivery.each = self._each
+        elif self.delivery.last - self.delivery.first + 1 < len(self.chunk.records):
+            raise Undeliverable(self.chunk, None, "fewer records arrived than were sent", final=True)
+        return self.delivery
+
+    def _only(self, error: KafkaError | None, message: Message) -> None:
+        if self._ok(error, 0):
+            self.delivery.partition = message.partition()
+            self.delivery.first = self.delivery.last = message.offset()
+
+    def _first(self, error: KafkaError | None, message: Message) -> None:
+        if self._ok(error, None):
+            self.delivery.partition, self.delivery.first = message.partition(), message.offset()
+
+    def _last(self, error: KafkaError | None, message: Message) -> None:
+        if self._ok(error, None):
+            self.delivery.last = message.offset()
+
+    def _record(self, index: int, error: KafkaError | None, message: Message) -> None:
+        if self._ok(error, index):
+            self._each[index] = (message.partition(), message.offset())  # type: ignore[index]
+
+    def _ok(self, error: KafkaError | None, index: int | None) -> bool:
+        self.outstanding -= 1
+        if error is not None and (self.error is None or _is_verdict(error) > _is_verdict(self.error)):
+            self.error, self.failed_index = error, index
+        return error is None
+
+
+def _is_verdict(error: KafkaError) -> bool:
+    """Whether the error is the target's verdict on a record, not the fate of those queued behind it."""
+    return error.code() in (
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_MSG,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+    )
+
+
+def results(pending: Sequence[PendingDelivery]) -> list[Delivery]:
+    """Where the chunks went.
+
+    Raises:
+        Undeliverable: The target refused a record; its own verdict goes before the fate of those queued behind it.
+        Restart: A report is missing.
+    """
+    for chunk in pending:
+        if chunk.error is not None and _is_verdict(chunk.error):
+            chunk.result()
+    return [chunk.result() for chunk in pending]
+
+
+def produce_chunk(producer: Producer, pending: PendingDelivery) -> None:
+    """Queues a chunk's records in order; waits while the producer's queue is full.
+
+    The loop over the records runs in C: `produce` is mapped over the columns with positional arguments.
+
+    Raises:
+        KafkaException: The producer refuses (for example after a fatal error).
+    """
+    chunk, records = pending.chunk, pending.chunk.records
+    columns: list[Sequence[object] | None] = [
+        records.values(),
+        records.keys(),
+        pending.reports(),
+        _representable(chunk) if chunk.keep_timestamps else None,
+        records.headers() if chunk.keep_headers else None,
+    ]
+    n, done = len(records), 0
+    while done < n:
+        done += _produce(producer, chunk, columns if not done else [c and c[done:] for c in columns], n - done)
+        producer.poll(0 if done == n else _FULL_QUEUE_WAIT)
+
+
+def _produce(producer: Producer, chunk: Chunk, columns: list[Sequence[object] | None], n: int) -> int:
+    """Produces until all are queued or the queue is full; returns how many it queued."""
+    values, keys, reports, timestamps, headers = columns
+    clock = iter(values or ())
+    arguments: list[Iterable[object]] = [
+        repeat(chunk.target_topic),
+        clock,
+        keys or (),
+        repeat(-1 if chunk.target_partition is None else chunk.target_partition),
+        reports or (),
+        repeat(None),
+        timestamps or repeat(0),
+    ]
+    if headers is not None:
+        arguments.append(headers)
+    try:
+        deque(map(producer.produce, *arguments), maxlen=0)
+    except BufferError:
+        # The record that did not fit has already been taken from the iterators.
+        return n - length_hint(clock) - 1
+    return n
+
+
+def _representable(chunk: Chunk) -> Sequence[int]:
+    """The timestamps, with 0 moved to 1: to librdkafka 0 means "now", which would be off by decades."""
+    timestamps = chunk.records.timestamps()
+    if 0 in timestamps:
+        log.warning(
+            "%s: record with timestamp 0 near offset %d is written with timestamp 1 ms (the client cannot write 0)",
+            chunk.source,
+            chunk.records.first_offset,
+        )
+        return [timestamp or 1 for timestamp in timestamps]
+    return timestamps

@@ -1,0 +1,46 @@
+"""What can go wrong in a transport, in the terms of the copy loop."""
+
+from __future__ import annotations
+
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.chunk import Chunk
+
+
+class Restart(Exception):
+    """Nothing in memory can be trusted any more: claim the id again and start from what the target holds."""
+
+
+class Fenced(Restart):
+    """A later holder of the transactional id exists: look who it is before anything else."""
+
+
+class SourceStopped(Exception):
+    """A source partition cannot be read on, and waiting does not help.
+
+    Args:
+        partition: Which.
+        reason: What was found and what to do.
+    """
+
+    def __init__(self, partition: TopicPartition, reason: str) -> None:
+        super().__init__(f"{partition}: {reason}")
+        self.partition = partition
+        self.reason = reason
+
+
+class Undeliverable(Exception):
+    """The target refused a record for good.
+
+    Args:
+        chunk: The chunk that it is in.
+        index: Its place in the chunk; None where only a report per record would tell.
+        why: The target's words.
+        final: Whether sending it again would get the same answer.
+    """
+
+    def __init__(self, chunk: Chunk, index: int | None, why: str, final: bool) -> None:
+        super().__init__(why)
+        self.final = final
+        self.chunk = chunk
+        self.index = index
+        self.why = why

@@ -1,0 +1,117 @@
+"""The small interface that the copy loop sees: no type of a Kafka library passes through it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.chunk import Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where to read on.
+
+    Attributes:
+        offset: Next source offset.
+        leader_epoch: Of the record before it, so that the source can tell a truncation; None if unknown.
+    """
+
+    offset: int
+    leader_epoch: int | None = None
+
+
+@dataclass(slots=True)
+class Polled:
+    """What one poll brought.
+
+    Attributes:
+        chunks: Records, at most one chunk a partition, in source order.
+        ends: Offsets at which the end of a partition was seen (past trailing markers).
+    """
+
+    chunks: list[Chunk] = field(default_factory=list)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Delivery:
+    """Where a chunk went.
+
+    Attributes:
+        chunk: The chunk.
+        partition: Target partition of a chunk that went there as one stretch; -1 with `each`.
+        first: Target offset of its first record, of one stretch.
+        last: Target offset of its last record, of one stretch.
+        each: Target partition and offset of each record, where a report per record was asked for.
+    """
+
+    chunk: Chunk
+    partition: int = -1
+    first: int = -1
+    last: int = -1
+    each: list[tuple[int, int]] | None = None
+
+
+class Source(Protocol):
+    """Reads assigned partitions."""
+
+    def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Reads these partitions from these positions on, and no others."""
+        ...
+
+    def poll(self, limit: int, timeout: float) -> Polled:
+        """What is there, up to `limit` records; waits up to `timeout` seconds only if there is nothing.
+
+        Raises:
+            SourceStopped: A partition cannot be read on.
+            Restart: The connection has to be made anew.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets go; returns within seconds."""
+        ...
+
+
+class Sink(Protocol):
+    """Writes chunks and control records in transactions."""
+
+    def open(self) -> None:
+        """Claims the transactional id: fences its former holder and aborts what that left open."""
+        ...
+
+    def begin(self) -> None:
+        """Begins a transaction."""
+        ...
+
+    def write(self, chunk: Chunk) -> None:
+        """Queues a chunk, in order."""
+        ...
+
+    def settle(self) -> Sequence[Delivery]:
+        """Waits until all chunks since the last `settle` are on the target; one delivery each, same order.
+
+        Raises:
+            Undeliverable: The target refused a record.
+        """
+        ...
+
+    def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        """Queues a control record into the transaction."""
+        ...
+
+    def commit(self) -> None:
+        """Commits. Returns only if it surely is committed, once, and nothing of it is still on its way.
+
+        Raises:
+            Fenced: A later holder of the id exists.
+            Restart: Failed, or the outcome is not known: start again from what the target holds.
+        """
+        ...
+
+    def close(self) -> None:
+        """Aborts what is open, if that can be done at once, and lets go; returns within seconds."""
+        ...

@@ -1,0 +1,157 @@
+"""Writes to the target through one transactional librdkafka producer: data and control records in one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from k2k_assets.deadline import Deadline
+from k2k_assets.errors import Refused
+from k2k_assets.kafka import clients
+from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, results
+from k2k_assets.transport.errors import Fenced, Restart
+from k2k_assets.transport.interface import Delivery
+
+_FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
+_FORBIDDEN = {
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+}
+
+# librdkafka resends an unanswered EndTxn no earlier than 0.8 x retry.backoff.ms after the first, and then reports
+# success; a stray copy could end the *next* transaction of the same epoch. So a commit that took longer than that
+# counts as ambiguous. One second is several round trips of any network that is fit for replication.
+RETRY_BACKOFF_MS = 1000
+AMBIGUOUS_AFTER_SECONDS = 0.8 * RETRY_BACKOFF_MS / 1000
+
+# What the engine prefers, where the user says nothing.
+PREFERRED: dict[str, object] = {
+    "compression.type": "lz4",
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 64 * 1024,
+    "partitioner": "murmur2_random",
+    "socket.nagle.disable": True,
+}
+
+# The client refuses by its own limit what the target would take: the target decides what is too large.
+FIXED: dict[str, object] = {"message.max.bytes": 1_000_000_000, "enable.idempotence": True, "acks": "all"}
+
+DEFAULT_TRANSACTION_TIMEOUT_MS = 15_000
+
+
+def transactional_producer(properties: Mapping[str, Any], transactional_id: str) -> Producer:
+    """A producer with a transactional id and the project's settings.
+
+    Args:
+        properties: The user's producer settings, librdkafka names.
+        transactional_id: Its id.
+    """
+    timeout = int(properties.get("transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS))
+    settings = {
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": timeout,
+        "message.timeout.ms": timeout,
+        "retry.backoff.ms": RETRY_BACKOFF_MS,
+        "retry.backoff.max.ms": RETRY_BACKOFF_MS,
+    }
+    return clients.producer({**PREFERRED, **properties}, {**FIXED, **settings})
+
+
+def call(step: str, function: Callable[..., Any], *args: object) -> Any:
+    """Calls the producer and turns what it raises into the loop's terms.
+
+    Raises:
+        Fenced: A later holder of the id exists.
+        Refused: The principal may not do it.
+        Restart: Anything else: nothing in memory can be trusted.
+    """
+    try:
+        return function(*args)
+    except KafkaException as exception:
+        error = clients.error_of(exception)
+        if error.code() in _FENCED:
+            raise Fenced(f"{step}: {error.str()}") from None
+        if error.code() in _FORBIDDEN:
+            raise Refused(f"target cluster: {step} is not allowed: {error.str()}") from None
+        raise Restart(f"{step}: {error.str()} ({error.name()})") from None
+
+
+class TransactionalSink:
+    """The exactly-once sink.
+
+    Args:
+        properties: The user's producer settings, librdkafka names.
+        transactional_id: The slot's id.
+        report_each: Whether every record reports its target offset.
+        timeout: Seconds that any step may take.
+    """
+
+    def __init__(
+        self, properties: Mapping[str, Any], transactional_id: str, report_each: bool, timeout: float = 30.0
+    ) -> None:
+        self._producer = transactional_producer(properties, transactional_id)
+        self._report_each = report_each
+        self._timeout = timeout
+        self._pending: list[PendingDelivery] = []
+        self._open = False
+
+    def open(self) -> None:
+        call("claiming the transactional id", self._producer.init_transactions, self._timeout)
+
+    def begin(self) -> None:
+        call("beginning a transaction", self._producer.begin_transaction)
+        self._open = True
+
+    def write(self, chunk: Chunk) -> None:
+        pending = PendingDelivery(chunk, self._report_each)
+        self._pending.append(pending)
+        call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, pending)
+
+    def settle(self) -> Sequence[Delivery]:
+        pending, self._pending = self._pending, []
+        flush(self._producer, self._timeout)
+        return results(pending)
+
+    def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        call(f"producing to {topic}", self._producer.produce, topic, value, key, partition)
+
+    def commit(self) -> None:
+        flush(self._producer, self._timeout)
+        started = time.monotonic()
+        call("committing", self._producer.commit_transaction, -1)
+        self._open = False
+        ensure_unambiguous(time.monotonic() - started)
+
+    def close(self) -> None:
+        if self._open:
+            with suppress(KafkaException):
+                self._producer.abort_transaction(2)
+
+
+def flush(producer: Producer, timeout: float) -> None:
+    """Waits until nothing is queued any more.
+
+    Raises:
+        Restart: Something still is after `timeout` seconds.
+    """
+    deadline = Deadline(timeout)
+    while producer.flush(min(1.0, deadline.remaining())):
+        if deadline.expired():
+            raise Restart(f"the target did not take {len(producer)} records within {timeout:g} s")
+
+
+def ensure_unambiguous(seconds: float) -> None:
+    """Refuses to build on a commit that may have been sent twice.
+
+    Raises:
+        Restart: It took that long.
+    """
+    if seconds > AMBIGUOUS_AFTER_SECONDS:
+        raise Restart(f"the commit took {seconds:.2f} s and may have been sent twice: reading what the target holds")

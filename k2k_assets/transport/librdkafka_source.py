@@ -1,0 +1,137 @@
+"""Reads the source through librdkafka: assigned partitions, no group, nothing written."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from k2k_assets.kafka import clients
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.errors import Restart, SourceStopped
+from k2k_assets.transport.interface import Polled, Position
+from k2k_assets.transport.messages import MessageRecords
+
+log = logging.getLogger("k2k.transport")
+
+# What the engine needs to be so, whatever the user says.
+_FIXED: dict[str, object] = {
+    # Positions past trailing transaction markers are known only from the end-of-partition event.
+    "enable.partition.eof": True,
+    "enable.auto.offset.store": False,
+}
+
+# What the engine prefers, where the user says nothing. The queues are those of the whole client, not of each
+# partition, so a slot with a hundred partitions needs no more memory than a slot with one.
+_PREFERRED: dict[str, object] = {
+    "isolation.level": "read_committed",
+    "check.crcs": True,
+    "queued.min.messages": 20_000,
+    "queued.max.messages.kbytes": 32 * 1024,
+    "fetch.message.max.bytes": 1024 * 1024,
+    "fetch.max.bytes": 16 * 1024 * 1024,
+    # By default a fetcher pauses for a whole second whenever the queue is full; small queues fill all the time.
+    "fetch.queue.backoff.ms": 2,
+    "fetch.error.backoff.ms": 100,
+    "fetch.wait.max.ms": 500,
+    "socket.nagle.disable": True,
+}
+
+_GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+_OUT_OF_RANGE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION}
+_FORBIDDEN = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
+
+
+class LibrdkafkaSource:
+    """The source as one librdkafka consumer.
+
+    Args:
+        properties: The user's consumer settings, librdkafka names.
+    """
+
+    def __init__(self, properties: Mapping[str, object]) -> None:
+        self._consumer: Consumer = clients.consumer({**_PREFERRED, **properties}, _FIXED)
+
+    def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+        # The leader epoch makes the client ask the broker whether the log still holds what was read (KIP-320).
+        self._consumer.assign(
+            [
+                KafkaTopicPartition(tp.topic, tp.partition, at.offset, leader_epoch=at.leader_epoch)
+                if at.leader_epoch is not None and at.leader_epoch >= 0
+                else KafkaTopicPartition(tp.topic, tp.partition, at.offset)
+                for tp, at in positions.items()
+            ]
+        )
+
+    def poll(self, limit: int, timeout: float) -> Polled:
+        # `consume(n, t)` waits for n messages or t; a trickle would sit in it. So: what is there, else wait for one.
+        try:
+            messages = self._consumer.consume(limit, 0)
+            if not messages and timeout > 0:
+                one = self._consumer.poll(timeout)
+                if one is not None:
+                    messages = [one]
+                    if limit > 1:
+                        messages += self._consumer.consume(limit - 1, 0)
+        except KafkaException as error:
+            raise Restart(f"source consumer: {clients.error_of(error).str()}") from None
+        polled = Polled()
+        if messages and any(map(Message.error, messages)):
+            messages = self._without_events(messages, polled.ends)
+        if messages:
+            polled.chunks = _chunks(messages)
+        return polled
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _without_events(self, messages: list[Message], ends: dict[TopicPartition, int]) -> list[Message]:
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ends[TopicPartition(message.topic(), message.partition())] = message.offset()
+            else:
+                _raise(error, message)
+        return records
+
+
+def _chunks(messages: list[Message]) -> list[Chunk]:
+    """One chunk a partition. Nearly all batches hold one partition only: that is found without a Python loop."""
+    partitions = list(map(Message.partition, messages))
+    topics = list(map(Message.topic, messages))
+    if partitions.count(partitions[0]) == len(partitions) and topics.count(topics[0]) == len(topics):
+        return [Chunk(TopicPartition(topics[0], partitions[0]), MessageRecords(messages))]
+    groups: dict[tuple[str, int], list[Message]] = {}
+    for key, message in zip(zip(topics, partitions, strict=True), messages, strict=True):
+        group = groups.get(key)
+        if group is None:
+            groups[key] = [message]
+        else:
+            group.append(message)
+    return [Chunk(TopicPartition(*key), MessageRecords(group)) for key, group in groups.items()]
+
+
+def _raise(error: KafkaError, message: Message) -> None:
+    """Turns an error event into what it means for the loop; one that librdkafka mends itself is only logged."""
+    topic, code = message.topic(), error.code()
+    if topic is not None and code in _GONE | _OUT_OF_RANGE | _FORBIDDEN:
+        partition = TopicPartition(topic, message.partition())
+        if code in _GONE:
+            reason = "the source topic or partition is gone. If it was deleted on purpose, take it out of the pipeline"
+        elif code in _FORBIDDEN:
+            reason = f"the source refuses to let it be read ({error.str()}). Grant Read on the topic"
+        else:
+            reason = (
+                f"the source no longer holds offset {message.offset()} ({error.str()}): records were deleted or the "
+                "log was truncated before they were copied"
+            )
+        raise SourceStopped(partition, reason)
+    if error.fatal():
+        raise Restart(f"source consumer: {error.str()}")
+    log.warning("source consumer: %s (librdkafka goes on by itself)", error.str())

@@ -1,0 +1,132 @@
+"""Owns every name that Dagster sees: asset keys, groups, ops, outputs, inputs, jobs, sensors, checks, resources.
+
+Nothing else in the project makes up such a name. What may hold only `[A-Za-z0-9_]` is escaped (`k2k_assets.naming`),
+so topics `a.b` and `a-b`, or pipelines `my-pipeline` and `my_pipeline`, never meet under one name.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+from dagster import AssetKey
+
+from k2k_assets.naming import escape
+
+SENSOR_NAME = "k2k_replication_sensor"
+# Not a possible result of `escape` ("_broken_" is none of its words): no pipeline's group can be this one.
+BROKEN_FILES_GROUP = "k2k_broken_files"
+PIPELINE_TAG = "k2k/pipeline"
+
+_KEY_PART = re.compile(r"^(?!k2k\.)[A-Za-z0-9_.-]+$")
+
+
+def key_part(name: str) -> str:
+    """`name` as one part of an asset key: as it is where possible, else escaped; different names stay different."""
+    return name if _KEY_PART.match(name) else f"k2k.{escape(name)}"
+
+
+def broken_file_key(file_name: str) -> AssetKey:
+    """The asset that stands for a pipeline file that cannot be used."""
+    # No pipeline has a second part like this: a file's name ends in .yaml or .yml.
+    return AssetKey(["broken_pipeline_files", key_part(file_name)])
+
+
+def broken_file_op(file_name: str) -> str:
+    """The op of `broken_file_key`."""
+    return f"{escape(file_name)}_broken_file"
+
+
+class Translator:
+    """The names of one pipeline.
+
+    Args:
+        pipeline: The pipeline's `name`.
+    """
+
+    def __init__(self, pipeline: str) -> None:
+        self.pipeline = pipeline
+        self._prefix = key_part(pipeline)
+        self._escaped = escape(pipeline)
+
+    @property
+    def group(self) -> str:
+        """The asset group."""
+        return self._escaped
+
+    @property
+    def job(self) -> str:
+        """The job that materializes everything of the pipeline."""
+        return f"{self._escaped}_job_materialize_all"
+
+    @property
+    def resource(self) -> str:
+        """The key of the pipeline's Spark resource."""
+        return f"{self._escaped}_spark_session"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags of the pipeline's runs."""
+        return {PIPELINE_TAG: self.pipeline}
+
+    def sensor(self, alone: bool) -> str:
+        """The replication sensor.
+
+        Args:
+            alone: Whether no other pipeline is shown; then the name needs no suffix.
+        """
+        return SENSOR_NAME if alone else f"{SENSOR_NAME}_{self._escaped}"
+
+    # -- asset keys ---------------------------------------------------------------------------------------------
+
+    def source_key(self, topic: str) -> AssetKey:
+        """The external asset of a source topic."""
+        return AssetKey([self._prefix, "source", key_part(topic)])
+
+    def topic_key(self, topic: str) -> AssetKey:
+        """The replicated topic, under the name of its source topic."""
+        return AssetKey([self._prefix, "topics", key_part(topic)])
+
+    def undiscovered_key(self, selection: str) -> AssetKey:
+        """The one asset that stands for all topics until they are discovered.
+
+        Args:
+            selection: The pattern, as the pipeline file has it.
+        """
+        return AssetKey([self._prefix, "topics", quote(selection, safe="^$.*+?()[]{}|,-_ ")])
+
+    @property
+    def commit_log_key(self) -> AssetKey:
+        """The committed positions."""
+        return AssetKey([self._prefix, "commit_log"])
+
+    @property
+    def offset_mappings_key(self) -> AssetKey:
+        """The mapping index."""
+        return AssetKey([self._prefix, "offset_mappings"])
+
+    # -- ops, outputs, inputs -----------------------------------------------------------------------------------
+
+    def op(self, what: str) -> str:
+        """The op that makes an asset.
+
+        Args:
+            what: `topics`, `commit_log` or `offset_mappings`.
+        """
+        return f"{self._escaped}_op_{what}"
+
+    def check_op(self, check: str) -> str:
+        """The op that runs a check on the offset mappings."""
+        return f"{self._escaped}_check_{check}"
+
+    def output(self, topic: str) -> str:
+        """The output of the topics op for one topic."""
+        return f"topic_{escape(topic)}"
+
+    def source_input(self, topic: str) -> str:
+        """The input through which the topics op depends on a source topic."""
+        return f"source_{escape(topic)}"
+
+    def topic_input(self, topic: str) -> str:
+        """The input through which another op depends on a replicated topic."""
+        return f"topic_{escape(topic)}"

@@ -1,0 +1,153 @@
+"""What the clusters hold for a pipeline, remembered in a file so that definitions load without a broker.
+
+The sensor, the CLI and the demo write it; `definitions.py` only reads it. It is a plain JSON file under the state
+directory (`k2k_assets.home`) and not Dagster's own defs state: that one can be written only by a component inside a
+Dagster project or instance, while `k2k start` has neither. The way of use is the same: state is written apart from
+loading, loading reads nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from k2k_assets.atomic_file import write_atomically
+from k2k_assets.errors import Refused
+from k2k_assets.home import discovery_file
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.topics.names import never_selected
+
+VERSION = 1
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredTopic:
+    """A source topic that the pipeline selects.
+
+    Attributes:
+        partitions: How many it has on the source.
+        target: The topic it is copied to; None when the pipeline's routing has no answer.
+    """
+
+    partitions: int
+    target: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What was found for a pipeline.
+
+    Attributes:
+        pipeline: The pipeline's name.
+        time: When, milliseconds since the epoch, UTC.
+        source_cluster: Id of the source cluster.
+        target_cluster: Id of the target cluster.
+        topics: By source topic.
+    """
+
+    pipeline: str
+    time: int
+    source_cluster: str
+    target_cluster: str
+    topics: Mapping[str, DiscoveredTopic]
+
+    def same_as(self, other: Discovery | None) -> bool:
+        """Whether both say the same, whenever they were made."""
+        return other is not None and replace(other, time=self.time) == self
+
+
+def discover(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
+    """Asks both clusters.
+
+    Raises:
+        ClusterUnreachable: One does not answer.
+    """
+    barred = never_selected(pipeline)
+    existing = sorted(source.topics().items())
+    topics = {name: count for name, count in existing if name not in barred and pipeline.selection.matches(name)}
+    return Discovery(
+        pipeline=pipeline.name,
+        time=int(time.time() * 1000),
+        source_cluster=source.cluster_id(),
+        target_cluster=target.cluster_id(),
+        topics={name: DiscoveredTopic(count, target_of(pipeline, name)) for name, count in topics.items()},
+    )
+
+
+def target_of(pipeline: Pipeline, topic: str) -> str | None:
+    """The target topic; None when a static mapping has no entry for the source topic."""
+    try:
+        return pipeline.routing.target_topic(topic)
+    except Refused:
+        return None
+
+
+def save(discovery: Discovery) -> bool:
+    """Writes the state file where it would change, atomically.
+
+    Returns:
+        Whether anything but the time changed.
+    """
+    if discovery.same_as(load(discovery.pipeline)):
+        return False
+    write_atomically(discovery_file(discovery.pipeline), json.dumps(_document(discovery), indent=1) + "\n")
+    return True
+
+
+def load(pipeline_name: str) -> Discovery | None:
+    """Reads the state file; None when there is none, or none that this release can read."""
+    path = discovery_file(pipeline_name)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["version"] != VERSION or document["pipeline"] != pipeline_name:
+            raise ValueError(f"version {document['version']} of pipeline {document['pipeline']!r}")
+        return _discovery(document)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        # It is only a memory: the next discovery writes it anew.
+        _log.warning("%s cannot be read and is left out (%s); the next discovery replaces it", path, error)
+        return None
+
+
+def refresh(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
+    """Discovers and saves; what the CLI and the demo call.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer.
+    """
+    discovery = discover(pipeline, source, target)
+    save(discovery)
+    return discovery
+
+
+def _document(discovery: Discovery) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "pipeline": discovery.pipeline,
+        "time": discovery.time,
+        "sourceCluster": discovery.source_cluster,
+        "targetCluster": discovery.target_cluster,
+        "topics": {
+            name: {"partitions": topic.partitions, "target": topic.target} for name, topic in discovery.topics.items()
+        },
+    }
+
+
+def _discovery(document: dict[str, Any]) -> Discovery:
+    return Discovery(
+        pipeline=document["pipeline"],
+        time=document["time"],
+        source_cluster=document["sourceCluster"],
+        target_cluster=document["targetCluster"],
+        topics={
+            name: DiscoveredTopic(topic["partitions"], topic["target"]) for name, topic in document["topics"].items()
+        },
+    )

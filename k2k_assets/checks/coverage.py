@@ -1,0 +1,107 @@
+"""Check: commit log and mappings agree. From where copying began to the committed position there is no hole.
+
+```
+  covered   [0, 700) [700, 1000)            position 1000     good
+  covered   [0, 700)      [800, 1000)       position 1000     what was copied from 700 to 800 is not known
+  covered   [0, 700)                        position 1000     the mappings end before the position
+```
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from k2k_assets.checks.verdict import Offender, Verdict, verdict
+from k2k_assets.mapping.fold import Covered
+from k2k_assets.mapping.manifest import Lost, Position
+from k2k_assets.topic_partition import TopicPartition
+
+
+class CoveredRow(NamedTuple):
+    """A covered range of a source partition, of the cluster that is copied from now."""
+
+    topic: str
+    source_topic_id: str
+    partition: int
+    start: int
+    end: int
+
+
+def check_coverage(
+    covered: Iterable[CoveredRow],
+    positions: Iterable[Position],
+    positions_now: Mapping[TopicPartition, int],
+    lost: Iterable[Lost],
+) -> Verdict:
+    """Compares the covered ranges with the committed positions.
+
+    Args:
+        covered: All covered ranges of the index.
+        positions: As they were before the index was read: their mappings must be in it.
+        positions_now: As they are now; copying may have gone on.
+        lost: Mapping records that retention removed before they were read.
+    """
+    ranges: dict[tuple[TopicPartition, str], list[Covered]] = defaultdict(list)
+    for row in covered:
+        ranges[TopicPartition(row.topic, row.partition), row.source_topic_id].append(Covered(row.start, row.end))
+    offenders: list[Offender] = []
+    counts = {"partitions": 0, "nothing_copied": 0, "positions_covered": 0}
+    for position in positions:
+        tp = TopicPartition(position.topic, position.partition)
+        counts["partitions"] += 1
+        known = sorted(ranges.get((tp, position.source_topic_id), []))
+        if not known and position.records == 0:
+            counts["nothing_copied"] += 1
+            continue
+        counts["positions_covered"] += sum(c.end - c.start for c in known)
+        offenders.extend(_faults(tp, known, position.position, positions_now.get(tp, position.position)))
+    offenders.extend(_without_position({tp for tp, _ in ranges}, positions_now))
+    gone = list(lost)
+    counts["lost_mapping_ranges"] = len(gone)
+    good = f"all positions of {counts['partitions']} partitions are answered for"
+    return verdict(offenders, len(offenders), good, counts, _doubt(gone))
+
+
+def _faults(tp: TopicPartition, covered: list[Covered], then: int, now: int) -> list[Offender]:
+    if not covered:
+        return [_offender(tp, then, f"is committed at {then}, but nothing of it is mapped")]
+    faults = [
+        _offender(tp, one.end, f"has no mapping from {one.end} to {other.start}")
+        for one, other in pairwise(covered)
+        if one.end < other.start
+    ]
+    faults += [
+        _offender(tp, other.start, f"is mapped twice from {other.start} to {one.end}")
+        for one, other in pairwise(covered)
+        if one.end > other.start
+    ]
+    end = covered[-1].end
+    if end < then:
+        faults.append(_offender(tp, end, f"is mapped up to {end}, but committed at {then}"))
+    elif end > max(now, then):
+        faults.append(_offender(tp, end, f"is mapped up to {end}, but committed only at {now}"))
+    return faults
+
+
+def _without_position(mapped: set[TopicPartition], positions_now: Mapping[TopicPartition, int]) -> list[Offender]:
+    return [
+        _offender(tp, None, "is mapped, but has no committed position") for tp in sorted(mapped - set(positions_now))
+    ]
+
+
+def _doubt(lost: list[Lost]) -> str | None:
+    if not lost:
+        return None
+    first = lost[0]
+    return (
+        f"retention removed mapping records before they were indexed, first those of mapping partition "
+        f"{first.partition} from {first.start} to {first.end}: what is known has no hole, but where copying began "
+        "is not certain. Set the mapping topic's retention.ms to -1"
+    )
+
+
+def _offender(tp: TopicPartition, offset: int | None, what: str) -> Offender:
+    return Offender(f"{tp} {what}", tp.topic, tp.partition, offset)

@@ -1,0 +1,72 @@
+"""Check: every target offset in the mappings exists or existed, that is: lies below the high watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from k2k_assets.checks.verdict import Offender, Verdict, verdict
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.topic_partition import TopicPartition
+
+
+class TargetExtent(NamedTuple):
+    """Between which offsets the mappings point into a target partition: start inclusive, end exclusive."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+
+
+def target_extents(runs: DataFrame) -> list[TargetExtent]:
+    """The extent of each target partition.
+
+    Args:
+        runs: Columns `mapping.schemas.RUNS`.
+    """
+    keys = ("target_topic", "target_topic_id", "target_partition")
+    end = F.max(F.col("target_start") + F.col("count"))
+    rows = runs.groupBy(*keys).agg(F.min("target_start").alias("start"), end.alias("end")).orderBy(*keys).collect()
+    return [TargetExtent(*(row[key] for key in keys), row["start"], row["end"]) for row in rows]
+
+
+def check_watermarks(extents: Iterable[TargetExtent], target: Cluster) -> Verdict:
+    """Compares the extents with the target's watermarks.
+
+    Raises:
+        ClusterUnreachable: The target does not answer.
+    """
+    found = list(extents)
+    topics = target.describe({extent.topic for extent in found})
+    existing = [
+        TopicPartition(e.topic, e.partition)
+        for e in found
+        if e.topic in topics and e.partition < topics[e.topic].partitions
+    ]
+    low, high = target.offsets(existing, "earliest"), target.offsets(existing, "latest")
+    counts = {"target_partitions": len(found), "of_former_topics": 0, "partly_expired": 0}
+    offenders = []
+    for extent in found:
+        tp = TopicPartition(extent.topic, extent.partition)
+        if extent.topic not in topics:
+            offenders.append(_offender(extent, f"{tp}: the topic does not exist on the target any more"))
+        elif topics[extent.topic].topic_id != extent.topic_id:
+            counts["of_former_topics"] += 1
+        elif tp not in high:
+            offenders.append(_offender(extent, f"{tp}: the target topic has no such partition"))
+        elif extent.end > high[tp]:
+            what = f"{tp}: mapped up to {extent.end}, but its high watermark is {high[tp]}"
+            offenders.append(_offender(extent, what))
+        elif extent.start < low[tp]:
+            counts["partly_expired"] += 1
+    good = f"the mappings of {len(found)} target partitions lie within their watermarks"
+    return verdict(offenders, len(offenders), good, counts)
+
+
+def _offender(extent: TargetExtent, what: str) -> Offender:
+    return Offender(what, target_topic=extent.topic, target_partition=extent.partition, target_offset=extent.end - 1)

@@ -1,0 +1,113 @@
+"""Folds mapping records of one source partition into merged runs and covered ranges: pure, no I/O.
+
+```
+ records, by (generation, sequence):   [0,5) [5,9)            [7,12)     <- a re-copy that starts at 7
+ covered before the re-copy:           [0,9)
+ after it:                             [0,7) + [7,12) = [0,12)           <- what was mapped at 7 and 8 is cancelled
+```
+
+A record that is missing leaves a hole in the covered ranges; it is never filled by a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from k2k_assets.mapping.records import MappingRecord
+from k2k_assets.mapping.runs import Run, cancel_from, merge
+
+
+class Target(NamedTuple):
+    """A target partition."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+
+class Covered(NamedTuple):
+    """A source range that is answered for: start inclusive, end exclusive."""
+
+    start: int
+    end: int
+
+
+class Order(NamedTuple):
+    """The order of mapping records."""
+
+    generation: int
+    sequence: int
+
+
+NEVER = Order(-1, -1)
+
+
+@dataclass(slots=True)
+class PartitionMapping:
+    """All that is known of one source partition.
+
+    Attributes:
+        runs: By target partition; ordered by source offset, disjoint, merged.
+        covered: Ordered, disjoint, not adjacent.
+        newest: Order of the newest record folded in.
+    """
+
+    runs: dict[Target, list[Run]] = field(default_factory=dict)
+    covered: list[Covered] = field(default_factory=list)
+    newest: Order = NEVER
+
+
+class LateRecord(Exception):
+    """A record is older than one that was folded before it; only a fold of all records can place it."""
+
+
+def fold(mapping: PartitionMapping, records: Iterable[MappingRecord]) -> PartitionMapping:
+    """Adds records to a partition's mapping, in their own order.
+
+    Args:
+        mapping: Changed in place.
+        records: Of the same source partition and topic id, in any order.
+
+    Returns:
+        The mapping.
+
+    Raises:
+        LateRecord: One of them is older than `mapping.newest`.
+    """
+    added: dict[Target, list[Run]] = {}
+    for record in sorted(records, key=lambda r: (r.generation, r.sequence)):
+        order = Order(record.generation, record.sequence)
+        if order < mapping.newest:
+            raise LateRecord(f"{order} after {mapping.newest}")
+        mapping.newest = order
+        if mapping.covered and record.covered_from < mapping.covered[-1].end:
+            _cancel(mapping, added, record.covered_from)
+        _cover(mapping.covered, Covered(record.covered_from, record.covered_to))
+        for target in record.targets:
+            key = Target(target.topic, target.topic_id, target.partition)
+            added.setdefault(key, []).extend(target.runs)
+    for key, runs in added.items():
+        mapping.runs[key] = merge([*mapping.runs.get(key, ()), *runs])
+    mapping.runs = {key: runs for key, runs in mapping.runs.items() if runs}
+    return mapping
+
+
+def _cancel(mapping: PartitionMapping, added: dict[Target, list[Run]], start: int) -> None:
+    for runs_by_target in (mapping.runs, added):
+        for key, runs in runs_by_target.items():
+            runs_by_target[key] = cancel_from(runs, start)
+    while mapping.covered and mapping.covered[-1].end > start:
+        last = mapping.covered.pop()
+        if last.start < start:
+            mapping.covered.append(Covered(last.start, start))
+
+
+def _cover(covered: list[Covered], new: Covered) -> None:
+    if new.end <= new.start:
+        return
+    if covered and covered[-1].end == new.start:
+        covered[-1] = Covered(covered[-1].start, new.end)
+    else:
+        covered.append(new)

@@ -1,0 +1,129 @@
+"""Reads ranges of a topic's records in bulk: inside Spark tasks, by assignment, with deadlines.
+
+Not for copying: records come out as they are, in order, and nothing is committed anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from k2k_assets.deadline import Deadline
+from k2k_assets.errors import K2KError
+from k2k_assets.kafka import clients
+
+# A partition that delivers nothing for so long is not slow but stuck; the job ends with its name instead of hanging.
+STALL_SECONDS = 60.0
+_CHUNK = 2000
+_SETTINGS = {
+    "enable.partition.eof": True,
+    "queued.max.messages.kbytes": 16384,
+    # Default 1000: with a full queue a partition would not be fetched for a second.
+    "fetch.queue.backoff.ms": 5,
+}
+_DELETED = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+
+class ReadStalled(K2KError):
+    """A range could not be read to its end."""
+
+
+class OffsetRange(NamedTuple):
+    """A stretch of one partition: start inclusive, end exclusive."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+RANGES = StructType(
+    [
+        StructField("topic", StringType(), False),
+        StructField("partition", IntegerType(), False),
+        StructField("start", LongType(), False),
+        StructField("end", LongType(), False),
+    ]
+)
+
+
+def ranges_frame(spark: SparkSession, ranges: Sequence[OffsetRange]) -> DataFrame:
+    """The ranges as a DataFrame, spread so that each can be a task of its own."""
+    return spark.createDataFrame(list(ranges), RANGES).repartition(max(1, len(ranges)))
+
+
+def ranges_in(batches: Iterable[Any]) -> Iterator[OffsetRange]:
+    """The ranges in Arrow batches of `ranges_frame`; for use in a task."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield OffsetRange(row["topic"], row["partition"], row["start"], row["end"])
+
+
+def read_range(
+    properties: Mapping[str, object], wanted: OffsetRange, skip_deleted: bool = False
+) -> Iterator[list[Message]]:
+    """The records of a range, in order, in chunks.
+
+    Args:
+        properties: Consumer settings, librdkafka names; `isolation.level` among them, read_committed when absent.
+        wanted: Its end must not lie above the last stable offset.
+        skip_deleted: Go on at the log start when retention has removed the range's start meanwhile.
+
+    Raises:
+        ReadStalled: Nothing arrived for a minute, or the range cannot be read.
+    """
+    if wanted.start >= wanted.end:
+        return
+    consumer = clients.consumer({"isolation.level": "read_committed", **properties}, _SETTINGS)
+    try:
+        consumer.assign([KafkaTopicPartition(wanted.topic, wanted.partition, wanted.start)])
+        yield from _chunks(consumer, wanted, skip_deleted)
+    finally:
+        consumer.close()
+
+
+def _chunks(consumer: Consumer, wanted: OffsetRange, skip_deleted: bool) -> Iterator[list[Message]]:
+    position = wanted.start
+    deadline = Deadline(STALL_SECONDS)
+    while True:
+        messages = consumer.consume(_CHUNK, 0.5)
+        if messages:
+            deadline = Deadline(STALL_SECONDS)
+        elif deadline.expired():
+            raise ReadStalled(f"{_where(wanted, position)}: no record and no end for {STALL_SECONDS:g} s")
+        chunk: list[Message] = []
+        ended = False
+        for message in messages:
+            error = message.error()
+            if error is None:
+                ended = ended or message.offset() >= wanted.end - 1
+                if message.offset() < wanted.end:
+                    chunk.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended = ended or message.offset() >= wanted.end
+            elif error.code() in _DELETED and skip_deleted:
+                ended = ended or _skip_to_log_start(consumer, wanted)
+            elif not error.retriable():
+                raise ReadStalled(f"{_where(wanted, position)}: {error.str()} ({error.name()})")
+        if chunk:
+            position = chunk[-1].offset() + 1
+            yield chunk
+        if ended:
+            return
+
+
+def _skip_to_log_start(consumer: Consumer, wanted: OffsetRange) -> bool:
+    """Goes on at the log start; returns whether nothing of the range is left."""
+    low, _ = consumer.get_watermark_offsets(KafkaTopicPartition(wanted.topic, wanted.partition), timeout=15)
+    if low < wanted.end:
+        consumer.assign([KafkaTopicPartition(wanted.topic, wanted.partition, low)])
+    return bool(low >= wanted.end)
+
+
+def _where(wanted: OffsetRange, position: int) -> str:
+    return f"reading {wanted.topic}-{wanted.partition} from {wanted.start} to {wanted.end} stopped at {position}"

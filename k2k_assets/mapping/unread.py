@@ -1,0 +1,117 @@
+"""What of the mapping topic an index has not read yet, and what it can never read any more."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.errors import Refused
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.manifest import IndexUnusable, Lost, Manifest, Position
+from k2k_assets.mapping.offset_ranges import OffsetRange
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_log import read_commit_log
+from k2k_assets.topic_partition import TopicPartition
+
+# Longer than any transaction of ours stays open; then the mapping records of all committed positions can be read.
+STABLE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What a build has to read.
+
+    Attributes:
+        ranges: Offset ranges of the mapping topic; empty ones are left out.
+        offsets: Next offset to read after this build, by partition of the mapping topic.
+        positions: Committed positions; the mapping records of each lie below `offsets`.
+        lost: All that retention took before it was read, also what earlier builds noted.
+        source_cluster: Cluster id.
+        target_cluster: Cluster id.
+        mapping_topic_id: Topic id.
+    """
+
+    ranges: list[OffsetRange]
+    offsets: dict[int, int]
+    positions: list[Position]
+    source_cluster: str
+    target_cluster: str
+    mapping_topic_id: str
+    lost: list[Lost] = field(default_factory=list)
+
+
+def unread(pipeline: Pipeline, source: Cluster, target: Cluster, before: Manifest | None) -> Unread:
+    """Compares the manifest with the mapping topic.
+
+    The commit log is read before the topic's ends are taken, and the ends are awaited to be stable: so what
+    the positions say was copied must be in the index afterwards, or it is missing.
+
+    Raises:
+        IndexUnusable: The index is another pipeline's or cluster's, or the mapping topic was cut off.
+        Refused: The mapping topic does not exist.
+    """
+    topic = pipeline.offset_mapping.topic
+    ids = source.cluster_id(), target.cluster_id()
+    description = target.describe([topic]).get(topic)
+    if description is None:
+        raise Refused(f"the mapping topic '{topic}' does not exist on the {target}: copy something first")
+    if before:
+        _check_identity(pipeline, before, *ids)
+    positions = _positions(pipeline, target, ids[0])
+    partitions = [TopicPartition(topic, p) for p in range(description.partitions)]
+    starts = {tp.partition: start for tp, start in target.offsets(partitions, "earliest").items()}
+    ends = _stable_ends(target, partitions)
+    # A topic that was deleted and created anew counts its offsets from zero; what it held is gone.
+    known = before.offsets if before and before.mapping_topic_id == description.topic_id else {}
+    ranges, lost = [], list(before.lost) if before else []
+    for p, end in ends.items():
+        start = known.get(p, 0)
+        if start > end:
+            raise IndexUnusable(
+                f"the index has read {topic}-{p} up to {start}, but it ends at {end}: it was cut off. "
+                "Delete the index directory to build it from what is there."
+            )
+        if starts[p] > start:
+            lost.append(Lost(partition=p, start=start, end=starts[p], before_first_read=p not in known))
+        if end > max(start, starts[p]):
+            ranges.append(OffsetRange(topic, p, max(start, starts[p]), end))
+    return Unread(ranges, ends, positions, *ids, description.topic_id, lost)
+
+
+def _stable_ends(target: Cluster, partitions: list[TopicPartition]) -> dict[int, int]:
+    wanted = target.offsets(partitions, "latest")
+    stable: dict[TopicPartition, int] = {}
+
+    def reached() -> bool:
+        stable.update(target.offsets(partitions, "stable"))
+        return all(stable[tp] >= end for tp, end in wanted.items())
+
+    # If a transaction hangs: what is below it is right, and the coverage check names what is missing.
+    with suppress(TimeoutError):
+        wait_until(reached, STABLE_SECONDS, "the mapping topic to be stable", interval=0.1)
+    return {tp.partition: end for tp, end in stable.items()}
+
+
+def _positions(pipeline: Pipeline, target: Cluster, source_cluster: str) -> list[Position]:
+    log = read_commit_log(pipeline, source_cluster, target)
+    return [
+        Position(
+            topic=tp.topic,
+            partition=tp.partition,
+            source_topic_id=record.source_topic_id,
+            position=record.position,
+            records=record.records,
+        )
+        for tp, record in sorted(log.positions.items())
+    ]
+
+
+def _check_identity(pipeline: Pipeline, before: Manifest, source_cluster: str, target_cluster: str) -> None:
+    was = (before.group, before.target_cluster, before.mapping_topic)
+    now = (pipeline.group, target_cluster, pipeline.offset_mapping.topic)
+    if was != now:
+        raise IndexUnusable(
+            f"the index was built for group, target cluster and mapping topic {was}, the pipeline has {now}. "
+            "Set another index.path, or delete the index directory to build it anew."
+        )

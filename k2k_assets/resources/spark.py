@@ -1,0 +1,92 @@
+"""The Spark session of a pipeline: its settings, and how it is made for Dagster, the CLI and tests alike.
+
+Not responsible for what runs on it. `dagster-pyspark` never stops a session and lets a second one with other
+static settings silently be the first; both are handled here, so that two pipelines in one run get what they ask for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dagster_pyspark import LazyPySparkResource
+from pyspark.sql import SparkSession
+
+from k2k_assets.pipeline import Pipeline
+
+# Says which settings a session was made with; a session without it is somebody else's and is used as it is.
+_FINGERPRINT = "spark.k2k.settings"
+
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.pyspark.python": sys.executable,
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Topic `2024` is no number: Parquet directories are not to be guessed at.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # The bulk jobs are small; the default of 200 costs seconds on two cores.
+    "spark.sql.shuffle.partitions": "8",
+}
+
+# A copy task that Spark runs twice would fence itself; retries belong above Spark, where the commit log is read.
+_REQUIRED = {"spark.speculation": "false", "spark.task.maxFailures": "1"}
+
+
+def spark_conf(pipeline: Pipeline) -> dict[str, str]:
+    """All Spark settings of a pipeline: our defaults, its `spark.config`, and what is not negotiable.
+
+    Args:
+        pipeline: Its `spark.remote` (a Connect URL) wins over `spark.master`.
+    """
+    spark = pipeline.spark
+    where = {"spark.remote": spark.remote} if spark.remote else {"spark.master": spark.master}
+    conf = {**_DEFAULTS, **spark.config, **where, **_REQUIRED}
+    conf[_FINGERPRINT] = hashlib.sha256(json.dumps(conf, sort_keys=True).encode()).hexdigest()[:16]
+    return {"spark.app.name": f"k2k {pipeline.name}", **conf}
+
+
+def build_session(pipeline: Pipeline) -> SparkSession:
+    """The session of a pipeline: the one that this process has when its settings are the same, else a new one."""
+    return PipelineSparkResource(spark_config=spark_conf(pipeline)).session()
+
+
+class PipelineSparkResource(LazyPySparkResource):
+    """dagster-pyspark's lazy session: no JVM before the first use, and the right one for each pipeline."""
+
+    def session(self) -> SparkSession:
+        """The session, made at the first call."""
+        _stop_session_of_other_settings(self.spark_config)
+        self._spark_session = None  # it may have been stopped since; the builder hands out the living one
+        if "local" in str(self.spark_config.get("spark.master", "")):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        with _signal_handlers_kept():
+            return self.spark_session
+
+
+def _stop_session_of_other_settings(conf: dict[str, Any]) -> None:
+    active = None if "spark.remote" in conf else SparkSession.getActiveSession()
+    made_with = active.conf.get(_FINGERPRINT, None) if active else None
+    if active and made_with and made_with != conf[_FINGERPRINT]:
+        active.stop()
+
+
+@contextmanager
+def _signal_handlers_kept() -> Iterator[None]:
+    """pyspark replaces the handler of SIGINT by one that kills all tasks; ours end them at a commit."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,94 @@
+"""A copy made by hand: records on both clusters, mapping and commit records as a test wants them, true or false."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.records import MappedPartition, MappingRecord
+from k2k_assets.mapping.runs import Run
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.topics.control_topics import ensure_control_topics
+from k2k_assets_tests.support.kafka import Record, produce, unique
+
+
+class HandCopy:
+    """Writes what an engine would write, as the test says.
+
+    Args:
+        pipeline: Its control topics are made.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.source = Cluster("source", pipeline.client_properties("source", "admin"))
+        self.target = Cluster("target", pipeline.client_properties("target", "admin"))
+        ensure_control_topics(pipeline, self.target)
+        self._sequence = 0
+
+    def mapping(
+        self,
+        topic: str,
+        covered: tuple[int, int],
+        runs: Sequence[tuple[int, int, int]],
+        partition: int = 0,
+        generation: int = 1,
+        sequence: int | None = None,
+        target_id: str | None = None,
+        group: str | None = None,
+    ) -> MappingRecord:
+        """Writes one mapping record; the target topic has the same name and partition."""
+        self._sequence += 1
+        mapped = MappedPartition(topic, target_id or self._target_id(topic), partition, tuple(Run(*r) for r in runs))
+        record = MappingRecord(
+            group=group or self.pipeline.group,
+            topic=topic,
+            partition=partition,
+            pipeline=self.pipeline.name,
+            cluster=self.source.cluster_id(),
+            source_topic_id=self._source_id(topic),
+            generation=generation,
+            slot=0,
+            sequence=self._sequence if sequence is None else sequence,
+            time=1,
+            covered_from=covered[0],
+            covered_to=covered[1],
+            targets=(mapped,) if runs else (),
+        )
+        self.write(self.pipeline.offset_mapping.topic, record.key_bytes(), record.value_bytes())
+        return record
+
+    def commit(self, topic: str, position: int, partition: int = 0, records: int = 1) -> None:
+        """Writes one commit record."""
+        self._sequence += 1
+        record = CommitRecord(
+            group=self.pipeline.group,
+            cluster=self.source.cluster_id(),
+            source=TopicPartition(topic, partition),
+            kind="commit",
+            pipeline=self.pipeline.name,
+            position=position,
+            leader_epoch=None,
+            source_topic_id=self._source_id(topic),
+            target_topic=topic,
+            target_topic_id=self._target_id(topic),
+            target_end=None,
+            generation=1,
+            slot=0,
+            sequence=self._sequence,
+            time=1,
+            records=records,
+        )
+        self.write(self.pipeline.coordination.commit.topic, record.key_bytes(), record.value_bytes())
+
+    def write(self, topic: str, key: bytes, value: bytes) -> None:
+        """Writes one record to partition 0 of a topic of the target, in a transaction as the engine does."""
+        produce(self.target.servers, topic, [Record(key, value, partition=0)], transactional_id=unique("hand"))
+
+    def _source_id(self, topic: str) -> str:
+        return self.source.describe([topic])[topic].topic_id
+
+    def _target_id(self, topic: str) -> str:
+        return self.target.describe([topic])[topic].topic_id

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -46,11 +47,12 @@ def check_connections(pipeline: Pipeline) -> ConnectionReport:
         Cluster("source", pipeline.client_properties("source", "admin")) as source,
         Cluster("target", pipeline.client_properties("target", "admin")) as target,
     ):
-        reachable = [_reach(report, cluster) for cluster in (source, target)]
-        topics = _source(report, pipeline, source) if reachable[0] else None
-        if reachable[1]:
+        with ThreadPoolExecutor(2) as both:  # so that two silent clusters take one time-out
+            source_answers, target_answers = both.map(partial(_reach, report), (source, target))
+        topics = _source(report, pipeline, source) if source_answers else None
+        if target_answers:
             _control(report, pipeline, target)
-        if topics and reachable[1]:
+        if topics and target_answers:
             _target(report, pipeline, source, target, topics)
     return report
 

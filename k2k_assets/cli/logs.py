@@ -37,6 +37,5 @@ def configure(console: Console) -> None:
     ours = logging.getLogger("k2k")
     ours.handlers = [ConsoleHandler(console)]
     ours.setLevel(logging.INFO)
-    ours.propagate = False
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -103,8 +103,9 @@ class StatusReader:
     def _notes(self, partitions: dict[int, PartitionProgress]) -> Iterable[str]:
         yield from dict.fromkeys(f"stopped: {p.stopped}" for p in partitions.values() if p.stopped)
         held = {number: p.held_since for number, p in partitions.items() if p.held_since is not None}
-        long = {number: since for number, since in held.items() if self._now() - since >= _HELD_SECONDS}
+        ages = {number: self._clock() - since for number, since in held.items()}
+        long = {number: age for number, age in ages.items() if age >= _HELD_SECONDS}
         if long:
-            since = datetime.fromtimestamp(min(long.values())).strftime("%H:%M:%S")
+            since = datetime.fromtimestamp(self._now() - max(long.values())).strftime("%H:%M:%S")
             numbers = ", ".join(map(str, long))
             yield f"held by an open transaction since {since} (partition {numbers})"

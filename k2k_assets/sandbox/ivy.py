@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
 _DOWNLOAD_SECONDS = 300.0
 _ATTEMPTS = 3
 _ERROR_LINES = 8
+_USER_AND_PASSWORD = re.compile(r"//[^/\s]*@")
 
 
 class Coordinates(NamedTuple):
@@ -64,10 +66,11 @@ def download(jars: Sequence[Coordinates], work: Path) -> Path:
         done, words = _run(command, cwd=work)
         if done:
             return target
-    raise K2KError(
-        f"Could not download Kafka's jars from {_without_password(repository)} ({_ATTEMPTS} attempts). Is it "
-        f"reachable? Another Maven repository is named by {REPOSITORY_VARIABLE}. Ivy said:\n{words}"
+    message = (
+        f"Could not download Kafka's jars from {repository} ({_ATTEMPTS} attempts). Is it reachable? "
+        f"Another Maven repository is named by {REPOSITORY_VARIABLE}. Ivy said:\n{words}"
     )
+    raise K2KError(_USER_AND_PASSWORD.sub("//", message))
 
 
 def _run(command: list[str], cwd: Path) -> tuple[bool, str]:
@@ -118,8 +121,3 @@ def _module(jars: Sequence[Coordinates]) -> str:
   </dependencies>
 </ivy-module>
 """
-
-
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else url

@@ -28,6 +28,16 @@ from k2k_assets.deadline import Deadline, wait_until
 SECONDS = 30.0
 # Without them, and without asking for metadata first, librdkafka waits 0.5 s for its next look at the cluster.
 _QUICK = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200, "log_level": 0}
+# What an admin client may hear about a topic that is new, or whose broker has just come back.
+_PASSING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+    }
+)
 Isolation = Literal["read_committed", "read_uncommitted"]
 Headers = list[tuple[str, bytes | None]]
 
@@ -103,8 +113,17 @@ def end_offsets(servers: str, topic: str, isolation: Isolation = "read_uncommitt
     """High watermark of each partition, or with `read_committed` the last stable offset."""
     level = IsolationLevel[isolation.upper()]
     latest = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(topics(servers)[topic])}
-    answers = admin(servers).list_offsets(latest, isolation_level=level, request_timeout=SECONDS)
-    return {partition.partition: future.result(SECONDS).offset for partition, future in answers.items()}
+
+    def ask() -> dict[int, int] | None:
+        answers = admin(servers).list_offsets(latest, isolation_level=level, request_timeout=SECONDS)
+        try:
+            return {partition.partition: future.result(SECONDS).offset for partition, future in answers.items()}
+        except KafkaException as error:
+            if error.args[0].code() not in _PASSING:
+                raise
+            return None
+
+    return wait_until(ask, SECONDS, f"the end offsets of {topic} on {servers}") or {}
 
 
 def producer(servers: str, transactional_id: str | None = None) -> Producer:
@@ -261,7 +280,7 @@ def _take(message: Message, records: list[ReadRecord], open_partitions: set[int]
         )
     elif error.code() == KafkaError._PARTITION_EOF:
         open_partitions.discard(message.partition())
-    elif not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+    elif error.code() not in _PASSING:
         raise KafkaException(error)
 
 

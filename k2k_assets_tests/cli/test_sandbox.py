@@ -1,0 +1,58 @@
+"""`k2k sandbox up`: what it prints, the file it writes, and that it ends with nothing left behind."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.errors import K2KError
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.sandbox import pipeline_file
+from k2k_assets.sandbox.broker_settings import is_free
+from k2k_assets_tests.support import kafka
+
+_UP = [sys.executable, "-m", "k2k_assets.cli.main", "sandbox", "up"]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("number", "option"),
+    [(signal.SIGINT, "--keep-writing"), (signal.SIGTERM, "--no-sample-traffic")],
+    ids=["interrupted", "terminated"],
+)
+def test_up(number: signal.Signals, option: str, tmp_path: Path) -> None:
+    process = subprocess.Popen([*_UP, option], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        assert process.stdout is not None
+        said = ""
+        while "Ctrl-C stops" not in said:
+            line = process.stdout.readline()
+            assert line, said
+            said += line
+        source, target = re.findall(r"(?:source|target)  (127\.0\.0\.1:\d+)", said)
+        pipeline = load_pipeline([tmp_path / "sandbox.yaml"])
+        assert pipeline.features.exactly_once
+        assert pipeline.features.offset_mapping
+        assert pipeline.features.header_replication
+        written = {name for name in kafka.topics(source) if pipeline.selection.matches(name)}
+        assert ("demo.orders" in written) == (option == "--keep-writing")
+        assert kafka.topics(target) == {}
+        assert "k2k start -f sandbox.yaml" in said
+        process.send_signal(number)
+        assert process.wait(20) == 0
+        assert all(is_free(int(servers.partition(":")[2])) for servers in (source, target))
+    finally:
+        process.kill()
+
+
+def test_a_file_of_the_users_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\n")
+    with pytest.raises(K2KError, match="is a file of yours"):
+        pipeline_file.write_pipeline_file(path, "anything")
+    assert path.read_text() == "name: mine\n"

@@ -1,0 +1,84 @@
+"""The sample traffic holds what it says, and transactions behave as real ones do."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
+from k2k_assets_tests.support import kafka
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def counts(clusters: KafkaSandbox) -> dict[str, int]:
+    return write_sample_traffic(clusters.source_servers)
+
+
+def test_counts_are_those_of_committed_records(counts: dict[str, int], clusters: KafkaSandbox) -> None:
+    assert counts == {topic: len(kafka.read_all(clusters.source_servers, topic)) for topic in counts}
+    assert 20_000 <= sum(counts.values()) <= 40_000
+
+
+def test_a_second_call_writes_nothing(counts: dict[str, int], clusters: KafkaSandbox) -> None:
+    before = {topic: kafka.end_offsets(clusters.source_servers, topic) for topic in counts}
+    assert write_sample_traffic(clusters.source_servers) == {}
+    assert {topic: kafka.end_offsets(clusters.source_servers, topic) for topic in counts} == before
+
+
+def test_everything_that_a_copy_may_get_wrong_is_there(counts: dict[str, int], clusters: KafkaSandbox) -> None:
+    servers = clusters.source_servers
+    odd = kafka.read_all(servers, "demo.oddities")
+    assert {None, b""} <= {record.key for record in odd} & {record.value for record in odd}
+    assert [("trace", b"1"), ("trace", b"2"), ("trace", b"1")] in [record.headers for record in odd]
+    assert {None, b""} <= {value for record in odd for _, value in record.headers}
+    assert min(record.timestamp for record in odd) == 1
+    assert None in {record.value for record in kafka.read_all(servers, "demo.customers")}
+    payments = kafka.read_all(servers, "demo.payments")
+    everything = kafka.read_all(servers, "demo.payments", isolation="read_uncommitted")
+    assert len(everything) > len(payments)
+    assert sum(kafka.end_offsets(servers, "demo.payments").values()) > len(everything)
+    assert set(kafka.end_offsets(servers, "demo.empty").values()) == {0}
+    assert 0 in kafka.end_offsets(servers, "demo.alerts").values()
+
+
+def test_continuous_traffic_flows_until_it_is_stopped(clusters: KafkaSandbox) -> None:
+    servers = clusters.target_servers
+    stop = threading.Event()
+    writer = threading.Thread(target=continuous_traffic, args=(servers, stop))
+    writer.start()
+    try:
+        wait_until(lambda: "demo.orders" in kafka.topics(servers), 20, "the topics")
+        wait_until(lambda: sum(kafka.end_offsets(servers, "demo.orders").values()) > 5, 20, "some orders")
+    finally:
+        stop.set()
+        writer.join(10)
+        for topic in [name for name in kafka.topics(servers) if name.startswith("demo.")]:
+            kafka.delete_topic(servers, topic)
+    assert not writer.is_alive()
+
+
+def test_an_aborted_transaction_is_invisible_and_leaves_a_gap(clusters: KafkaSandbox) -> None:
+    servers = clusters.source_servers
+    topic = kafka.create_topic(servers, kafka.unique("aborted"))
+    kafka.produce(servers, topic, [b"one"], transactional_id=kafka.unique("t"))
+    kafka.produce(servers, topic, [b"two"], abort=True)
+    kafka.produce(servers, topic, [b"three"])
+    assert [(record.offset, record.value) for record in kafka.read_all(servers, topic)] == [(0, b"one"), (4, b"three")]
+    assert kafka.end_offsets(servers, topic) == {0: 5}
+
+
+def test_an_open_transaction_holds_the_stable_end(clusters: KafkaSandbox) -> None:
+    servers = clusters.source_servers
+    topic = kafka.create_topic(servers, kafka.unique("open"))
+    transaction = kafka.open_transaction(servers, topic, [b"held"])
+    kafka.produce(servers, topic, [b"behind it"])
+    assert kafka.end_offsets(servers, topic) == {0: 2}
+    assert kafka.end_offsets(servers, topic, "read_committed") == {0: 0}
+    assert kafka.read_all(servers, topic) == []
+    transaction.commit_transaction(10)
+    assert [record.value for record in kafka.read_all(servers, topic)] == [b"held", b"behind it"]

@@ -46,6 +46,7 @@ def sandbox() -> None:
 @click.option("--keep-writing", is_flag=True, help="Write a trickle of records to the source until the end.")
 def up(directory: Path | None, pipeline_file: Path, sample_traffic: bool, keep_writing: bool) -> None:
     """Starts both clusters, and stops them at Ctrl-C or SIGTERM."""
+    click.echo("Starting two Kafka clusters (the first start on a machine downloads Kafka, 45 MB) ...", err=True)
     with _stop_signals() as stop, KafkaSandbox(directory) as clusters:
         write_pipeline_file(pipeline_file, pipeline_text(clusters))
         click.echo(f"source  {clusters.source_servers}\ntarget  {clusters.target_servers}")

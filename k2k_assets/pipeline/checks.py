@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from k2k_assets.errors import Refused
 from k2k_assets.pipeline import guarantees
 from k2k_assets.pipeline.client_properties import CLIENTS, ClientKind, ClusterRole, Translation
 from k2k_assets.pipeline.model import Pipeline
 from k2k_assets.pipeline.problems import Path
 from k2k_assets.pipeline.values import format_duration
 
-_VALIDATION = "features.validateControlTopicSettings: the check is not built yet; control topics are taken as they are"
+
+def check_all(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
+    """Path and message of every fault that spans sections."""
+    for check in (check_clients, check_topics, check_routing, check_timeouts):
+        yield from check(pipeline)
 
 
 def check_clients(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
@@ -46,6 +51,15 @@ def check_topics(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
             yield ("offsetMapping", "topic"), f"'{mapping}' is coordination.{section}.topic too; they cannot be shared"
 
 
+def check_routing(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
+    """Topics that are listed by name must have a target; what a pattern selects is known only on the cluster."""
+    for position, topic in enumerate(pipeline.selection.literal or ()):
+        try:
+            pipeline.routing.target_topic(topic)
+        except Refused as refusal:
+            yield ("replication", 0, "source", "topic", position), str(refusal)
+
+
 def check_timeouts(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     """Under exactly-once the commit topic must be readable to its end before `syncTimeout` is over."""
     if not pipeline.features.exactly_once:
@@ -63,11 +77,13 @@ def check_timeouts(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
         )
 
 
-def warnings(pipeline: Pipeline, explicit_validation: bool) -> tuple[str, ...]:
+def warnings(pipeline: Pipeline) -> tuple[str, ...]:
     """One line for each reason why keys have no effect, naming the keys; no values."""
     by_reason: dict[str, dict[str, None]] = {}
     for cluster, client in CLIENTS:
         for remark in pipeline.translation(cluster, client).warnings:
             by_reason.setdefault(remark.text, {})[f'{remark.section}."{remark.key}"'] = None
     lines = [f"no effect: {', '.join(keys)}: {reason}" for reason, keys in by_reason.items()]
-    return (*lines, _VALIDATION) if explicit_validation else tuple(lines)
+    if pipeline.configuration.pipeline_parallelism > 1:
+        lines.append("no effect: configuration.pipelineParallelism: slots do the work (partitionParallelism)")
+    return tuple(lines)

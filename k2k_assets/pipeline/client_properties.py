@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from k2k_assets.pipeline import guarantees, librdkafka_names
-from k2k_assets.pipeline.java_properties import RULES, Impossible, NoEffect, Renamed, Scalar, whole
-from k2k_assets.pipeline.problems import describe, nearest
+from k2k_assets.pipeline.java_properties import RULES, Between, Impossible, NoEffect, Renamed, Scalar, whole
+from k2k_assets.pipeline.problems import MAX_HINTS, describe, nearest
 from k2k_assets.pipeline.security import KEYS as SECURITY_KEYS
-from k2k_assets.pipeline.security import translate_security
+from k2k_assets.pipeline.security import kinit_is_path, translate_security
 
 ClusterRole = Literal["source", "target"]
 ClientKind = Literal["consumer", "producer", "admin"]
@@ -35,7 +35,7 @@ _SCOPES: dict[ClientKind, frozenset[str]] = {
 }
 _LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
 _MAX_LEVEL = 12
-_FLUSH_MARGIN_MS = 1000  # librdkafka wants socket.timeout.ms at least 100 ms below transaction.timeout.ms
+_REQUEST_MARGIN_MS = 500  # librdkafka wants socket.timeout.ms at least 100 ms below transaction.timeout.ms
 KNOWN = frozenset(RULES) | librdkafka_names.NAMES | SECURITY_KEYS | frozenset(_LEVELS) | {"partitioner.ignore.keys"}
 """Every name that is not refused as unknown."""
 
@@ -80,6 +80,9 @@ def translate(
     values, security_faults = translate_security(security)
     result.values.update(values)
     result.faults += [Remark(origin[f.key], f.key, str(f)) for f in security_faults]
+    if kinit_is_path(security):
+        key = "sasl.kerberos.kinit.cmd"
+        result.warnings.append(Remark(origin[key], key, "librdkafka wants the whole command, not only a path"))
     for key, value in given.items():
         if key not in SECURITY_KEYS:
             _one(key, value, origin[key], client, needs.get(key), exactly_once, result)
@@ -108,14 +111,14 @@ def _one(
         return  # see _finish_producer
     rule = RULES.get(key)
     if isinstance(rule, NoEffect):
-        if str(value).lower() != "false":
+        if rule.fine is None or str(value).lower() != rule.fine:
             result.warnings.append(Remark(section, key, rule.reason))
     elif isinstance(rule, Impossible):
         result.faults.append(Remark(section, key, f"not possible: {rule.reason}"))
     elif key.startswith("config.providers"):
         result.faults.append(Remark(section, key, "not supported yet"))
     elif rule is None and key not in librdkafka_names.NAMES:
-        close = nearest(key, KNOWN)
+        close = nearest(key, KNOWN) if len(result.faults) < MAX_HINTS else None
         hint = f"; did you mean {close}?" if close else " to Kafka's clients"
         result.faults.append(Remark(section, key, f"unknown property{hint}"))
     else:
@@ -129,11 +132,14 @@ def _keep(key: str, value: Scalar, section: str, client: ClientKind, rule: Renam
             result.warnings.append(Remark(section, key, f"no property of the {client} client"))
         return
     if rule and rule.convert:
+        asked = value
         try:
             value = rule.convert(value)
         except ValueError as error:
             result.faults.append(Remark(section, key, f"expected {error}, found {describe(value, (key,))}"))
             return
+        if isinstance(rule.convert, Between) and rule.convert.clips(asked):
+            result.warnings.append(Remark(section, key, f"librdkafka's limit is {value}, which is used"))
     result.values[name] = value
 
 
@@ -154,13 +160,26 @@ def _finish_producer(given: Mapping[str, Scalar], origin: Mapping[str, str], res
                 result.faults.append(Remark(origin[key], key, f"expected {error}"))
         else:
             result.warnings.append(Remark(origin[key], key, f"compression.type is not {codec}"))
+    _limit_request_timeout(given, origin, result)
+
+
+def _limit_request_timeout(given: Mapping[str, Scalar], origin: Mapping[str, str], result: Translation) -> None:
+    """A request of a transaction must not outlive it: librdkafka refuses such a client."""
     try:
-        limit = transaction_timeout_ms(values) - _FLUSH_MARGIN_MS
-        if "socket.timeout.ms" in values:
-            values["socket.timeout.ms"] = max(10, min(whole(values["socket.timeout.ms"]), limit))
+        limit = transaction_timeout_ms(result.values) - _REQUEST_MARGIN_MS
     except ValueError as error:
         key = "transaction.timeout.ms"
-        result.faults.append(Remark(origin.get(key, "target.kafka.producer"), key, f"expected {error}"))
+        result.faults.append(Remark(origin[key], key, f"expected {error}, found {describe(given[key], (key,))}"))
+        return
+    timeout = result.values.get("socket.timeout.ms")
+    try:
+        too_long = timeout is not None and whole(timeout) > limit
+    except ValueError:
+        return  # librdkafka's own name with a bad value: the client says so
+    if too_long:
+        key = "request.timeout.ms" if "request.timeout.ms" in given else "socket.timeout.ms"
+        result.values["socket.timeout.ms"] = limit
+        result.warnings.append(Remark(origin[key], key, f"limited by transaction.timeout.ms to {limit}"))
 
 
 def transaction_timeout_ms(values: Mapping[str, Scalar]) -> int:

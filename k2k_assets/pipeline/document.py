@@ -86,6 +86,8 @@ def parse_document(text: str, file: str) -> Node:
         what = f"not valid YAML: {error.problem or 'syntax error'}"
         if error.context:
             what += f" ({error.context})"
+        if "${" in text:
+            what += "; the file has substitutions (`${...}`), which are not supported yet"
         raise DocumentError([Problem(file, mark.line + 1 if mark else 0, (), what)]) from None
     except yaml.YAMLError as error:
         what = f"not valid YAML: {getattr(error, 'reason', 'unreadable text')}"

@@ -18,7 +18,7 @@ class Features(Section):
     header_replication: Flag = Field(default=False, description="Copy the record headers; disabled, they are dropped.")
     keep_record_creation_timestamp: Flag = Field(
         default=True,
-        description="Keep the source record's timestamp; disabled, the time of copying is written.",
+        description="Keep the source record's timestamp; disabled, a record gets the time of copying.",
     )
     auto_create_topics: Flag = Field(
         default=True,
@@ -33,7 +33,7 @@ class Features(Section):
     )
     validate_control_topic_settings: Flag = Field(
         default=True,
-        description="Check the settings of existing control topics at the start. Accepted; the check is not built yet.",
+        description="Warn at the start of existing control topics whose settings lose data in time.",
     )
     check_kafka_connection_on_startup: Flag = Field(
         default=True,

@@ -7,9 +7,25 @@ understood are in `security`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Between:
+    """A number within librdkafka's limits, which are narrower than Java's; beyond them the nearest limit is used."""
+
+    least: int
+    most: int
+
+    def __call__(self, value: Scalar) -> Scalar:
+        return max(self.least, min(self.most, whole(value)))
+
+    def clips(self, value: Scalar) -> bool:
+        """Whether the limit changes what was asked for. -1 ("the default", "never") is 0 or the least by meaning."""
+        return not self.least <= whole(value) <= self.most and whole(value) != -1
 
 
 class Renamed(NamedTuple):
@@ -21,9 +37,10 @@ class Renamed(NamedTuple):
 
 
 class NoEffect(NamedTuple):
-    """A property that is accepted and named in a warning."""
+    """A property that is accepted and named in a warning, unless its value is `fine`: what happens anyway."""
 
     reason: str
+    fine: str | None = None
 
 
 class Impossible(NamedTuple):
@@ -36,17 +53,29 @@ Rule = Renamed | NoEffect | Impossible
 
 
 def whole(value: Scalar) -> int:
-    """A whole number, also where the file has it in quotes."""
+    """A whole number, also where the file has it in quotes.
+
+    Raises:
+        ValueError: it is none.
+    """
     try:
-        if isinstance(value, bool):
-            raise ValueError
-        return int(value)
+        number = int(value)
     except (ValueError, OverflowError):
         raise ValueError("a whole number") from None
+    if isinstance(value, bool) or (isinstance(value, float) and value != number):
+        raise ValueError("a whole number")
+    return number
 
 
-def _at_most(limit: int, least: int = 0) -> Callable[[Scalar], Scalar]:
-    return lambda value: max(least, min(limit, whole(value)))
+def _milliseconds(value: Scalar) -> Scalar:
+    """librdkafka takes parts of a millisecond where Java does not."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1
+    if isinstance(value, bool) or not 0 <= number <= 900_000:
+        raise ValueError("a number of milliseconds from 0 to 900000")
+    return value
 
 
 def _kilobytes(value: Scalar) -> Scalar:
@@ -88,10 +117,10 @@ _COMMITS = "progress is committed to the commit topic, never to the source's gro
 
 RULES: dict[str, Rule] = {
     # Consumer
-    "fetch.max.wait.ms": Renamed("fetch.wait.max.ms", _at_most(300_000)),
-    "fetch.min.bytes": Renamed("fetch.min.bytes", _at_most(100_000_000, 1)),
-    "fetch.max.bytes": Renamed("fetch.max.bytes", _at_most(2_147_483_135)),
-    "max.partition.fetch.bytes": Renamed("fetch.message.max.bytes", _at_most(1_000_000_000, 1)),
+    "fetch.max.wait.ms": Renamed("fetch.wait.max.ms", Between(0, 300_000)),
+    "fetch.min.bytes": Renamed("fetch.min.bytes", Between(1, 100_000_000)),
+    "fetch.max.bytes": Renamed("fetch.max.bytes", Between(0, 2_147_483_135)),
+    "max.partition.fetch.bytes": Renamed("fetch.message.max.bytes", Between(1, 1_000_000_000)),
     "auto.offset.reset": Renamed("auto.offset.reset", _start),
     "max.poll.records": NoEffect(_POLL),
     "max.poll.interval.ms": NoEffect(_GROUP),
@@ -102,17 +131,17 @@ RULES: dict[str, Rule] = {
     "group.protocol": NoEffect(_GROUP),
     "group.protocol.type": NoEffect(_GROUP),
     "group.remote.assignor": NoEffect(_GROUP),
-    "exclude.internal.topics": NoEffect("internal topics are never selected"),
+    "exclude.internal.topics": NoEffect("internal topics are never selected", fine="true"),
     "default.api.timeout.ms": NoEffect("every call has the engine's own deadline"),
     "key.deserializer": NoEffect(_JAVA_CLASS),
     "value.deserializer": NoEffect(_JAVA_CLASS),
     "share.acknowledgement.mode": NoEffect("no share group is joined"),
     "share.acquire.mode": NoEffect("no share group is joined"),
-    "allow.auto.create.topics": NoEffect("reading never creates a topic"),
+    "allow.auto.create.topics": NoEffect("reading never creates a topic", fine="false"),
     # Producer
     "buffer.memory": Renamed("queue.buffering.max.kbytes", _kilobytes, "bytes to KiB"),
-    "batch.size": Renamed("batch.size", _at_most(2**31 - 1, 1)),
-    "linger.ms": Renamed("linger.ms", _at_most(900_000)),
+    "batch.size": Renamed("batch.size", Between(1, 2**31 - 1)),
+    "linger.ms": Renamed("linger.ms", _milliseconds),
     "partitioner.class": Renamed("partitioner", _partitioner, "Kafka's own partitioners only"),
     "max.request.size": NoEffect("the target's max.message.bytes decides what is too large"),
     "message.max.bytes": NoEffect("the target's max.message.bytes decides what is too large"),
@@ -126,18 +155,19 @@ RULES: dict[str, Rule] = {
     "value.serializer": NoEffect(_JAVA_CLASS),
     "transaction.two.phase.commit.enable": NoEffect("the engine commits its own transactions"),
     # All clients
-    "request.timeout.ms": Renamed("socket.timeout.ms", _at_most(300_000, 10)),
-    "metadata.max.age.ms": Renamed("topic.metadata.refresh.interval.ms", _at_most(3_600_000, 10)),
-    "send.buffer.bytes": Renamed("socket.send.buffer.bytes", _at_most(100_000_000), "-1 becomes 0"),
-    "receive.buffer.bytes": Renamed("socket.receive.buffer.bytes", _at_most(100_000_000), "-1 becomes 0"),
-    "connections.max.idle.ms": Renamed("connections.max.idle.ms", _at_most(2**31 - 1), "-1 becomes 0"),
+    "request.timeout.ms": Renamed("socket.timeout.ms", Between(10, 300_000)),
+    "metadata.max.age.ms": Renamed("topic.metadata.refresh.interval.ms", Between(10, 3_600_000)),
+    "send.buffer.bytes": Renamed("socket.send.buffer.bytes", Between(0, 100_000_000), "-1 becomes 0"),
+    "receive.buffer.bytes": Renamed("socket.receive.buffer.bytes", Between(0, 100_000_000), "-1 becomes 0"),
+    "connections.max.idle.ms": Renamed("connections.max.idle.ms", Between(0, 2**31 - 1), "-1 becomes 0"),
     "socket.connection.setup.timeout.ms": Renamed(
-        "socket.connection.setup.timeout.ms", _at_most(2**31 - 1, 1000), "at least 1000"
+        "socket.connection.setup.timeout.ms",
+        Between(1000, 2**31 - 1),
     ),
-    "reconnect.backoff.ms": Renamed("reconnect.backoff.ms", _at_most(3_600_000)),
-    "reconnect.backoff.max.ms": Renamed("reconnect.backoff.max.ms", _at_most(3_600_000)),
-    "retry.backoff.ms": Renamed("retry.backoff.ms", _at_most(300_000, 1)),
-    "retry.backoff.max.ms": Renamed("retry.backoff.max.ms", _at_most(300_000, 1)),
+    "reconnect.backoff.ms": Renamed("reconnect.backoff.ms", Between(0, 3_600_000)),
+    "reconnect.backoff.max.ms": Renamed("reconnect.backoff.max.ms", Between(0, 3_600_000)),
+    "retry.backoff.ms": Renamed("retry.backoff.ms", Between(1, 300_000)),
+    "retry.backoff.max.ms": Renamed("retry.backoff.max.ms", Between(1, 300_000)),
     "socket.connection.setup.timeout.max.ms": NoEffect("no equivalent in librdkafka"),
     "bootstrap.controllers": NoEffect("brokers are asked, by bootstrap.servers"),
     "auto.include.jmx.reporter": NoEffect(_JMX),
@@ -160,6 +190,7 @@ RULES: dict[str, Rule] = {
     "sasl.login.callback.handler.class": Impossible(_JAVA_AUTH),
     "sasl.login.class": Impossible(_JAVA_AUTH),
     "sasl.oauthbearer.jwt.retriever.class": Impossible(_JAVA_AUTH),
+    "sasl.oauthbearer.assertion.template.file": Renamed("sasl.oauthbearer.assertion.jwt.template.file"),
     "sasl.oauthbearer.jwt.validator.class": NoEffect(_BROKER_SIDE),
     "sasl.kerberos.ticket.renew.jitter": NoEffect(_LOGIN),
     "sasl.kerberos.ticket.renew.window.factor": NoEffect(_LOGIN),
@@ -181,14 +212,14 @@ RULES: dict[str, Rule] = {
     "sasl.oauthbearer.jwks.endpoint.url": NoEffect(_BROKER_SIDE),
     "sasl.oauthbearer.scope.claim.name": NoEffect(_BROKER_SIDE),
     # librdkafka's own names that the engine must set itself
-    "enable.auto.commit": NoEffect(_COMMITS),
-    "auto.commit.interval.ms": NoEffect(_COMMITS),
-    "auto.commit.enable": NoEffect(_COMMITS),
-    "enable.auto.offset.store": NoEffect(_COMMITS),
-    "offset.store.method": NoEffect(_COMMITS),
-    "offset.store.path": NoEffect(_COMMITS),
-    "offset.store.sync.interval.ms": NoEffect(_COMMITS),
-    "enable.partition.eof": NoEffect("the engine needs it and sets it"),
+    "enable.auto.commit": NoEffect(_COMMITS, fine="false"),
+    "auto.commit.interval.ms": NoEffect(_COMMITS, fine="false"),
+    "auto.commit.enable": NoEffect(_COMMITS, fine="false"),
+    "enable.auto.offset.store": NoEffect(_COMMITS, fine="false"),
+    "offset.store.method": NoEffect(_COMMITS, fine="false"),
+    "offset.store.path": NoEffect(_COMMITS, fine="false"),
+    "offset.store.sync.interval.ms": NoEffect(_COMMITS, fine="false"),
+    "enable.partition.eof": NoEffect("the engine needs it and sets it", fine="true"),
     "enable.gapless.guarantee": NoEffect("the engine sets it where it is needed"),
     "delivery.report.only.error": NoEffect("the engine needs the reports of successes for target offsets"),
     "produce.offset.report": NoEffect("the engine needs the reports of successes for target offsets"),

@@ -36,16 +36,15 @@ def load_pipeline(paths: Sequence[str | FilePath] | str | FilePath) -> Pipeline:
     root = _read_all([str(file) for file in files])
     problems = list(_substitutions(root, ()))
     document = cast(dict[str, object], _without_nulls(root.plain()))
-    explicit_validation = _validation_is_asked_for(document)
     problems += [problem_at(root, path, message) for path, message in known_keys.take_out(document)]
     pipeline, found = _validate(document, root)
     problems += _not_below(found, problems)
     if pipeline:
-        spanning = [*checks.check_clients(pipeline), *checks.check_topics(pipeline), *checks.check_timeouts(pipeline)]
-        problems += _not_below([problem_at(root, path, message) for path, message in spanning], problems)
+        spanning = [problem_at(root, path, message) for path, message in checks.check_all(pipeline)]
+        problems += _not_below(spanning, problems)
     if problems or not pipeline:
         raise fail(problems)
-    pipeline._warnings = checks.warnings(pipeline, explicit_validation)
+    pipeline._warnings = checks.warnings(pipeline)
     return pipeline
 
 
@@ -80,7 +79,9 @@ def _read_text(file: str) -> str:
 
 
 def _substitutions(node: Node, path: Path) -> Iterator[Problem]:
-    """Places where K2K would put a variable in."""
+    """Places where K2K would put a variable in, but for sections that are not looked at."""
+    if path in known_keys.IGNORED:
+        return
     if isinstance(node.value, dict):
         for key, item in node.value.items():
             if "${" in key:
@@ -89,7 +90,7 @@ def _substitutions(node: Node, path: Path) -> Iterator[Problem]:
     elif isinstance(node.value, list):
         for position, item in enumerate(node.value):
             yield from _substitutions(item, (*path, position))
-    elif isinstance(node.value, str) and "${" in node.value and path[:1] != ("license",):
+    elif isinstance(node.value, str) and "${" in node.value:
         yield Problem(node.file, node.line, path, "substitution (`${...}`) is not supported yet")
 
 
@@ -104,11 +105,6 @@ def _without_nulls(value: object) -> object:
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value
-
-
-def _validation_is_asked_for(document: dict[str, object]) -> bool:
-    features = document.get("features")
-    return isinstance(features, dict) and features.get("validateControlTopicSettings") == "enabled"
 
 
 def _validate(document: dict[str, object], root: Node) -> tuple[Pipeline | None, list[Problem]]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cached_property
 from typing import Literal
 
 from pydantic import Field, PrivateAttr
@@ -53,12 +54,12 @@ class Pipeline(Section):
 
     _warnings: tuple[str, ...] = PrivateAttr(default=())
 
-    @property
+    @cached_property
     def group(self) -> str:
         """The name of the progress: the source consumer's `group.id`."""
         return str(self.translation("source", "consumer").values["group.id"])
 
-    @property
+    @cached_property
     def start_from(self) -> StartFrom:
         """Where a partition without progress starts: the source consumer's `auto.offset.reset`."""
         given = self.translation("source", "consumer").values.get("auto.offset.reset", "earliest")
@@ -74,7 +75,7 @@ class Pipeline(Section):
         """Where records go."""
         return next(stage.sink for stage in self.replication if stage.sink)
 
-    @property
+    @cached_property
     def transaction_timeout(self) -> timedelta:
         """After how long the target aborts a transaction of a dead writer."""
         values = self.translation("target", "producer").values
@@ -85,7 +86,7 @@ class Pipeline(Section):
         """What was accepted without effect, one line for each reason; no values are shown."""
         return self._warnings
 
-    @property
+    @cached_property
     def code_version(self) -> str:
         """A hash of everything that decides which records are written where and how; the same on every machine.
 

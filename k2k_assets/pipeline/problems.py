@@ -18,6 +18,9 @@ Path = tuple[str | int, ...]
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SECRET = re.compile(r"password|passphrase|secret|jaas|token|credential|\bkey\b|keystore|\.pem$|private|headers", re.I)
 _MAX_SHOWN = 60
+_MAX_LISTED = 100
+MAX_HINTS = 50
+"""So many unknown keys get a suggestion; looking for one takes time, and more are no help."""
 
 
 @dataclass(frozen=True, order=True)
@@ -55,7 +58,9 @@ def shorten(text: str) -> str:
 
 def is_secret(path: Path) -> bool:
     """Whether the value at a path may be a credential: such a value is never shown."""
-    return any(isinstance(part, str) and _SECRET.search(part) for part in path)
+    # A section of client properties that is no mapping may be anything, also a password.
+    client_section = path[:1] in (("source",), ("target",)) and len(path) <= 3
+    return client_section or any(isinstance(part, str) and _SECRET.search(part) for part in path)
 
 
 def describe(value: object, path: Path = ()) -> str:
@@ -87,5 +92,7 @@ def fail(problems: Sequence[Problem]) -> PipelineFileError:
     unique = sorted(set(problems), key=lambda p: (p.file, p.line, str(p.path), p.message))
     if len(unique) == 1:
         return PipelineFileError(str(unique[0]))
-    lines = [f"{len(unique)} faults in the pipeline file:", *(f"  {problem}" for problem in unique)]
+    lines = [f"{len(unique)} faults in the pipeline file:", *(f"  {problem}" for problem in unique[:_MAX_LISTED])]
+    if len(unique) > _MAX_LISTED:
+        lines.append(f"  and {len(unique) - _MAX_LISTED} more")
     return PipelineFileError("\n".join(lines))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from k2k_assets.pipeline.document import Node
 from k2k_assets.pipeline.known_keys import sibling_keys
-from k2k_assets.pipeline.problems import Path, Problem, describe, nearest
+from k2k_assets.pipeline.problems import MAX_HINTS, Path, Problem, describe, nearest
 
 _EXPECTED = {
     "model_type": "a mapping",
@@ -28,7 +28,8 @@ _EXPECTED = {
 
 def problems_of(error: ValidationError, root: Node, model: type[BaseModel], section: Path = ()) -> list[Problem]:
     """All problems that pydantic found below `section` of a document whose root model is `model`."""
-    return [_problem(item, root, model, section) for item in error.errors(include_url=False)]
+    items = error.errors(include_url=False)
+    return [_problem(item, root, model, section, hint=at < MAX_HINTS) for at, item in enumerate(items)]
 
 
 def problem_at(root: Node, path: Path, message: str) -> Problem:
@@ -37,13 +38,13 @@ def problem_at(root: Node, path: Path, message: str) -> Problem:
     return Problem(node.file, node.line, path, message)
 
 
-def _problem(item: Mapping[str, Any], root: Node, model: type[BaseModel], section: Path) -> Problem:
+def _problem(item: Mapping[str, Any], root: Node, model: type[BaseModel], section: Path, *, hint: bool) -> Problem:
     path: Path = (*section, *item["loc"])
     kind, context, found = item["type"], item.get("ctx", {}), item["input"]
     if kind == "missing":
         return problem_at(root, path, "expected this key, found nothing")
     if kind == "extra_forbidden":
-        return problem_at(root, path, unknown_key(path, model))
+        return problem_at(root, path, unknown_key(path, model) if hint else "unknown key")
     if kind == "k2k":
         path = (*path, *context["at"])
         for part in context["at"]:

@@ -33,6 +33,11 @@ class SecurityFault(ValueError):
         self.key = key
 
 
+def kinit_is_path(given: Mapping[str, Scalar]) -> bool:
+    """Whether the Kerberos command is Java's: a path only, where librdkafka wants the whole command."""
+    return "sasl.kerberos.kinit.cmd" in given and " " not in str(given["sasl.kerberos.kinit.cmd"])
+
+
 def translate_security(given: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], list[SecurityFault]]:
     """librdkafka's properties for those of `KEYS` that are in `given`, and what could not be translated."""
     out: dict[str, Scalar] = {}
@@ -118,8 +123,6 @@ def _rest(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
         if "TLS_" in str(suites):
             raise SecurityFault("ssl.cipher.suites", "expected OpenSSL's names (`openssl ciphers`), found Java's")
         out["ssl.cipher.suites"] = suites
-    command = given.get("sasl.kerberos.kinit.cmd")
-    if command is not None and " " in str(command):
-        # Java's value is a path only; librdkafka's is the whole command.
-        out["sasl.kerberos.kinit.cmd"] = command
+    if "sasl.kerberos.kinit.cmd" in given and not kinit_is_path(given):
+        out["sasl.kerberos.kinit.cmd"] = given["sasl.kerberos.kinit.cmd"]
     return out

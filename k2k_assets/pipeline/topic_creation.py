@@ -43,11 +43,6 @@ class ControlTopics(Section):
         default_factory=ControlTopicSettings, description="The mapping topic, over `common`."
     )
 
-    def control_topic(self, which: ControlTopic) -> ControlTopicSettings:
-        """The settings of one control topic, `common` included."""
-        own: ControlTopicSettings = getattr(self, which)
-        return own.over(self.common)
-
 
 class TopicCreation(Section):
     """Topics that this pipeline creates."""
@@ -56,4 +51,5 @@ class TopicCreation(Section):
 
     def control_topic(self, which: ControlTopic) -> ControlTopicSettings:
         """The settings of one control topic, `common` included."""
-        return self.control.control_topic(which)
+        own: ControlTopicSettings = getattr(self.control, which)
+        return own.over(self.control.common)

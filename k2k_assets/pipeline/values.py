@@ -20,7 +20,7 @@ _UNITS = {
     "minute": "minutes",
     "hour": "hours",
 }
-_MAX_DURATION_DIGITS = 12
+_MAX_DURATION_DIGITS = 9
 _TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]*")
 MAX_TOPIC_NAME = 249
 
@@ -104,10 +104,10 @@ def scalar_text(value: object, at: Path) -> str:
     fault("a text, a number, true or false", at=at)
 
 
-Flag = Annotated[bool, BeforeValidator(_flag), Field(json_schema_extra={"x-k2k": "enabled or disabled"})]
+Flag = Annotated[bool, BeforeValidator(_flag)]
 """`enabled` or `disabled` in the file, a bool here."""
 
-Duration = Annotated[timedelta, BeforeValidator(_duration), Field(json_schema_extra={"x-k2k": "duration"})]
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
 """`<number> <milliseconds|seconds|minutes|hours>` in the file, a timedelta here."""
 
 Count = Annotated[int, BeforeValidator(_not_a_boolean), Field(ge=1, le=2**31 - 1)]

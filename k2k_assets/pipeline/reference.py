@@ -1,0 +1,209 @@
+"""The reference page of the pipeline file, made from the models and tables: `python -m k2k_assets.pipeline.reference`.
+
+Prints the page; docs/pipeline-file.md is its output, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+import sys
+import typing
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from types import UnionType
+from typing import Literal, Union
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from k2k_assets.pipeline import guarantees, known_keys
+from k2k_assets.pipeline.document import MAX_BYTES, MAX_DEPTH, MAX_NODES
+from k2k_assets.pipeline.java_properties import RULES, Between, Impossible, NoEffect, Renamed
+from k2k_assets.pipeline.model import Pipeline
+from k2k_assets.pipeline.problems import format_path
+from k2k_assets.pipeline.routing import SinkTopic
+from k2k_assets.pipeline.schema import section_of
+from k2k_assets.pipeline.values import format_duration
+
+_INTRO = f"""# The pipeline file
+
+A pipeline is one YAML document in K2K's language, in one file or several (`-f base.yaml -f override.yaml`): maps are
+merged deeply, lists and all else are replaced by the later file, and `key: null` takes a value away. Unknown keys
+are refused with file, line and the nearest known key; all faults are told at once. Ready files are in `examples/`.
+
+How values are written:
+
+- Flags are the words `enabled` and `disabled`, never booleans.
+- A duration is a whole number, a space and a unit: `750 milliseconds`, `5 seconds`, `2 minutes`, `1 hour`.
+- Client properties are flat, with their dots: `"bootstrap.servers": "localhost:9092"`.
+- YAML 1.2's plain values: only `true` and `false` are booleans. Anchors, aliases and `<<` work.
+- Limits: {MAX_BYTES} bytes a file, {MAX_DEPTH} levels, {MAX_NODES} values.
+
+This page is generated from the models: `python -m k2k_assets.pipeline.reference > docs/pipeline-file.md`.
+"""
+
+_STAGES = """`replication` is a list of exactly two stages, in this order; each item has one key:
+
+```yaml
+replication:
+  - source: { topic: "orders\\\\..*" }
+  - sink: { topic: { prefix: "copy." }, partition: source }
+```
+"""
+
+_TLS = """### TLS and SASL
+
+| Java | librdkafka |
+| --- | --- |
+| `ssl.truststore.location`, PEM | `ssl.ca.location`; JKS and PKCS12 are refused with the command that converts them |
+| `ssl.truststore.certificates` | `ssl.ca.pem` |
+| `ssl.keystore.location`, PEM | `ssl.certificate.location` and `ssl.key.location` |
+| `ssl.keystore.location` and `.password`, PKCS12 | the same names; JKS is refused with the command that converts it |
+| `ssl.keystore.certificate.chain`, `ssl.keystore.key` | `ssl.certificate.pem`, `ssl.key.pem` |
+| `ssl.key.password` | the same name |
+| `ssl.endpoint.identification.algorithm` | the same name; an empty text becomes `none` |
+| `ssl.cipher.suites` | the same name, with OpenSSL's names; Java's are refused |
+| `sasl.jaas.config`, PLAIN and SCRAM | `sasl.username`, `sasl.password` |
+| `sasl.kerberos.kinit.cmd` | the same name where it is a whole command; Java's bare path has no effect |
+
+Without `ssl.*store.type` the file's ending tells (`.pem`, `.crt`, `.cer`, `.cert`: PEM; `.p12`, `.pfx`, `.pkcs12`:
+PKCS12), and else it is Java's default, JKS.
+"""
+
+Row = tuple[str, ...]
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    return "\n".join([_INTRO, *_sections(), *_other_keys(), *_clients()]).rstrip() + "\n"
+
+
+def _sections() -> Iterator[str]:
+    plain = {name: f for name, f in Pipeline.model_fields.items() if section_of(f.annotation) is None}
+    yield "## Top level\n"
+    yield _table(("key", "value", "default", "meaning"), [_row(str(f.alias), f) for f in plain.values()])
+    for name, field in Pipeline.model_fields.items():
+        section = section_of(field.annotation)
+        if section is None:
+            continue
+        yield f"## `{field.alias}`\n"
+        yield f"{field.description}\n"
+        if name == "replication":
+            yield _STAGES
+        prefix = f"{field.alias}[]" if name == "replication" else str(field.alias)
+        yield _table(("key", "value", "default", "meaning"), _rows(section, prefix))
+
+
+def _rows(model: type[BaseModel], prefix: str) -> Iterator[Row]:
+    for field in model.model_fields.values():
+        path = f"{prefix}.{field.alias}"
+        section = section_of(field.annotation)
+        if section is None or section is SinkTopic:
+            yield _row(path, field)
+        if section is not None:
+            yield from _rows(section, path)
+
+
+def _row(path: str, field: FieldInfo) -> Row:
+    return f"`{path}`", _kind(field.annotation), _default(field), field.description or ""
+
+
+def _kind(annotation: object) -> str:
+    """An annotation in the words of a user."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (Union, UnionType):
+        kinds = dict.fromkeys(_kind(argument) for argument in arguments if argument is not type(None))
+        return " or ".join(kinds)
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in arguments)
+    if origin is typing.Annotated:
+        return _kind(arguments[0])
+    if origin is tuple:
+        return "list" if arguments[0] is str else "map"
+    if origin is dict or annotation is SinkTopic:
+        return "map" if origin is dict else "`source` or map"
+    names = {bool: "`enabled` or `disabled`", timedelta: "duration", int: "whole number", str: "text"}
+    return names[typing.cast(type, annotation)]
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if value is None or value in ("", {}):
+        return ""
+    if isinstance(value, bool):
+        return f"`{'enabled' if value else 'disabled'}`"
+    return f"`{format_duration(value) if isinstance(value, timedelta) else value}`"
+
+
+def _other_keys() -> Iterator[str]:
+    yield "## Other keys of K2K\n"
+    yield "Accepted without a look at the value:\n"
+    yield _table(("key", "why"), [(f"`{format_path(path)}`", why) for path, why in known_keys.IGNORED.items()])
+    yield "Not supported yet, and refused (a flag that says `disabled` is fine):\n"
+    refused = (*known_keys.NOT_YET, *known_keys.NOT_YET_FLAGS)
+    yield "\n".join(f"- `{format_path(path)}`" for path in refused) + "\n- `${...}` substitution\n"
+    yield "Spellings of K2K 0.1 are refused with today's:\n"
+    spellings = [(f"`{format_path(path)}`", today) for path, today in known_keys.OLD_SPELLINGS.items()]
+    yield _table(("0.1", "today"), spellings)
+
+
+def _clients() -> Iterator[str]:
+    yield "## Client properties\n"
+    yield (
+        "`source.kafka.*` and `target.kafka.*` take the names of Kafka's Java clients and librdkafka's own. A "
+        "name that both have has Java's meaning. What has no effect is named in a warning at the start; what neither "
+        "library knows is refused. A property in `common` that is for another kind of client is left out there.\n"
+    )
+    renamed = {key: rule for key, rule in RULES.items() if isinstance(rule, Renamed)}
+    yield _table(
+        ("Java", "librdkafka", "limits and notes"),
+        [(f"`{key}`", f"`{rule.to}`", _note(rule)) for key, rule in sorted(renamed.items())],
+    )
+    yield (
+        "`compression.gzip.level`, `compression.lz4.level` and `compression.zstd.level` become "
+        "`compression.level` when they are for the `compression.type` in use. `partitioner.ignore.keys: true` becomes "
+        "`partitioner=random`. Without any of them the producer hashes keys as Java does (`murmur2_random`). A "
+        "producer's `request.timeout.ms` is limited by its `transaction.timeout.ms` (default "
+        f"{format_duration(guarantees.DEFAULT_TRANSACTION_TIMEOUT)}).\n"
+    )
+    yield _TLS
+    yield "### Settings that the guarantees rest on\n"
+    yield (
+        "Absent, the engine sets them. Contrary, they are refused under exactly-once; at-least-once copies with them "
+        "all the same and says so in a warning.\n"
+    )
+    rows = [(f"target producer `{key}`", need.needed) for key, need in guarantees.PRODUCER.items()]
+    rows += [(f"source and target consumer `{key}`", need.needed) for key, need in guarantees.CONSUMER.items()]
+    yield _table(("setting", "needed"), rows)
+    yield (
+        "The source consumer's `isolation.level` is free under at-least-once. Under exactly-once "
+        "`coordination.commit.syncTimeout` must be longer than the producer's `transaction.timeout.ms` plus "
+        f"{format_duration(guarantees.SYNC_MARGIN)}.\n"
+    )
+    yield "### Without effect\n"
+    yield _table(("property", "why"), _by_reason(NoEffect))
+    yield "### Refused\n"
+    yield _table(("property", "why"), _by_reason(Impossible))
+
+
+def _note(rule: Renamed) -> str:
+    limits = f"{rule.convert.least} to {rule.convert.most}" if isinstance(rule.convert, Between) else ""
+    return "; ".join(filter(None, (limits, rule.note)))
+
+
+def _by_reason(kind: type[NoEffect] | type[Impossible]) -> list[Row]:
+    reasons: dict[str, list[str]] = {}
+    for key, rule in RULES.items():
+        if isinstance(rule, kind):
+            reasons.setdefault(rule.reason, []).append(f"`{key}`")
+    return [(", ".join(keys), reason) for reason, keys in reasons.items()]
+
+
+def _table(head: Row, rows: Iterable[Row]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

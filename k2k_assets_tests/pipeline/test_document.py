@@ -1,0 +1,126 @@
+"""YAML to a tree with lines: what is read, what is refused, and how fast a hostile file is given up."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k2k_assets.pipeline.document import DocumentError, parse_document
+
+
+def plain(text: str) -> object:
+    return parse_document(text, "f.yaml").plain()
+
+
+def refused(text: str) -> str:
+    with pytest.raises(DocumentError) as caught:
+        parse_document(text, "f.yaml")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("true", True),
+        ("False", False),
+        ("yes", "yes"),
+        ("on", "on"),
+        ("", None),
+        ("~", None),
+        ("'true'", "true"),
+        ('"12"', "12"),
+        ("!!str 12", "12"),
+        ("! 12", "12"),
+        ("12", 12),
+        ("-3", -3),
+        ("1.5", 1.5),
+        ("1e3", 1000.0),
+        ("10:30", "10:30"),
+        ("localhost:9092", "localhost:9092"),
+        ("2024-01-01", "2024-01-01"),
+        ("|\n  two\n  lines", "two\nlines"),
+        ("[1, a]", [1, "a"]),
+        ("{b: {c: 1}}", {"b": {"c": 1}}),
+    ],
+)
+def test_scalars_follow_yaml_1_2(written: str, read: object) -> None:
+    assert plain(f"a: {written}") == {"a": read}
+
+
+def test_every_key_knows_its_line() -> None:
+    root = parse_document("# c\na:\n  b:\n\n    - x\n    - y: 1\n", "f.yaml")
+    assert [root.at(path).line for path in [("a",), ("a", "b"), ("a", "b", 0), ("a", "b", 1, "y")]] == [2, 3, 5, 6]
+    assert root.at(("a", "missing", "deep")).line == 2
+
+
+def test_anchors_and_merge_keys() -> None:
+    text = "base: &base {x: 1, y: 2}\nother: &other {y: 3, z: 4}\na:\n  <<: [*base, *other]\n  x: 9\nb: *base\n"
+    document = plain(text)
+    assert isinstance(document, dict)
+    assert document["a"] == {"x": 9, "y": 2, "z": 4}
+    assert document["b"] == {"x": 1, "y": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "f.yaml:1: expected a mapping (`name: ...`), found an empty file"),
+        ("---\n", "found an empty document"),
+        ("- a\n", "f.yaml:1: expected a mapping"),
+        ("just text", "f.yaml:1: expected a mapping"),
+        ("a: 1\n---\nb: 2\n", "f.yaml:2: a second YAML document begins here"),
+        ("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n", "f.yaml:4: b.c: duplicate key, first at f.yaml:3"),
+        ("a: 1\na: 3\n", "f.yaml:2: a: duplicate key, first at f.yaml:1"),
+        ("a: [1, 2\nb: 3\n", "f.yaml:2: not valid YAML"),
+        ("a: \tb: c\n", "not valid YAML"),
+        ("a: *nobody\n", "f.yaml:1: the alias '*nobody' has no anchor before it"),
+        ("a: &a [*a]\n", "f.yaml:1: the alias '*a' contains itself"),
+        ("a: !!python/object/apply:os.system [ls]\n", "is not accepted; write plain values"),
+        ("a: !mine 1\n", "the tag '!mine' is not accepted"),
+        ("? [a]\n: 1\n", "expected a plain key"),
+        ("a: {<<: 3}\n", "expected a mapping or a list of mappings after '<<'"),
+        ("a: \x01\n", "not valid YAML"),
+        ("a: { b: ${env:X} }\n", "substitutions (`${...}`), which are not supported yet"),
+    ],
+)
+def test_refusals(text: str, message: str) -> None:
+    assert message in refused(text)
+
+
+def test_a_syntax_error_quotes_nothing_of_the_file() -> None:
+    assert "hunter2" not in refused("password: hunter2\n  bad: 'hunter2\n")
+
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BOMB,
+        "a: " + "[" * 400_000,
+        "a: " + "{a: " * 200_000,
+        "a: " + "- " * 400_000,
+        "a: &a\n" + "".join(f"{'  ' * depth}k:\n" for depth in range(1, 900)),
+        "a: [" + "x," * 400_000 + "]",
+        "".join(f"k{n}: 1\n" for n in range(80_000)),
+        "a: " + "x" * 900_000 + "\n- b",
+    ],
+    ids=["aliases", "flow lists", "flow maps", "block lists", "block maps", "long list", "many keys", "long text"],
+)
+def test_hostile_documents_are_given_up_in_under_a_second(text: str) -> None:
+    start = time.perf_counter()
+    refused(text)
+    assert time.perf_counter() - start < 1.0
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with contextlib.suppress(DocumentError):
+        assert isinstance(parse_document(text, "f.yaml").value, dict)

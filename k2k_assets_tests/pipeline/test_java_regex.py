@@ -1,0 +1,79 @@
+"""Java's regular expressions with Python's engine: same matches on topic names, refusals instead of surprises."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k2k_assets.pipeline.java_regex import RegexError, compile_java
+
+NAMES = st.text("abcABC019._-", min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        (".*", ["a", "a.b"], []),
+        ("orders", ["orders"], ["orders2", "my.orders"]),
+        (r"a\.b|c", ["a.b", "c"], ["axb", "a.bc"]),
+        (r"(?!internal\.).+", ["a", "internals"], ["internal.x"]),
+        (r"\Qa.b\E-\d+", ["a.b-1"], ["axb-1", "a.b-x"]),
+        (r"\Qa.b", ["a.b"], ["axb"]),
+        (r"(?<team>a|b)\.\k<team>", ["a.a", "b.b"], ["a.b"]),
+        (r"\p{Lower}+\P{Digit}", ["ab", "ab."], ["AB", "a1"]),
+        (r"[\p{Alpha}_]+", ["aZ_"], ["a1"]),
+        (r"\pL+", ["ab"], ["a1"]),
+        (r"(?i)ORDERS", ["orders", "Orders"], ["order"]),
+        (r"a++b", ["aab"], ["aa"]),
+        (r"(?>a+)b", ["aab"], ["aa"]),
+        (r"a\z", ["a"], ["a\n"]),
+        (r"[^a]", ["b"], ["a"]),
+        (r"[]a]+", ["]a"], ["b"]),
+        (r"[\[\]a-c]+", ["[b]"], ["d"]),
+        ("", [""], ["a"]),
+    ],
+)
+def test_matches(pattern: str, matching: list[str], other: list[str]) -> None:
+    compiled = compile_java(pattern)
+    assert all(compiled.fullmatch(name) for name in matching)
+    assert not any(compiled.fullmatch(name) for name in other)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "position"),
+    [
+        ("a[b", 1),
+        ("(a", 0),
+        ("a)", 1),
+        ("*a", 0),
+        (r"\Qxx\E[b", 6),
+        ("[a-d[m-p]]", 4),
+        ("[a-z&&[^b]]", 4),
+        (r"a\p{Greek}", 1),
+        (r"[\P{Digit}]", 1),
+        ("a(?i)b", 1),
+        ("a{2,1}", 2),
+        ("(" * 5000, None),
+        ("a{99999999999}", None),
+    ],
+)
+def test_refusals_name_the_position(pattern: str, position: int | None) -> None:
+    with pytest.raises(RegexError) as caught:
+        compile_java(pattern)
+    if position is not None:
+        assert caught.value.position == position
+
+
+@given(NAMES, NAMES)
+def test_a_quoted_name_matches_itself_only(name: str, other: str) -> None:
+    compiled = compile_java(rf"\Q{name}\E")
+    assert (compiled.fullmatch(other) is not None) == (name == other)
+
+
+@given(st.text(max_size=20))
+def test_any_text_compiles_or_is_refused(pattern: str) -> None:
+    try:
+        compile_java(pattern).fullmatch("orders")
+    except RegexError as error:
+        assert str(error)  # noqa: PT017

@@ -1,0 +1,146 @@
+"""Every key of K2K's language has a fate: used, ignored, or refused as not supported yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from k2k_assets_tests.pipeline.files import changed, load_text, refusal
+
+COUNTS = {"partitions": 3, "replication": 1, "config": {"min.insync.replicas": 2}}
+
+ACCEPTED: dict[str, object] = {
+    "name": "p",
+    "license/acceptEula": True,
+    "license/token": "t",
+    "features/exactlyOnce": "enabled",
+    "features/headerReplication": "enabled",
+    "features/schemaMapping": "disabled",
+    "features/optimizeOffsetCommitPartition": "disabled",
+    "features/validateControlTopicSettings": "enabled",
+    "features/keepRecordCreationTimestamp": "disabled",
+    "features/tracingHeaders": "disabled",
+    "features/autoCreateControlTopics": "enabled",
+    "features/autoCreateTopics": "disabled",
+    "features/checkKafkaConnectionOnStartup": "enabled",
+    "features/bidirectionalReplication": "disabled",
+    "features/offsetMapping": "enabled",
+    "features/applyMappingsGuard": "enabled",
+    "features/applyMappingsGuards": "enabled",
+    "source/kafka/common/client.id": "c",
+    "source/kafka/consumer/auto.offset.reset": "latest",
+    "source/kafka/admin/request.timeout.ms": 5000,
+    "target/kafka/common/client.id": "c",
+    "target/kafka/consumer/fetch.min.bytes": 1,
+    "target/kafka/producer/linger.ms": 5,
+    "target/kafka/admin/retry.backoff.ms": 100,
+    "replication/0/source/name": "s",
+    "replication/0/source/topic": ["a", "b"],
+    "replication/1/sink/name": "s",
+    "replication/1/sink/partition": "producer",
+    "coordination/commit/topic": "c",
+    "coordination/commit/syncTimeout": "40 seconds",
+    "coordination/commit/batchSize": 10,
+    "coordination/commit/batchTimeout": "1 second",
+    "coordination/assignment/topic": "a",
+    "coordination/assignment/graceWindow": "10 seconds",
+    "coordination/assignment/fencingMaxParallelism": 2,
+    "errorHandling/onCommitSyncTimeout": "ignore",
+    "errorHandling/onControlMessageDeserializationError": "ignore",
+    "errorHandling/onMultipleTargetCommittedOffsets": "fail",
+    "errorHandling/onActiveConsumerGroupCommit": "fail",
+    "topicCreation/control/common": COUNTS,
+    "topicCreation/control/assignment": COUNTS,
+    "topicCreation/control/commit": COUNTS,
+    "topicCreation/control/metrics": COUNTS,
+    "topicCreation/control/offsetMapping": COUNTS,
+    "configuration/autoControlTopicCreationCheckDelay": "1 second",
+    "configuration/autoControlTopicCreationMaxAttempts": 3,
+    "configuration/pipelineParallelism": 2,
+    "configuration/partitionParallelism": 2,
+    "offsetMapping/topic": "m",
+    "offsetMapping/retention": {"time": "topic", "count": 1000, "schedule": "5 minutes"},
+    "groups": {"pollInterval": "5 seconds", "consumerGroups": ".*", "offsetGuardPrefix": "k2k_"},
+    "metrics": {"prefix": {"targetConsumer": "a.", "offsetMappingApp": "b."}, "kafka": {"topic": "__k2k_metrics"}},
+    "spark": {"master": "local[1]", "config": {"spark.ui.enabled": False}},
+    "sync": {"window": "1 minute", "idle": "1 second", "minCommitInterval": "10 milliseconds"},
+    "index": {"path": "/tmp/index", "retention": "1 hour"},
+    "errorHandling/onForeignWriter": "ignore",
+}
+
+NOT_YET: dict[str, object] = {
+    "tracing": {"headers": {"partition": "p", "offset": "o", "topic": "t", "pipeline": "n"}},
+    "features/tracingHeaders": {"partition": "enabled"},
+    "features/schemaMapping": "enabled",
+    "features/bidirectionalReplication": "enabled",
+    "schemaMapping": {"supportedTypes": ["AVRO"], "topics": [{"pattern": ".*", "key": "enabled"}]},
+    "bidirectional": {"mode": "pipeline", "headers": {"bidirectional": "h"}},
+    "source/registry": {"config": {}, "headers": {}, "cacheSize": 31},
+    "target/registry": {"config": {}},
+    "target/kafka/topicPropsExclusionList": ["a"],
+    "topicCreation/replication": {"common": COUNTS, "rules": [{"pattern": ".*", "properties": COUNTS}]},
+    "name": "${env:NAME}",
+    "source/kafka/common/sasl.password": "${file:string:/secret}",
+}
+
+OLD: dict[str, object] = {
+    "coordination/kafka": {"commit": {"group": "g"}},
+    "source/kafka/connection": {"servers": "s"},
+    "target/kafka/connection": {"servers": "s"},
+    "features/optimizeCommitPartition": "enabled",
+}
+
+
+@pytest.mark.parametrize("path", ACCEPTED)
+def test_accepted(tmp_path: Path, path: str) -> None:
+    load_text(tmp_path, changed({path: ACCEPTED[path]}))
+
+
+def test_all_accepted_together(tmp_path: Path) -> None:
+    pipeline = load_text(tmp_path, changed(ACCEPTED))
+    assert pipeline.features.exactly_once
+    assert pipeline.coordination.commit.topic == "c"
+    assert pipeline.topic_creation.control_topic("offset_mapping").config == {"min.insync.replicas": "2"}
+
+
+@pytest.mark.parametrize("path", NOT_YET)
+def test_not_supported_yet(tmp_path: Path, path: str) -> None:
+    message = refusal(tmp_path, changed({path: NOT_YET[path]}))
+    assert "not supported yet" in message
+    assert "faults" not in message
+
+
+@pytest.mark.parametrize("path", OLD)
+def test_old_spellings_name_the_new_one(tmp_path: Path, path: str) -> None:
+    assert "a spelling of K2K 0.1; write " in refusal(tmp_path, changed({path: OLD[path]}))
+
+
+def test_tracing_headers_may_be_disabled_one_by_one(tmp_path: Path) -> None:
+    load_text(tmp_path, changed({"features/tracingHeaders": {"partition": "disabled", "offset": "disabled"}}))
+
+
+def test_defaults_are_k2ks(tmp_path: Path) -> None:
+    pipeline = load_text(tmp_path, changed({"features": {}}))
+    features = pipeline.features
+    enabled = {name for name in type(features).model_fields if getattr(features, name)}
+    assert enabled == {
+        "optimize_offset_commit_partition",
+        "validate_control_topic_settings",
+        "keep_record_creation_timestamp",
+        "auto_create_topics",
+        "check_kafka_connection_on_startup",
+    }
+    commit, assignment = pipeline.coordination.commit, pipeline.coordination.assignment
+    assert (commit.topic, commit.sync_timeout.seconds, commit.batch_size) == ("__k2k_consumer-offsets", 30, 1000)
+    assert commit.batch_timeout.total_seconds() == 2
+    assert (assignment.topic, assignment.fencing_max_parallelism) == ("__k2k_assignment", 5)
+    assert assignment.grace_window.total_seconds() == 15
+    assert pipeline.offset_mapping.topic == "__k2k_offset_mappings"
+    assert pipeline.configuration.auto_control_topic_creation_check_delay.total_seconds() == 0.75
+    assert pipeline.configuration.auto_control_topic_creation_max_attempts == 10
+    assert pipeline.configuration.partition_parallelism is None
+    assert pipeline.error_handling.on_commit_sync_timeout == "fail"
+    assert pipeline.error_handling.on_foreign_writer is None
+    assert (pipeline.spark.master, pipeline.spark.remote) == ("local[*]", None)
+    assert [value.total_seconds() for value in vars(pipeline.sync).values()] == [300, 5, 0.05]

@@ -1,0 +1,253 @@
+"""Loading: merging, all faults at once with file, line and hint, secrets, and files that are no files."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.errors import PipelineFileError
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets_tests.pipeline.files import TUTORIAL, changed, load_text, refusal
+
+SECRET = "hunter2-do-not-print"
+
+
+def test_the_tutorials_file_loads_unchanged(tmp_path: Path) -> None:
+    pipeline = load_text(tmp_path, TUTORIAL)
+    assert (pipeline.name, pipeline.group, pipeline.start_from) == ("my-pipeline", "k2k.my-group", "earliest")
+    assert pipeline.selection.matches("anything")
+    assert pipeline.routing.target_topic("orders") == "orders"
+    assert pipeline.warnings == ()
+
+
+def test_maps_are_merged_deeply_lists_replaced_and_null_takes_away(tmp_path: Path) -> None:
+    override = """
+name: other
+source: { kafka: { consumer: { "auto.offset.reset": latest } } }
+target: { kafka: { producer: { linger.ms: 5 }, common: { "client.id": null } } }
+replication: [ {source: {topic: [a, b]}}, {sink: {topic: source, partition: producer}} ]
+"""
+    base = changed({"target/kafka/common/client.id": "gone"})
+    pipeline = load_text(tmp_path, base, override)
+    assert (pipeline.name, pipeline.group, pipeline.start_from) == ("other", "k2k.my-group", "latest")
+    assert pipeline.selection.literal == ("a", "b")
+    assert pipeline.client_properties("target", "producer") == {
+        "bootstrap.servers": "tgt:9092",
+        "linger.ms": 5,
+        "partitioner": "murmur2_random",
+    }
+
+
+def test_a_fault_names_the_file_that_won(tmp_path: Path) -> None:
+    override = "\n\ncoordination: { commit: { batchSize: 0 } }\n"
+    base = changed({"coordination/commit/batchSize": 5})
+    assert "1.yaml:3: coordination.commit.batchSize: expected a number of at least 1" in refusal(
+        tmp_path, base, override
+    )
+
+
+def test_all_faults_at_once(tmp_path: Path) -> None:
+    text = """\
+name: 12
+licence: { token: x }
+features: { exactlyOnce: enabled, headerReplicaton: enabled, offsetMapping: true }
+source:
+  kafka:
+    common: { "bootstrap.servers": "s:1" }
+    consumer:
+      isolation.level: read_uncommitted
+      max.pol.records: 5
+      group.id: g
+target:
+  registry: {}
+  kafka:
+    producer: { acks: 1 }
+coordination:
+  commit: { syncTimeout: 5 s, topic: a/b }
+batchSize: 3
+replication:
+  - source: { topic: "a[b" }
+  - sink: { topic: { prefix: a, static: b }, partition: 3 }
+"""
+    lines = refusal(tmp_path, text).splitlines()
+    expected = [
+        "0.yaml:1: name: expected a text, found the number 12. Put it in quotes.",
+        "0.yaml:2: licence: unknown key; did you mean license?",
+        "0.yaml:3: features.headerReplicaton: unknown key; did you mean headerReplication?",
+        "0.yaml:3: features.offsetMapping: expected enabled or disabled, found the boolean true. Write enabled.",
+        '0.yaml:8: source.kafka.consumer."isolation.level": exactly-once needs read_committed',
+        '0.yaml:9: source.kafka.consumer."max.pol.records": unknown property; did you mean max.poll.records?',
+        "0.yaml:12: target.registry: not supported yet",
+        '0.yaml:13: target.kafka.common."bootstrap.servers": expected this key, found nothing',
+        "0.yaml:14: target.kafka.producer.acks: exactly-once needs all, found the number 1",
+        "0.yaml:16: coordination.commit.syncTimeout: expected a duration such as '5 seconds', found '5 s'",
+        "0.yaml:16: coordination.commit.topic: expected a topic name",
+        "0.yaml:17: batchSize: unknown key here; did you mean coordination.commit.batchSize?",
+        "0.yaml:19: replication[0].source.topic: expected a regular expression (unterminated character set at position",
+        "0.yaml:20: replication[1].sink.partition: expected 'source' or 'producer', found the number 3",
+        "0.yaml:20: replication[1].sink.topic: expected one of source",
+    ]
+    assert lines[0] == "15 faults in the pipeline file:"
+    assert [
+        wanted for wanted, line in zip(expected, lines[1:], strict=True) if not line.startswith(f"  {wanted}")
+    ] == []
+
+
+def test_syntax_faults_of_all_files(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "a: [", "b: 1\nb: 2\n")
+    assert "0.yaml:" in message
+    assert "1.yaml:2: b: duplicate key" in message
+
+
+@pytest.mark.parametrize("key", ["name", "source", "target", "replication", "source/kafka"])
+def test_required_keys(tmp_path: Path, key: str) -> None:
+    text = changed({key: None})
+    assert f"{key.replace('/', '.')}: expected this key, found nothing" in refusal(tmp_path, text)
+
+
+def test_group_id_is_required_and_may_be_common(tmp_path: Path) -> None:
+    message = refusal(tmp_path, changed({"source/kafka/consumer": {}}))
+    assert 'source.kafka.consumer."group.id": expected this key, found nothing' in message
+    moved = changed({"source/kafka/consumer": {}, "source/kafka/common/group.id": "g"})
+    assert load_text(tmp_path, moved).group == "g"
+    with pytest.raises(PipelineFileError):
+        load_text(tmp_path, changed({"source/kafka/consumer/group.id": " "}))
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ([], "found an empty list"),
+        ([{"source": {"topic": "a"}}], "then `- sink: ...`; found source"),
+        ([{"sink": {"topic": "source", "partition": "source"}}, {"source": {"topic": "a"}}], "found sink, source"),
+        ({"source": {"topic": "a"}}, "expected a list of two stages"),
+        ([{"source": {"topic": "a"}, "sink": {}}], "replication[0]: expected one stage an item"),
+        ([{"sources": {"topic": "a"}}], "replication[0].sources: expected `source: ...` or `sink: ...`"),
+        ([{"source": "a"}, {"sink": {}}], "replication[0].source: expected a mapping, found 'a'"),
+        ([{"source": {"topic": "a"}}, {"sink": {}}], "replication[1].sink.topic: expected this key"),
+        ([{"source": {"topic": "a", "exclude": "b"}}, {"sink": {}}], "replication[0].source.exclude: unknown key"),
+    ],
+)
+def test_shape_of_replication(tmp_path: Path, stages: object, message: str) -> None:
+    assert message in refusal(tmp_path, changed({"replication": stages}))
+
+
+def test_listed_topics_must_have_a_target(tmp_path: Path) -> None:
+    stages = [
+        {"source": {"topic": ["a", "b"]}},
+        {"sink": {"topic": {"staticMapping": {"a": "x"}}, "partition": "source"}},
+    ]
+    assert "staticMapping has no entry for the selected topic 'b'" in refusal(
+        tmp_path, changed({"replication": stages})
+    )
+
+
+def test_the_mapping_topic_is_no_other_control_topic(tmp_path: Path) -> None:
+    message = refusal(tmp_path, changed({"offsetMapping/topic": "t", "coordination/assignment/topic": "t"}))
+    assert "offsetMapping.topic: 't' is coordination.assignment.topic too" in message
+    load_text(tmp_path, changed({"coordination/commit/topic": "t", "coordination/assignment/topic": "t"}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"source/kafka/common/sasl.jaas.config": f'org.Bad required username="u" password="{SECRET}";'},
+        {"source/kafka/common/sasl.jaas.config": f'PlainLoginModule required username="u" password="{SECRET}'},
+        {"source/kafka/common/sasl.password": [SECRET]},
+        {"source/kafka/common/sasl.passwort": SECRET},
+        {"source/kafka/common": f"sasl.password={SECRET}"},
+        {"source/kafka": SECRET},
+        {"target/registry": {"config": {"basic.auth.user.info": SECRET}}},
+        {"target/kafka/common/ssl.key.password": {"x": SECRET}},
+        {"sasl.jaas.config": SECRET},
+        {"license": {"token": SECRET}, "name": 3},
+        {"target/kafka/producer/transactional.id": SECRET},
+        {"target/kafka/common/ssl.keystore.key": SECRET, "target/kafka/common/ssl.keystore.location": SECRET + ".jks"},
+    ],
+)
+def test_secrets_are_in_no_message(tmp_path: Path, changes: dict[str, object]) -> None:
+    assert SECRET not in refusal(tmp_path, changed(changes))
+
+
+def test_secrets_are_in_no_repr_nor_warning(tmp_path: Path) -> None:
+    changes = {
+        "source/kafka/common/sasl.jaas.config": f'x.PlainLoginModule required username="u" password="{SECRET}";',
+        "source/kafka/common/max.poll.records": SECRET,
+        "target/kafka/admin/ssl.key.password": SECRET,
+        "target/kafka/producer/key.serializer": SECRET,
+        "spark/config/spark.hadoop.secret": SECRET,
+        "spark/remote": f"sc://h/;token={SECRET}",
+    }
+    pipeline = load_text(tmp_path, changed(changes))
+    shown = [repr(pipeline), str(pipeline), f"{pipeline!s}", repr(pipeline.source), *pipeline.warnings]
+    shown += [repr(part) for part in (pipeline.target.kafka, pipeline.spark, list(pipeline))]
+    assert not [text for text in shown if SECRET in text]
+    assert pipeline.client_properties("source", "consumer")["sasl.password"] == SECRET
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes(b"a: 1\nname: caf\xe9\n")
+    with pytest.raises(PipelineFileError) as caught:
+        load_pipeline([tmp_path / "missing.yaml", tmp_path, tmp_path / "latin.yaml"])
+    message = str(caught.value)
+    assert "missing.yaml: cannot be read: No such file or directory" in message
+    assert f"{tmp_path}: cannot be read: Is a directory" in message
+    assert "latin.yaml:2: expected UTF-8 text" in message
+
+
+def test_no_file_at_all() -> None:
+    with pytest.raises(PipelineFileError, match="no pipeline file was given"):
+        load_pipeline([])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_an_unreadable_file(tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_text("a: 1")
+    path.chmod(0)
+    with pytest.raises(PipelineFileError, match="cannot be read: Permission denied"):
+        load_pipeline(path)
+
+
+def test_a_huge_file_is_refused_in_under_a_second(tmp_path: Path) -> None:
+    path = tmp_path / "huge.yaml"
+    with path.open("wb") as file:
+        file.truncate(100_000_000)
+    start = time.perf_counter()
+    with pytest.raises(PipelineFileError, match="larger than 1000000 bytes"):
+        load_pipeline(path)
+    assert time.perf_counter() - start < 1.0
+
+
+def test_many_unknown_keys_are_told_quickly_and_briefly(tmp_path: Path) -> None:
+    start = time.perf_counter()
+    message = refusal(tmp_path, changed({"source/kafka/consumer": {f"unknown.{n}": 1 for n in range(10_000)}}))
+    assert time.perf_counter() - start < 10.0
+    assert len(message.splitlines()) < 110
+    assert "and 9901 more" in message
+
+
+def test_a_pipeline_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    pipeline = load_text(tmp_path, changed({"source/kafka/consumer/max.poll.records": 5}))
+    copied = pickle.loads(pickle.dumps(pipeline))
+    assert copied == pipeline
+    assert (copied.group, copied.code_version, copied.warnings) == (
+        pipeline.group,
+        pipeline.code_version,
+        pipeline.warnings,
+    )
+
+
+def test_the_package_is_pure() -> None:
+    code = (
+        "import sys, k2k_assets.pipeline, k2k_assets.pipeline.reference\n"
+        "bad = {'confluent_kafka', 'pyspark', 'dagster', 'pandas', 'pyarrow'} & set(sys.modules)\n"
+        "assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 from datetime import datetime
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 _STYLES = {logging.WARNING: "yellow", logging.ERROR: "red", logging.CRITICAL: "red"}
+_LOG4J = Path(__file__).with_name("log4j2.properties")
 _NOISY = ("py4j", "pyspark", "SQLQueryContextLogger")
 
 
@@ -39,3 +42,9 @@ def configure(console: Console) -> None:
     ours.setLevel(logging.INFO)
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def quiet_jvm() -> None:
+    """Lets a JVM that Spark starts from now on log errors only, unless the user has set it up otherwise."""
+    if "SPARK_CONF_DIR" not in os.environ:
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}")

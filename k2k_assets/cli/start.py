@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ from k2k_assets.cli.progress import shown
 from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.cli.summary import summary
 from k2k_assets.cli.termination_log import DEFAULT, failure_written_to
+from k2k_assets.cli.words import plural
 from k2k_assets.errors import TopicsStopped
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -67,15 +70,22 @@ def start(
     with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals() as stop:
         if telemetry:
             _log.warning("-t: telemetry is not built yet; nothing is exported")
-        pipeline = load_pipeline(files)
-        for warning in pipeline.warnings:
-            _log.warning(warning)
-        _check_clusters(pipeline)
-        begin = time.monotonic()
-        outcome = _replicate(pipeline, console, once, stop)
-        if outcome is not None:
-            click.echo(summary(pipeline, outcome, time.monotonic() - begin))
-            _raise_for_stopped(outcome)
+        # Signals are handled on the main thread and only between its own steps: it has none but to wait, so that
+        # a call into Kafka or Spark holds no signal back.
+        with ThreadPoolExecutor(1, "k2k-start") as worker:
+            worker.submit(_run, files, console, once, stop).result()
+
+
+def _run(files: Sequence[Path], console: Console, once: bool, stop: threading.Event) -> None:
+    pipeline = load_pipeline(files)
+    for warning in pipeline.warnings:
+        _log.warning(warning)
+    _check_clusters(pipeline)
+    begin = time.monotonic()
+    outcome = _replicate(pipeline, console, once, stop)
+    if outcome is not None:
+        click.echo(summary(pipeline, outcome, time.monotonic() - begin))
+        _raise_for_stopped(outcome)
 
 
 def _check_clusters(pipeline: Pipeline) -> None:
@@ -86,7 +96,8 @@ def _check_clusters(pipeline: Pipeline) -> None:
     ):
         topics = resolve_topics(pipeline, source)
         target.cluster_id()
-        _log.info("pipeline '%s': %d topics from the %s to the %s", pipeline.name, len(topics), source, target)
+        count = plural(len(topics), "topic")
+        _log.info("pipeline '%s': %s from the %s to the %s", pipeline.name, count, source, target)
 
 
 def _replicate(pipeline: Pipeline, console: Console, once: bool, stop: threading.Event) -> Outcome | None:
@@ -97,8 +108,11 @@ def _replicate(pipeline: Pipeline, console: Console, once: bool, stop: threading
 
     if stop.is_set():
         return None
+    logs.quiet_jvm()
     spark = build_session(pipeline)
     try:
+        if stop.is_set():
+            return None
         with shown(console) as observer:
             return replicate(pipeline, spark, UntilCaughtUp() if once else Continuous(), stop=stop, observer=observer)
     finally:
@@ -106,7 +120,6 @@ def _replicate(pipeline: Pipeline, console: Console, once: bool, stop: threading
 
 
 def _raise_for_stopped(outcome: Outcome) -> None:
-    stopped = {name: topic.stopped for name, topic in sorted(outcome.topics.items()) if topic.stopped}
-    if stopped:
-        reasons = "".join(f"\n  {name}: {reason}" for name, reason in stopped.items())
-        raise TopicsStopped(f"{len(stopped)} of {len(outcome.topics)} topics stopped:{reasons}")
+    if outcome.stopped:
+        reasons = "".join(f"\n  {name}: {reason}" for name, reason in sorted(outcome.stopped.items()))
+        raise TopicsStopped(f"{len(outcome.stopped)} of {plural(len(outcome.topics), 'topic')} stopped:{reasons}")

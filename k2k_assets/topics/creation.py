@@ -1,4 +1,4 @@
-"""Creates topics and waits until they are there. Knows nothing of why they are wanted."""
+"""Creates topics and waits until they can be used. Knows nothing of why they are wanted."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from k2k_assets.deadline import Deadline, wait_until
 from k2k_assets.errors import K2KError, Refused
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
@@ -47,7 +48,7 @@ class WantedTopic:
 def create_topics(
     pipeline: Pipeline, cluster: Cluster, wanted: Sequence[WantedTopic]
 ) -> tuple[list[str], dict[str, TopicDescription]]:
-    """Creates topics and waits until the cluster shows them all.
+    """Creates topics and waits until the cluster shows and serves them all.
 
     A topic that somebody else created in the meantime is fine.
 
@@ -60,17 +61,17 @@ def create_topics(
         The names that were created here, and the descriptions of all that were wanted.
 
     Raises:
-        Refused: The cluster does not create one of them, or does not show it in time.
+        Refused: The cluster does not create one of them, or does not serve it in time.
         ClusterUnreachable: The cluster does not answer.
     """
     if not wanted:
         return [], {}
     created = _create(cluster, wanted, validate_only=False)
     for topic in created:
-        count = "the default number of" if topic.partitions is None else topic.partitions
+        count = partitions(topic.partitions) if topic.partitions else "the default number of partitions"
         configs = ", ".join(f"{k}={v}" for k, v in sorted(topic.config.items())) or "broker defaults"
-        _log.info("created topic '%s' on the %s: %s partitions, %s", topic.name, cluster, count, configs)
-    seen = _await_visible(pipeline, cluster, [topic.name for topic in wanted])
+        _log.info("created topic '%s' on the %s: %s, %s", topic.name, cluster, count, configs)
+    seen = _await_ready(pipeline, cluster, [topic.name for topic in wanted])
     return [topic.name for topic in created], seen
 
 
@@ -114,6 +115,11 @@ def broker_count(cluster: Cluster) -> int:
         raise _no_answer(cluster, clients.error_of(exception).str()) from None
 
 
+def partitions(count: int) -> str:
+    """`1 partition`, `2 partitions`."""
+    return f"{count} partition" if count == 1 else f"{count} partitions"
+
+
 def _no_answer(cluster: Cluster, why: str) -> K2KError:
     return clients.unreachable(cluster.role, {"bootstrap.servers": cluster.servers}, why)
 
@@ -151,22 +157,34 @@ def _culprits(error: KafkaError, topic: WantedTopic) -> list[str]:
     return sorted(words & topic.config.keys()) or sorted(topic.config)
 
 
-def _await_visible(pipeline: Pipeline, cluster: Cluster, names: list[str]) -> dict[str, TopicDescription]:
+def _await_ready(pipeline: Pipeline, cluster: Cluster, names: list[str]) -> dict[str, TopicDescription]:
+    """Waits until the cluster shows the topics and their leaders answer for every partition.
+
+    A broker shows a new topic a moment before it knows that it leads it; until then it refuses its offsets.
+    """
     delay = pipeline.configuration.auto_control_topic_creation_check_delay.total_seconds()
     seconds = delay * pipeline.configuration.auto_control_topic_creation_max_attempts
     seen: dict[str, TopicDescription] = {}
+    refusals: list[Refused] = []
 
-    def all_there() -> bool:
-        seen.update(cluster.describe([name for name in names if name not in seen]))
-        return len(seen) == len(names)
+    def ready() -> bool:
+        seen.update(cluster.describe(names))
+        if len(seen) < len(names):
+            return False
+        try:
+            cluster.offsets([TopicPartition(t.name, p) for t in seen.values() for p in range(t.partitions)], "latest")
+        except Refused as refusal:
+            refusals[:] = [refusal]
+            return False
+        return True
 
     try:
-        wait_until(all_there, seconds, "new topics", interval=min(delay, _LOOK_SECONDS))
+        wait_until(ready, seconds, "new topics", interval=min(delay, _LOOK_SECONDS))
     except TimeoutError:
         missing = ", ".join(name for name in names if name not in seen)
+        why = f"does not show {missing}" if missing else f"does not serve them: {refusals[-1]}"
         raise Refused(
-            f"the {cluster} accepted the topics but does not show {missing} after {seconds:g} s. Look at the "
-            "brokers' logs, or wait longer: 'configuration.autoControlTopicCreationMaxAttempts' and "
-            "'autoControlTopicCreationCheckDelay'."
+            f"the {cluster} accepted the new topics but {why} after {seconds:g} s. Look at the brokers' logs, or wait "
+            "longer: 'configuration.autoControlTopicCreationMaxAttempts' and 'autoControlTopicCreationCheckDelay'."
         ) from None
     return seen

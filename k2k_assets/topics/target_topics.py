@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topics.creation import WantedTopic, broker_count, create_topics
+from k2k_assets.topics.creation import WantedTopic, broker_count, create_topics, partitions
 from k2k_assets.topics.names import KAFKA_INTERNAL, own_control_topics
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _refuse_too_few_partitions(
     if pipeline.routing.partition != "source":
         return
     short = [
-        f"'{name}' has {existing[name]} partitions and its source '{topic}' has {topics[topic]}"
+        f"'{name}' has {partitions(existing[name])} and its source '{topic}' has {topics[topic]}"
         for name, sources in plan.feeding.items()
         if name in existing
         for topic in sources

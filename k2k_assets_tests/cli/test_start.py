@@ -1,0 +1,259 @@
+"""`k2k start` as users run it: a process, signals, exit codes, what it prints, the termination log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from k2k_assets import replication
+from k2k_assets.cli.main import run
+from k2k_assets.cli.signals import stop_on_signals
+from k2k_assets.deadline import wait_until
+from k2k_assets.errors import Superseded
+from k2k_assets.replication import Outcome, PartitionOutcome, TopicOutcome
+from k2k_assets.resources import spark
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support import kafka
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+EXACT = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+
+
+@contextmanager
+def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A `k2k start` in a process of its own, which never outlives the test."""
+    command = [sys.executable, "-m", "k2k_assets.cli.main", "start", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def silent_address() -> Iterator[str]:
+    """An address at which nobody answers."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.mark.integration
+@pytest.mark.spark
+def test_once_copies_all_and_ends_with_a_summary(tmp_path: Path, clusters: KafkaSandbox) -> None:
+    topic = kafka.create_topic(clusters.source_servers, kafka.unique("orders"), 2)
+    kafka.produce(clusters.source_servers, topic, [(b"%d" % n, b"v%d" % n) for n in range(1000)])
+    kafka.produce(clusters.source_servers, topic, [b"last"], transactional_id=kafka.unique("tx"))
+    path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=EXACT)
+
+    with started("-f", path, "--once") as process:
+        out, err = process.communicate(timeout=120)
+
+    assert process.returncode == 0, err
+    assert out.startswith(f"{path.stem}: 1,001 records, ")
+    assert "lag 0" in out
+    assert f"{topic}: position 0 of" in err
+    assert "Traceback" not in err
+    copied = kafka.read_all(clusters.target_servers, topic)
+    assert [r.content for r in copied] == [r.content for r in kafka.read_all(clusters.source_servers, topic)]
+
+
+@pytest.mark.integration
+@pytest.mark.spark
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_it_after_a_commit_with_0(tmp_path: Path, clusters: KafkaSandbox, number: signal.Signals) -> None:
+    topic = kafka.create_topic(clusters.source_servers, kafka.unique("stream"))
+    kafka.produce(clusters.source_servers, topic, [b"first"] * 10)
+    path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=EXACT)
+
+    with started("-f", path) as process:
+        _await_copied(process, clusters, topic, 10)
+        kafka.produce(clusters.source_servers, topic, [b"second"] * 10)
+        _await_copied(process, clusters, topic, 20)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 0, err
+    assert "Stopping after the last commit" in err
+    assert "Traceback" not in err
+    assert "20 records" in out
+    assert "lag 0" in out
+
+
+def _await_copied(process: subprocess.Popen[str], clusters: KafkaSandbox, topic: str, count: int) -> None:
+    def copied() -> bool:
+        if process.poll() is not None:
+            raise AssertionError(f"ended with {process.returncode}: {process.communicate()[1]}")
+        there = topic in kafka.topics(clusters.target_servers)
+        return there and len(kafka.read_all(clusters.target_servers, topic)) == count
+
+    wait_until(copied, 90, f"{count} records in {topic}", interval=0.3)
+
+
+def test_source_that_does_not_answer_is_named_in_time(
+    tmp_path: Path, silent_address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_pipeline(tmp_path, silent_address, "127.0.0.1:9", ["orders"])
+    log = tmp_path / "termination-log"
+    begin = time.monotonic()
+    assert run(["start", "-f", str(path), "-l", str(log)]) == 3
+    assert time.monotonic() - begin < 30
+    shown = capsys.readouterr().err
+    assert f"the source cluster at {silent_address} does not answer" in shown
+    assert "Traceback" not in shown
+    assert log.read_text().startswith(f"the source cluster at {silent_address} does not answer")
+
+
+@pytest.mark.integration
+def test_target_that_does_not_answer_is_named(
+    tmp_path: Path, clusters: KafkaSandbox, silent_address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = kafka.create_topic(clusters.source_servers, kafka.unique("orders"))
+    path = write_pipeline(tmp_path, clusters.source_servers, silent_address, [topic])
+    assert run(["start", "-f", str(path)]) == 3
+    assert f"the target cluster at {silent_address} does not answer" in capsys.readouterr().err
+
+
+@pytest.mark.integration
+def test_unknown_topic_and_empty_pattern_are_refused(
+    tmp_path: Path, clusters: KafkaSandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = kafka.create_topic(clusters.source_servers, kafka.unique("orders"))
+    listed = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic + "x"])
+    assert run(["start", "-f", str(listed)]) == 3
+    assert f"'{topic}x' does not exist (did you mean '{topic}'?)" in capsys.readouterr().err
+    pattern = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, "nothing-.*")
+    assert run(["start", "-f", str(pattern)]) == 3
+    assert "matches the pattern 'nothing-.*'" in capsys.readouterr().err
+
+
+def test_fault_in_the_file_ends_with_2_and_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_pipeline(tmp_path, "s:9092", "t:9092", ".*", unheard_of={})
+    log = tmp_path / "termination-log"
+    assert run(["start", "-f", str(path), "--termination-log", str(log)]) == 2
+    assert "unheard_of" in log.read_text()
+    log.unlink()
+    assert run(["start", "-f", str(path), "-l", str(log), "-w", "disabled"]) == 2
+    assert not log.exists()
+    assert "unheard_of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_second_signal_ends_it_at_once(tmp_path: Path, silent_address: str, number: signal.Signals) -> None:
+    path = write_pipeline(tmp_path, silent_address, silent_address, ["orders"])
+    with started("-f", path) as process:
+        _await_handlers(process)  # before that, a signal would just kill it
+        process.send_signal(number)
+        assert process.stderr
+        assert "Stopping after" in process.stderr.readline() + process.stderr.readline()
+        begin = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(5) == 130
+        assert time.monotonic() - begin < 2
+
+
+def _await_handlers(process: subprocess.Popen[str]) -> None:
+    """Waits until the process catches SIGTERM and SIGINT itself, as Linux tells it."""
+    wanted = (1 << (signal.SIGTERM - 1)) | (1 << (signal.SIGINT - 1))
+
+    def caught() -> bool:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        mask = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
+        return mask & wanted == wanted
+
+    wait_until(caught, 30, "the signal handlers")
+
+
+class PlayedEngine:
+    """Stands in for Spark and the engine; the clusters are real."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, result: Outcome | Exception) -> None:
+        self.calls: list[dict[str, Any]] = []
+        self._result = result
+        monkeypatch.setattr(replication, "replicate", self.replicate)
+        monkeypatch.setattr(spark, "build_session", lambda _: SimpleNamespace(stop=lambda: None))
+
+    def replicate(self, pipeline: object, session: object, extent: object, **rest: Any) -> Outcome:
+        self.calls.append({"extent": type(extent).__name__, **rest})
+        if isinstance(self._result, Exception):
+            raise self._result
+        return self._result
+
+
+@pytest.fixture
+def orders(tmp_path: Path, clusters: KafkaSandbox) -> Path:
+    """A pipeline over one real topic."""
+    topic = kafka.create_topic(clusters.source_servers, kafka.unique("orders"))
+    return write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic])
+
+
+@pytest.mark.integration
+def test_stopped_topics_end_with_5_and_are_listed(
+    orders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = PartitionOutcome(start=0, position=5, target_end=5, stable_end=9, records=5, bytes=50, runs=1)
+    outcome = Outcome(
+        {
+            "a": TopicOutcome("a", {0: state}, "a-0: the topic was deleted", 1.0),
+            "b": TopicOutcome("copy.b", {0: state, 1: state}, None, 1.0),
+        }
+    )
+    PlayedEngine(monkeypatch, outcome)
+    assert run(["start", "-f", str(orders)]) == 5
+    captured = capsys.readouterr()
+    assert "1 of 2 topics stopped:\n  a: a-0: the topic was deleted" in captured.err
+    assert [line.split() for line in captured.out.splitlines()[1:]] == [
+        ["a", "5", "records", "50", "B", "1", "run", "lag", "4", "stopped"],
+        ["b", "->", "copy.b", "10", "records", "100", "B", "2", "runs", "lag", "8"],
+    ]
+
+
+@pytest.mark.integration
+def test_superseded_instance_ends_with_4(
+    orders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    PlayedEngine(monkeypatch, Superseded("generation 7 was taken over by generation 9"))
+    assert run(["start", "-f", str(orders)]) == 4
+    assert "taken over by generation 9" in capsys.readouterr().err
+
+
+@pytest.mark.integration
+def test_engine_is_asked_for_the_extent_that_was_meant(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = PlayedEngine(monkeypatch, Outcome({}))
+    assert run(["start", "-f", str(orders), "--once"]) == 0
+    assert run(["start", "-f", str(orders)]) == 0
+    assert [call["extent"] for call in engine.calls] == ["UntilCaughtUp", "Continuous"]
+
+
+@pytest.mark.integration
+def test_signal_before_the_engine_starts_ends_it_with_0(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = PlayedEngine(monkeypatch, Outcome({}))
+    events: list[threading.Event] = []
+
+    @contextmanager
+    def remembered() -> Iterator[threading.Event]:
+        with stop_on_signals() as stop:
+            events.append(stop)
+            yield stop
+
+    def signalled(_: object) -> SimpleNamespace:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert events[0].wait(5)
+        return SimpleNamespace(stop=lambda: None)
+
+    monkeypatch.setattr("k2k_assets.cli.start.stop_on_signals", remembered)
+    monkeypatch.setattr(spark, "build_session", signalled)
+    assert run(["start", "-f", str(orders)]) == 0
+    assert engine.calls == []

@@ -1,0 +1,72 @@
+"""Waiting for created topics, against a cluster that is played: slow to show them, slow to serve them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from k2k_assets.errors import Refused
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.topics.creation import WantedTopic, create_topics
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+
+class SlowCluster:
+    """Creates at once, shows the topics after some looks and serves them after some more."""
+
+    role, servers, timeout = "target", "slow:9092", 5.0
+
+    def __init__(self, shown_after: int, served_after: int) -> None:
+        self.looks = self.asked = 0
+        self._shown_after, self._served_after = shown_after, served_after
+        self.admin = SimpleNamespace(create_topics=self._create)
+
+    def _create(self, new: Iterable[Any], **_: object) -> dict[str, SimpleNamespace]:
+        return {topic.topic: SimpleNamespace(result=lambda timeout: None) for topic in new}
+
+    def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
+        self.looks += 1
+        shown = names if self.looks > self._shown_after else []
+        return {name: TopicDescription(name, "id", 2) for name in shown}
+
+    def offsets(self, partitions: Collection[TopicPartition], _: str) -> None:
+        self.asked += 1
+        assert len(partitions) == 2
+        if self.asked <= self._served_after:
+            raise Refused("Not leader for partition")
+
+    def __str__(self) -> str:
+        return "target cluster (slow:9092)"
+
+
+def create(pipeline: Pipeline, cluster: SlowCluster) -> list[str]:
+    return create_topics(pipeline, cast(Cluster, cluster), [WantedTopic("orders", 2)])[0]
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Pipeline:
+    """Waits for 5 x 20 milliseconds."""
+    waiting = {"autoControlTopicCreationCheckDelay": "20 milliseconds", "autoControlTopicCreationMaxAttempts": 5}
+    return make_pipeline(tmp_path, "s:9092", "t:9092", ".*", configuration=waiting)
+
+
+def test_topics_are_awaited_until_they_are_served(pipeline: Pipeline) -> None:
+    cluster = SlowCluster(shown_after=1, served_after=1)
+    assert create(pipeline, cluster) == ["orders"]
+    assert (cluster.looks, cluster.asked) == (3, 2)
+
+
+def test_topics_that_are_not_shown_in_time_are_named(pipeline: Pipeline) -> None:
+    with pytest.raises(Refused, match=r"slow:9092.*does not show orders after 0\.1 s"):
+        create(pipeline, SlowCluster(shown_after=1000, served_after=0))
+
+
+def test_topics_that_are_not_served_in_time_come_with_the_brokers_reason(pipeline: Pipeline) -> None:
+    with pytest.raises(Refused, match=r"does not serve them: Not leader for partition after 0\.1 s"):
+        create(pipeline, SlowCluster(shown_after=0, served_after=1000))

@@ -66,6 +66,8 @@ class PipelineSparkResource(LazyPySparkResource):
         """The session, made at the first call."""
         _stop_session_of_other_settings(self.spark_config)
         self._spark_session = None  # it may have been stopped since; the builder hands out the living one
+        # The setting alone is read by spark-submit only; workers would run whatever `python3` is on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", self.spark_config["spark.pyspark.python"])
         if "local" in str(self.spark_config.get("spark.master", "")):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         with _signal_handlers_kept():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from k2k_assets.deadline import wait_until
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets.mapping.runs import Run
@@ -11,7 +12,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
-from k2k_assets_tests.support.kafka import Record, produce, unique
+from k2k_assets_tests.support.kafka import Record, end_offsets, produce, unique
 
 
 class HandCopy:
@@ -26,6 +27,9 @@ class HandCopy:
         self.source = Cluster("source", pipeline.client_properties("source", "admin"))
         self.target = Cluster("target", pipeline.client_properties("target", "admin"))
         ensure_control_topics(pipeline, self.target)
+        mappings = pipeline.offset_mapping.topic
+        for name in (mappings, pipeline.coordination.commit.topic):
+            wait_until(lambda name=name: end_offsets(self.target.servers, name), 30, f"leaders of {name}")
         self._sequence = 0
 
     def mapping(

@@ -1,0 +1,91 @@
+"""The commit log: how far each source partition has been copied, by whom, and how long ago."""
+
+# Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
+
+import time
+
+import dagster as dg
+
+from k2k_assets.assets import metadata as keys
+from k2k_assets.assets.failures import failures_in_words
+from k2k_assets.assets.translator import Translator
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_log import CommitLog, read_commit_log
+
+_COLUMNS = {
+    "topic": "string",
+    "partition": "int",
+    "position": "int",
+    "target topic": "string",
+    "target end": "int",
+    "kind": "string",
+    "committed": "string",
+    "age seconds": "float",
+    "owner": "string",
+    "stopped": "string",
+}
+
+
+def commit_log_asset(pipeline: Pipeline, names: Translator, upstream: dict[str, dg.AssetIn]) -> dg.AssetsDefinition:
+    """The asset.
+
+    Args:
+        pipeline: Whose commit log.
+        names: The pipeline's names.
+        upstream: The replicated topics, by input name.
+    """
+
+    @dg.multi_asset(
+        name=names.op("commit_log"),
+        outs={
+            "commit_log": dg.AssetOut(
+                key=names.commit_log_key,
+                dagster_type=dg.Nothing,
+                description=f"Committed positions of group `{pipeline.group}`, from the target topic "
+                f"`{pipeline.coordination.commit.topic}`.",
+                kinds={"kafka"},
+            )
+        },
+        ins=upstream,
+        group_name=names.group,
+    )
+    def commit_log(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+        with failures_in_words():
+            source = Cluster("source", pipeline.client_properties("source", "admin"))
+            target = Cluster("target", pipeline.client_properties("target", "admin"))
+            log = read_commit_log(pipeline, source.cluster_id(), target)
+        return dg.MaterializeResult(metadata=commit_log_metadata(log, int(time.time() * 1000)))
+
+    return commit_log
+
+
+def commit_log_metadata(log: CommitLog, now: int) -> dict[str, object]:
+    """What is shown of a commit log.
+
+    Args:
+        log: What was read.
+        now: Milliseconds since the epoch.
+    """
+    records = [record for _, record in sorted(log.positions.items())]
+    rows = (
+        (
+            record.source.topic,
+            record.source.partition,
+            record.position,
+            record.target_topic,
+            record.target_end,
+            record.kind,
+            keys.instant(record.time),
+            max(0, now - record.time) / 1000,
+            f"generation {record.generation}, slot {record.slot}",
+            record.reason or "",
+        )
+        for record in records
+    )
+    return {
+        keys.PARTITIONS: len(records),
+        keys.TOPICS: len({record.source.topic for record in records}),
+        keys.STOPPED: sum(record.reason is not None for record in records) + len(log.unreadable),
+        keys.POSITIONS: keys.table(_COLUMNS, rows),
+    }

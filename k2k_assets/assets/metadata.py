@@ -1,0 +1,52 @@
+"""The metadata that assets and checks show: one place for the keys, and for how tables are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from dagster import MetadataValue, TableColumn, TableMetadataValue, TableRecord, TableSchema
+
+TARGET_TOPIC = "k2k/target_topic"
+RECORDS = "k2k/records"
+BYTES = "k2k/bytes"
+RUNS = "k2k/runs"
+LAG = "k2k/lag"
+RATE = "k2k/records_per_second"
+SECONDS = "k2k/seconds"
+TARGET_END = "k2k/target_end_offset"
+POSITIONS = "k2k/positions"
+PARTITIONS = "k2k/partitions"
+END_OFFSETS = "k2k/end_offsets"
+TOPICS = "k2k/topics"
+STOPPED = "k2k/stopped"
+MAPPED = "k2k/mapped_records"
+COMPRESSION = "k2k/records_per_run"
+COVERAGE = "k2k/coverage"
+INDEX_PATH = "k2k/index_path"
+INDEX_VERSION = "k2k/index_version"
+LOST = "k2k/lost_mapping_ranges"
+SUMMARY = "k2k/summary"
+OFFENDERS = "k2k/offenders"
+
+# A table of metadata is one event in Dagster's database; beyond this it would no longer be small.
+MOST_ROWS = 500
+
+Cell = str | int | float | bool | None
+
+
+def table(columns: Mapping[str, str], rows: Iterable[Sequence[Cell]]) -> TableMetadataValue:
+    """A table, cut after `MOST_ROWS` rows.
+
+    Args:
+        columns: Name to type (`string`, `int`, `float`).
+        rows: Cells in the order of the columns.
+    """
+    names = list(columns)
+    records = [TableRecord(dict(zip(names, row, strict=True))) for row, _ in zip(rows, range(MOST_ROWS), strict=False)]
+    return MetadataValue.table(records, TableSchema([TableColumn(name, kind) for name, kind in columns.items()]))
+
+
+def instant(milliseconds: int) -> str:
+    """A wall time as ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,72 @@
+"""The offset mappings: the index of merged runs, brought up to date by a PySpark job."""
+
+# Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
+
+import dagster as dg
+
+from k2k_assets.assets import metadata as keys
+from k2k_assets.assets.failures import failures_in_words
+from k2k_assets.assets.translator import Translator
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.index import MappingIndex, update_index
+from k2k_assets.pipeline import Pipeline
+
+_COLUMNS = {
+    "topic": "string",
+    "partition": "int",
+    "covered from": "int",
+    "covered to": "int",
+    "source topic id": "string",
+}
+
+
+def offset_mappings_asset(
+    pipeline: Pipeline, names: Translator, upstream: dict[str, dg.AssetIn]
+) -> dg.AssetsDefinition:
+    """The asset; the arguments as for the commit log."""
+
+    @dg.multi_asset(
+        name=names.op("offset_mappings"),
+        outs={
+            "offset_mappings": dg.AssetOut(
+                key=names.offset_mappings_key,
+                dagster_type=dg.Nothing,
+                description=f"Where each source offset went: the merged runs of `{pipeline.offset_mapping.topic}` "
+                "as Parquet.",
+                kinds={"pyspark", "parquet"},
+            )
+        },
+        ins={**upstream, "commit_log": dg.AssetIn(key=names.commit_log_key, dagster_type=dg.Nothing)},
+        group_name=names.group,
+        required_resource_keys={names.resource},
+    )
+    def offset_mappings(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+        spark = getattr(context.resources, names.resource).session()
+        with failures_in_words():
+            source = Cluster("source", pipeline.client_properties("source", "admin"))
+            target = Cluster("target", pipeline.client_properties("target", "admin"))
+            index = update_index(spark, pipeline, source, target)
+        columns = ("topic", "partition", "covered_from", "covered_to", "source_topic_id")
+        coverage = index.coverage(spark).select(*columns).orderBy(*columns).limit(keys.MOST_ROWS).collect()
+        return dg.MaterializeResult(metadata=index_metadata(index, [tuple(row) for row in coverage]))
+
+    return offset_mappings
+
+
+def index_metadata(index: MappingIndex, coverage: list[tuple[keys.Cell, ...]]) -> dict[str, object]:
+    """What is shown of an index.
+
+    Args:
+        index: The version.
+        coverage: Rows of the coverage table.
+    """
+    manifest = index.manifest
+    return {
+        keys.RUNS: manifest.runs,
+        keys.MAPPED: manifest.mapped,
+        keys.COMPRESSION: round(manifest.mapped / manifest.runs, 2) if manifest.runs else 0.0,
+        keys.COVERAGE: keys.table(_COLUMNS, coverage),
+        keys.LOST: len(manifest.lost),
+        keys.INDEX_VERSION: manifest.directory,
+        keys.INDEX_PATH: dg.MetadataValue.path(str(index.root)),
+    }

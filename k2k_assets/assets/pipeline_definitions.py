@@ -1,0 +1,56 @@
+"""All that Dagster shows of one pipeline: assets, checks, the job, the resource."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from k2k_assets.assets.commit_log import commit_log_asset
+from k2k_assets.assets.offset_mappings import offset_mappings_asset
+from k2k_assets.assets.shown_topics import shown_topics
+from k2k_assets.assets.sources import source_specs
+from k2k_assets.assets.topics import topic_assets
+from k2k_assets.assets.translator import Translator
+from k2k_assets.automation.discovery import Discovery
+from k2k_assets.automation.sensors import replication_sensor
+from k2k_assets.checks.asset_checks import mapping_checks
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.resources.spark import PipelineSparkResource, spark_conf
+
+
+def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, alone: bool) -> dg.Definitions:
+    """The definitions of a pipeline.
+
+    Args:
+        pipeline: The pipeline.
+        discovery: What was found on the clusters; None before the first discovery.
+        alone: Whether no other pipeline is shown.
+    """
+    names = Translator(pipeline.name)
+    topics = shown_topics(pipeline, discovery)
+    replicated = topic_assets(pipeline, names, topics)
+    # An input a topic, under an escaped name: Dagster's own would be one for `a.b` and `a-b`.
+    upstream = {
+        names.topic_input(key.path[-1]): dg.AssetIn(key=key, dagster_type=dg.Nothing) for key in replicated.keys
+    }
+    assets = [replicated, commit_log_asset(pipeline, names, upstream)]
+    checks: list[dg.AssetChecksDefinition] = []
+    if pipeline.features.offset_mapping:
+        assets.append(offset_mappings_asset(pipeline, names, upstream))
+        checks.extend(mapping_checks(pipeline, names))
+    job = dg.define_asset_job(
+        names.job,
+        selection=dg.AssetSelection.assets(*assets),
+        description=f"Copies {pipeline.selection.describe()}, then brings the commit log and the offset mappings up to "
+        "date and checks them.",
+        tags=names.tags,
+        executor_def=dg.in_process_executor,
+    )
+    # Not as a configured resource: its settings may hold secrets, and Dagster's UI shows configuration.
+    spark = dg.ResourceDefinition.hardcoded_resource(PipelineSparkResource(spark_config=spark_conf(pipeline)))
+    return dg.Definitions(
+        assets=[*source_specs(pipeline, names, topics), *assets],
+        asset_checks=checks,
+        jobs=[job],
+        sensors=[replication_sensor(pipeline, names, job, alone)],
+        resources={names.resource: spark},
+    )

@@ -1,0 +1,155 @@
+"""Decides which topics a sensor asks a run for: pure, so that every case can be tested.
+
+A topic lags when a partition's committed position is below its last stable offset, or when it has none. A topic that
+was asked for and has not moved since waits, longer each time: 30 s, 60 s, ... 15 minutes. No other waits for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+VERSION = 1
+FIRST_BACK_OFF = 30.0
+LONGEST_BACK_OFF = 900.0
+# Stands beside topic names, none of which can be empty.
+MAPPINGS = ""
+
+Positions = list[int | None]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Asked(_Model):
+    """A request for a topic that has not been answered by progress yet."""
+
+    positions: Positions
+    attempts: int
+    time: float
+
+
+class Cursor(_Model):
+    """What a sensor remembers between ticks: by topic, lists by partition."""
+
+    version: int = VERSION
+    ends: dict[str, list[int]] = {}
+    positions: dict[str, Positions] = {}
+    asked: dict[str, Asked] = {}
+
+    @classmethod
+    def read(cls, text: str | None) -> Cursor:
+        """A cursor from its JSON; an empty one when there is none that this release can read."""
+        try:
+            cursor = cls.model_validate_json(text or "")
+        except ValueError:
+            return cls()
+        return cursor if cursor.version == VERSION else cls()
+
+
+class Facts(_Model):
+    """What a tick has seen.
+
+    Attributes:
+        now: Seconds since the epoch.
+        ends: Last stable offsets of the source.
+        positions: Committed positions; None where there is none.
+        mappings: Positions that the index has been brought up to; None when there is no index to keep.
+        running: Id of a run of the pipeline that is in progress.
+        last_run: Id of the newest run.
+        last_ended: When that one ended, seconds since the epoch.
+    """
+
+    now: float
+    ends: dict[str, list[int]]
+    positions: dict[str, Positions]
+    mappings: dict[str, Positions] | None = None
+    running: str | None = None
+    last_run: str | None = None
+    last_ended: float | None = None
+
+
+class Decision(_Model):
+    """What to do.
+
+    Attributes:
+        topics: To copy; empty with a run key: only the commit log and the index are to be brought up to date.
+        run_key: Of the run to ask for; None to skip.
+        reason: Why nothing is asked for, in words.
+        cursor: To remember.
+    """
+
+    topics: tuple[str, ...] = ()
+    run_key: str | None = None
+    reason: str = ""
+    cursor: Cursor
+
+
+def decide(facts: Facts, before: Cursor) -> Decision:
+    """What a tick asks for."""
+    seen = before.model_copy(update={"ends": facts.ends, "positions": facts.positions})
+    if facts.running:
+        return Decision(reason=f"run {facts.running} is in progress, and one copies at a time", cursor=seen)
+    lagging = [topic for topic in sorted(facts.ends) if _lags(facts.ends[topic], facts.positions.get(topic, []))]
+    due = [topic for topic in lagging if _due(facts, before.asked.get(topic), facts.positions.get(topic, []))]
+    kept = {topic: asked for topic, asked in before.asked.items() if topic in lagging or topic == MAPPINGS}
+    if due:
+        asked = {topic: _ask(before.asked.get(topic), facts.positions.get(topic, []), facts.now) for topic in due}
+        cursor = seen.model_copy(update={"asked": {**kept, **asked}})
+        return Decision(topics=tuple(due), run_key=_run_key(due, facts), cursor=cursor)
+    all_positions = [p for topic in sorted(facts.positions) for p in facts.positions[topic]]
+    if facts.mappings is not None and facts.mappings != facts.positions:
+        if _due(facts, before.asked.get(MAPPINGS), all_positions):
+            mine = {MAPPINGS: _ask(before.asked.get(MAPPINGS), all_positions, facts.now)}
+            cursor = seen.model_copy(update={"asked": {**kept, **mine}})
+            return Decision(run_key=_run_key([MAPPINGS], facts), cursor=cursor)
+    else:
+        kept.pop(MAPPINGS, None)
+    return Decision(reason=_reason(facts, lagging, before), cursor=seen.model_copy(update={"asked": kept}))
+
+
+def _lags(ends: Sequence[int], positions: Sequence[int | None]) -> bool:
+    padded = [*positions, *[None] * len(ends)]
+    return any(position is None or position < end for end, position in zip(ends, padded, strict=False))
+
+
+def _due(facts: Facts, asked: Asked | None, positions: Positions) -> bool:
+    return asked is None or asked.positions != positions or facts.now >= _ready(facts, asked)
+
+
+def _ready(facts: Facts, asked: Asked) -> float:
+    wait = min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** (asked.attempts - 1))
+    return max(asked.time, facts.last_ended or 0.0) + wait
+
+
+def _ask(before: Asked | None, positions: Positions, now: float) -> Asked:
+    again = before is not None and before.positions == positions
+    return Asked(positions=positions, attempts=before.attempts + 1 if before and again else 1, time=now)
+
+
+def _run_key(topics: Sequence[str], facts: Facts) -> str:
+    """Differs after each run, so that what a failed one did not do is asked for again."""
+    wanted: Mapping[str, object] = {
+        "topics": list(topics),
+        "positions": {topic: facts.positions.get(topic) for topic in topics},
+        "ends": {topic: facts.ends.get(topic) for topic in topics},
+        "after": facts.last_run,
+    }
+    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _reason(facts: Facts, lagging: Sequence[str], before: Cursor) -> str:
+    if not facts.ends:
+        return "no topic of the source is selected"
+    if not lagging:
+        return f"all {len(facts.ends)} topics are copied up to the end of the source"
+    waits = []
+    for topic in lagging:
+        asked = before.asked[topic]
+        seconds = max(0.0, _ready(facts, asked) - facts.now)
+        waits.append(f"{topic} ({asked.attempts} runs without progress, next in {seconds:.0f} s)")
+    return f"waiting before asking again for {', '.join(waits)}"

@@ -1,0 +1,74 @@
+"""What a sensor's tick asks the clusters: ends, positions, discovery. Bounded calls, no records of topics read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from k2k_assets.automation import discovery
+from k2k_assets.automation.discovery import Discovery
+from k2k_assets.automation.lag import Positions
+from k2k_assets.errors import K2KError
+from k2k_assets.home import index_directory
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.manifest import read_manifest
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_log import read_commit_log
+from k2k_assets.topic_partition import TopicPartition
+
+# A tick makes about eight calls; should each of them need all of its time, it still ends within a minute.
+CALL_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen.
+
+    Attributes:
+        found: The topics.
+        ends: Last stable offset of each partition, by topic.
+        positions: Committed position of each partition, by topic.
+        mappings: The same as the index knows it; None when the pipeline keeps no index.
+    """
+
+    found: Discovery
+    ends: dict[str, list[int]]
+    positions: dict[str, Positions]
+    mappings: dict[str, Positions] | None
+
+
+def look(pipeline: Pipeline) -> Look:
+    """Asks both clusters, and brings the discovery state file up to date.
+
+    Raises:
+        K2KError: A cluster does not answer, or the commit log cannot be read.
+    """
+    with (
+        Cluster("source", pipeline.client_properties("source", "admin"), CALL_SECONDS) as source,
+        Cluster("target", pipeline.client_properties("target", "admin"), CALL_SECONDS) as target,
+    ):
+        found = discovery.refresh(pipeline, source, target)
+        partitions = [TopicPartition(name, p) for name, topic in found.topics.items() for p in range(topic.partitions)]
+        stable = source.offsets(partitions, "stable")
+        log = read_commit_log(pipeline, found.source_cluster, target)
+    committed = {tp: record.position for tp, record in log.positions.items()}
+    return Look(
+        found=found,
+        ends={name: [stable[TopicPartition(name, p)] for p in range(t.partitions)] for name, t in found.topics.items()},
+        positions=_by_topic(found, committed),
+        mappings=_by_topic(found, _indexed(pipeline)) if pipeline.features.offset_mapping else None,
+    )
+
+
+def _indexed(pipeline: Pipeline) -> dict[TopicPartition, int]:
+    try:
+        manifest = read_manifest(index_directory(pipeline.name, pipeline.index.path))
+    except K2KError:
+        return {}  # the asset says what is wrong with it
+    return {TopicPartition(p.topic, p.partition): p.position for p in manifest.positions} if manifest else {}
+
+
+def _by_topic(found: Discovery, positions: dict[TopicPartition, int]) -> dict[str, Positions]:
+    return {
+        name: [positions.get(TopicPartition(name, p)) for p in range(topic.partitions)]
+        for name, topic in found.topics.items()
+    }

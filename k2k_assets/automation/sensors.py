@@ -1,0 +1,143 @@
+"""The replication sensor: asks for a window-bounded run of the topics that lag, one run at a time per pipeline.
+
+It reads no records of topics and starts no JVM; the run does the work and copies for `sync.window`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+
+import dagster as dg
+
+from k2k_assets.assets import metadata as keys
+from k2k_assets.assets.translator import Translator
+from k2k_assets.automation.lag import Cursor, Decision, Facts, decide
+from k2k_assets.automation.look import Look, look
+from k2k_assets.errors import K2KError
+from k2k_assets.pipeline import Pipeline
+
+SENSORS_VARIABLE = "K2K_SENSORS"
+INTERVAL_SECONDS = 10
+_DATA_VERSION = "dagster/data_version"
+_IN_PROGRESS = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+# Runs of the whole code location that are looked through for one that copies this pipeline's assets.
+_RUNS_LOOKED_AT = 50
+
+
+def default_status() -> dg.DefaultSensorStatus:
+    """Whether sensors run without being switched on by hand: `K2K_SENSORS=running`."""
+    running = os.environ.get(SENSORS_VARIABLE, "").strip().lower() == "running"
+    return dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
+
+
+def replication_sensor(
+    pipeline: Pipeline, names: Translator, job: dg.UnresolvedAssetJobDefinition, alone: bool
+) -> dg.SensorDefinition:
+    """The sensor of a pipeline.
+
+    Args:
+        pipeline: What to watch.
+        names: Its names.
+        job: The job that the runs are of.
+        alone: Whether no other pipeline is shown; then the sensor is named `k2k_replication_sensor`.
+    """
+
+    @dg.sensor(
+        name=names.sensor(alone),
+        job=job,
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=default_status(),
+        description=f"Keeps pipeline {pipeline.name} copying: {pipeline.selection.describe()}.",
+    )
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        try:
+            seen = look(pipeline)
+        except K2KError as error:
+            return dg.SkipReason(str(error))
+        before = Cursor.read(context.cursor)
+        shown = _shown(context, names)
+        decision = decide(_facts(context.instance, names, seen, shown), before)
+        return _result(pipeline, names, decision, list(_moved(names, before, seen)), shown)
+
+    return sensor
+
+
+def _result(
+    pipeline: Pipeline,
+    names: Translator,
+    decision: Decision,
+    observations: Sequence[dg.AssetObservation],
+    shown: frozenset[dg.AssetKey],
+) -> dg.SensorResult:
+    cursor = decision.cursor.model_dump_json()
+    if decision.run_key is None:
+        return dg.SensorResult(skip_reason=decision.reason, cursor=cursor, asset_events=observations)
+    known = [topic for topic in decision.topics if names.topic_key(topic) in shown]
+    selection = [names.topic_key(topic) for topic in known]
+    config = {}
+    if decision.topics and not known:
+        # No asset of these yet: those of today's definitions stand for them.
+        selection = [key for key in shown if len(key.path) == 3 and key.path[1] == "topics"]
+    if decision.topics:
+        also = [topic for topic in decision.topics if topic not in known]
+        config = {"ops": {names.op("topics"): {"config": {"also": also}}}} if also else {}
+    keep = [names.commit_log_key, *([names.offset_mappings_key] if pipeline.features.offset_mapping else [])]
+    request = dg.RunRequest(
+        run_key=decision.run_key, asset_selection=[*selection, *keep], run_config=config, tags=names.tags
+    )
+    return dg.SensorResult(run_requests=[request], cursor=cursor, asset_events=observations)
+
+
+def _facts(instance: dg.DagsterInstance, names: Translator, seen: Look, shown: frozenset[dg.AssetKey]) -> Facts:
+    newest = instance.get_run_records(dg.RunsFilter(tags=names.tags), limit=1)
+    return Facts(
+        now=time.time(),
+        ends=seen.ends,
+        positions=seen.positions,
+        mappings=seen.mappings,
+        running=_running(instance, names, shown),
+        last_run=newest[0].dagster_run.run_id if newest else None,
+        last_ended=newest[0].end_time if newest else None,
+    )
+
+
+def _running(instance: dg.DagsterInstance, names: Translator, shown: frozenset[dg.AssetKey]) -> str | None:
+    """A run in progress that copies this pipeline, also one without tags that was started from the asset graph."""
+    for record in instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS), limit=_RUNS_LOOKED_AT):
+        run = record.dagster_run
+        tagged = all(run.tags.get(key) == value for key, value in names.tags.items())
+        if tagged or not shown.isdisjoint(run.asset_selection or ()):
+            return run.run_id
+    return None
+
+
+def _shown(context: dg.SensorEvaluationContext, names: Translator) -> frozenset[dg.AssetKey]:
+    """The assets of the pipeline that the loaded definitions can materialize."""
+    definition = context.repository_def
+    graph = definition.asset_graph if definition else None
+    if graph is None:
+        return frozenset()
+    return frozenset(key for key in graph.materializable_asset_keys if key.path[0] == names.commit_log_key.path[0])
+
+
+def _moved(names: Translator, before: Cursor, seen: Look) -> Iterable[dg.AssetObservation]:
+    """An observation for each source topic whose end offsets moved since the last tick."""
+    for topic, ends in seen.ends.items():
+        if before.ends.get(topic) != ends:
+            version = ",".join(map(str, ends))
+            yield dg.AssetObservation(
+                names.source_key(topic),
+                metadata={
+                    keys.PARTITIONS: len(ends),
+                    keys.END_OFFSETS: keys.table({"partition": "int", "end": "int"}, enumerate(ends)),
+                },
+                tags={_DATA_VERSION: version},
+            )

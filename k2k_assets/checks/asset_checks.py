@@ -1,0 +1,156 @@
+"""The checks on the offset mappings as Dagster asset checks: thin, the logic is in the modules beside this one."""
+
+# Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import dagster as dg
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from k2k_assets.assets import metadata as keys
+from k2k_assets.assets.failures import failures_in_words
+from k2k_assets.assets.translator import Translator
+from k2k_assets.checks.content import check_content
+from k2k_assets.checks.coverage import CoveredRow, check_coverage
+from k2k_assets.checks.order import check_order
+from k2k_assets.checks.schema import check_schema
+from k2k_assets.checks.verdict import Judgement, Verdict
+from k2k_assets.checks.watermarks import check_watermarks, target_extents
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.index import MappingIndex
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_log import read_commit_log
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that a check may look at.
+
+    Attributes:
+        pipeline: Whose mappings.
+        spark: For bulk work.
+        index: The version to judge.
+        source: The source cluster.
+        target: The target cluster.
+    """
+
+    pipeline: Pipeline
+    spark: SparkSession
+    index: MappingIndex
+    source: Cluster
+    target: Cluster
+
+
+Check = Callable[[Evidence], Verdict]
+
+
+def _schema(evidence: Evidence) -> Verdict:
+    return _with_runs(evidence, check_schema)
+
+
+def _order(evidence: Evidence) -> Verdict:
+    return _with_runs(evidence, check_order)
+
+
+def _coverage(evidence: Evidence) -> Verdict:
+    cluster_id = evidence.source.cluster_id()
+    rows = evidence.index.coverage(evidence.spark).where(F.col("cluster") == cluster_id).collect()
+    covered = [
+        CoveredRow(r["topic"], r["source_topic_id"], r["partition"], r["covered_from"], r["covered_to"]) for r in rows
+    ]
+    # Read after the index: positions only rise, so what the index has cannot lie above them.
+    log = read_commit_log(evidence.pipeline, cluster_id, evidence.target)
+    now = {tp: record.position for tp, record in log.positions.items()}
+    return check_coverage(covered, evidence.index.manifest.positions, now, evidence.index.manifest.lost)
+
+
+def _watermarks(evidence: Evidence) -> Verdict:
+    return check_watermarks(target_extents(evidence.index.runs(evidence.spark)), evidence.target)
+
+
+def _content(evidence: Evidence) -> Verdict:
+    return check_content(evidence.spark, evidence.pipeline, evidence.index, evidence.source, evidence.target)
+
+
+def _with_runs(evidence: Evidence, check: Callable[[DataFrame], Verdict]) -> Verdict:
+    runs = evidence.index.runs(evidence.spark).cache()
+    try:
+        return check(runs)
+    finally:
+        runs.unpersist()
+
+
+CHECKS: dict[str, tuple[Check, str]] = {
+    "schema_and_ranges": (_schema, "Every column of the runs is there, of its type, not null and in its range."),
+    "ordered_and_disjoint": (_order, "No offset is mapped twice on either side, and both sides rise together."),
+    "coverage": (_coverage, "From where copying began to the committed position every offset is answered for."),
+    "within_watermarks": (_watermarks, "Every target offset in the mappings lies below the high watermark."),
+    "content": (_content, "Sampled stretches hold the same records, in the same order, on both clusters."),
+}
+
+
+def mapping_checks(pipeline: Pipeline, names: Translator) -> Iterable[dg.AssetChecksDefinition]:
+    """The blocking checks on a pipeline's offset mappings, each an op of its own."""
+    return [_definition(pipeline, names, name, *CHECKS[name]) for name in CHECKS]
+
+
+def run_check(name: str, evidence: Evidence) -> Verdict:
+    """Runs one check without Dagster.
+
+    Raises:
+        K2KError: A cluster does not answer, or the index cannot be used.
+    """
+    return CHECKS[name][0](evidence)
+
+
+def _definition(
+    pipeline: Pipeline, names: Translator, name: str, check: Check, description: str
+) -> dg.AssetChecksDefinition:
+    spec = dg.AssetCheckSpec(name, asset=names.offset_mappings_key, description=description, blocking=True)
+
+    @dg.multi_asset_check(name=names.check_op(name), specs=[spec], required_resource_keys={names.resource})
+    def checked(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        resource = getattr(context.op_execution_context.resources, names.resource)
+        with failures_in_words():
+            evidence = Evidence(
+                pipeline=pipeline,
+                spark=resource.session(),
+                index=MappingIndex.open(pipeline),
+                source=Cluster("source", pipeline.client_properties("source", "admin")),
+                target=Cluster("target", pipeline.client_properties("target", "admin")),
+            )
+            return asset_check_result(names, name, check(evidence))
+
+    return checked
+
+
+def asset_check_result(names: Translator, name: str, verdict: Verdict) -> dg.AssetCheckResult:
+    """A verdict in Dagster's terms; a doubt is a failure of severity WARN, which blocks nothing."""
+    columns = {
+        "what": "string",
+        "topic": "string",
+        "partition": "int",
+        "source offset": "int",
+        "target topic": "string",
+        "target partition": "int",
+        "target offset": "int",
+    }
+    rows = (
+        (o.what, o.topic, o.partition, o.source_offset, o.target_topic, o.target_partition, o.target_offset)
+        for o in verdict.offenders
+    )
+    offenders = {keys.OFFENDERS: keys.table(columns, rows)} if verdict.offenders else {}
+    return dg.AssetCheckResult(
+        passed=verdict.passed,
+        asset_key=names.offset_mappings_key,
+        check_name=name,
+        severity=dg.AssetCheckSeverity.WARN if verdict.judgement is Judgement.WARNED else dg.AssetCheckSeverity.ERROR,
+        description=verdict.summary,
+        metadata={
+            keys.SUMMARY: verdict.summary,
+            **{f"k2k/{what}": count for what, count in verdict.counts.items()},
+            **offenders,
+        },
+    )

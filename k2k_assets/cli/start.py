@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -81,10 +80,9 @@ def _run(files: Sequence[Path], console: Console, once: bool, stop: threading.Ev
     for warning in pipeline.warnings:
         _log.warning(warning)
     _check_clusters(pipeline)
-    begin = time.monotonic()
     outcome = _replicate(pipeline, console, once, stop)
     if outcome is not None:
-        click.echo(summary(pipeline, outcome, time.monotonic() - begin))
+        click.echo(summary(pipeline, outcome))
         _raise_for_stopped(outcome)
 
 

@@ -11,19 +11,18 @@ if TYPE_CHECKING:
     from k2k_assets.replication import Outcome, TopicOutcome
 
 
-def summary(pipeline: Pipeline, outcome: Outcome, seconds: float) -> str:
+def summary(pipeline: Pipeline, outcome: Outcome) -> str:
     """A head line and a line a topic.
 
     Args:
         pipeline: Named in the head line.
         outcome: What `replicate` returned.
-        seconds: How long it took.
     """
     topics = outcome.topics.values()
     records, volume = sum(t.records for t in topics), sum(t.bytes for t in topics)
     head = (
         f"{pipeline.name}: {plural(records, 'record')}, {size(volume)}, "
-        f"{plural(len(outcome.topics), 'topic')}, {duration(seconds)}"
+        f"{plural(len(outcome.topics), 'topic')}, {duration(outcome.seconds)}"
     )
     rows = [_row(name, topic) for name, topic in sorted(outcome.topics.items())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -80,6 +80,9 @@ class StatusReader:
         clock = self._clock()
         if not self._samples:
             self._samples.append((started, {}))
+        if len(self._samples) == 2 and not any(self._samples[1][1].values()):
+            # Nothing had moved until the last report: that time is Spark's start, not the pace of copying.
+            self._samples.popleft()
         self._samples.append((clock, records))
         while len(self._samples) > 2 and self._samples[1][0] <= clock - _RATE_SECONDS:
             self._samples.popleft()

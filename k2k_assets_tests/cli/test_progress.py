@@ -59,6 +59,15 @@ def test_rate_is_that_of_the_last_seconds() -> None:
     assert status.eta is None, "nothing moves: no promise"
 
 
+def test_time_before_the_first_record_does_not_lower_the_rate() -> None:
+    clock = Clock()
+    reader = StatusReader(clock)
+    for records in [0, 0, 0, 0, 1000]:
+        clock.seconds += 1
+        (status,) = reader.read(progress_of(90.0, orders=[partition(records, 5000, records)]))
+    assert status.rate == pytest.approx(1000)
+
+
 def test_position_beyond_the_end_is_no_negative_lag() -> None:
     (status,) = StatusReader(Clock()).read(progress_of(0.0, orders=[partition(12, 10, 12)]))
     assert status.lag == 0

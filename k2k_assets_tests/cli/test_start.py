@@ -22,6 +22,7 @@ from k2k_assets.cli.main import run
 from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.deadline import wait_until
 from k2k_assets.errors import Superseded
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication import Outcome, PartitionOutcome, TopicOutcome
 from k2k_assets.resources import spark
 from k2k_assets.sandbox import KafkaSandbox
@@ -35,7 +36,8 @@ EXACT = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
 def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
     """A `k2k start` in a process of its own, which never outlives the test."""
     command = [sys.executable, "-m", "k2k_assets.cli.main", "start", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
         try:
             yield process
         finally:
@@ -82,7 +84,10 @@ def test_signal_ends_it_after_a_commit_with_0(tmp_path: Path, clusters: KafkaSan
         _await_copied(process, clusters, topic, 10)
         kafka.produce(clusters.source_servers, topic, [b"second"] * 10)
         _await_copied(process, clusters, topic, 20)
-        process.send_signal(number)
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does at Ctrl-C: the JVM and the workers get it too
+        else:
+            process.send_signal(number)
         out, err = process.communicate(timeout=60)
 
     assert process.returncode == 0, err
@@ -118,8 +123,13 @@ def test_source_that_does_not_answer_is_named_in_time(
 
 @pytest.mark.integration
 def test_target_that_does_not_answer_is_named(
-    tmp_path: Path, clusters: KafkaSandbox, silent_address: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    clusters: KafkaSandbox,
+    silent_address: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(Cluster.__init__, "__defaults__", (3.0,))
     topic = kafka.create_topic(clusters.source_servers, kafka.unique("orders"))
     path = write_pipeline(tmp_path, clusters.source_servers, silent_address, [topic])
     assert run(["start", "-f", str(path)]) == 3

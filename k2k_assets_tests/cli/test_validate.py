@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from k2k_assets.cli.main import run
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -127,7 +128,10 @@ def test_connect_names_operations_that_are_not_allowed(
     assert expected in capsys.readouterr().err
 
 
-def test_connect_names_clusters_that_do_not_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_connect_names_clusters_that_do_not_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cluster.__init__, "__defaults__", (3.0,))
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{silent.getsockname()[1]}"

@@ -15,6 +15,9 @@ _log = logging.getLogger("k2k.librdkafka")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
 
+# The first connection to each broker would wait out a back-off that is meant for failures.
+_QUICK: dict[str, object] = {"reconnect.backoff.ms": 10}
+
 _UNREACHABLE = frozenset(
     {
         KafkaError._TIMED_OUT,
@@ -37,17 +40,28 @@ def consumer(properties: Mapping[str, object], settings: Mapping[str, object] | 
         settings: Ours; they win.
     """
     fixed = {"enable.auto.commit": False, "auto.offset.reset": "error"}
-    return Consumer({"group.id": "k2k", **properties, **(settings or {}), **fixed}, logger=_log)
+    return Consumer({"group.id": "k2k", **_QUICK, **properties, **(settings or {}), **fixed}, logger=_log)
 
 
 def producer(properties: Mapping[str, object], settings: Mapping[str, object] | None = None) -> Producer:
     """A producer; the arguments as in `consumer`."""
-    return Producer({**properties, **(settings or {})}, logger=_log)
+    return Producer({**_QUICK, **properties, **(settings or {})}, logger=_log)
 
 
 def admin(properties: Mapping[str, object], settings: Mapping[str, object] | None = None) -> AdminClient:
     """An admin client; the arguments as in `consumer`."""
-    return AdminClient({**properties, **(settings or {})}, logger=_log)
+    return AdminClient({**_QUICK, **properties, **(settings or {})}, logger=_log)
+
+
+def know_cluster(client: Consumer | Producer, timeout: float) -> None:
+    """Lets a new client learn the brokers first.
+
+    What it is asked before it knows them (a transactional id, an assignment) waits for its next look, 0.5 s later.
+
+    Raises:
+        KafkaException: Nobody answers in time.
+    """
+    client.list_topics(timeout=timeout)
 
 
 def error_of(error: KafkaException) -> KafkaError:

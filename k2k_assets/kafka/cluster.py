@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -17,13 +18,24 @@ from k2k_assets.kafka import clients
 from k2k_assets.topic_partition import TopicPartition
 
 Role = Literal["source", "target"]
+T = TypeVar("T")
 Which = Literal["earliest", "latest", "stable"]
 
+_UNSETTLED = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
 _SPECS: dict[Which, tuple[OffsetSpec, IsolationLevel]] = {
     "earliest": (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
     "latest": (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
     "stable": (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
 }
+
+
+class _Unsettled(Exception):
+    """A leader is being elected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +167,12 @@ class Cluster:
         wanted = {KafkaTopicPartition(p.topic, p.partition): spec for p in partitions}
         if not wanted:
             return {}
-        asked = self.admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self.timeout)
-        return {TopicPartition(tp.topic, tp.partition): self._await(future).offset for tp, future in asked.items()}
+
+        def ask() -> dict[TopicPartition, int]:
+            asked = self.admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self.timeout)
+            return {TopicPartition(t.topic, t.partition): self._await(future).offset for t, future in asked.items()}
+
+        return self._until_settled(ask)
 
     def partitions_of(self, names: Collection[str]) -> list[TopicPartition]:
         """All partitions of those topics that exist."""
@@ -164,11 +180,24 @@ class Cluster:
             TopicPartition(topic.name, p) for topic in self.describe(names).values() for p in range(topic.partitions)
         ]
 
+    def _until_settled(self, ask: Callable[[], T]) -> T:
+        """Asks again while leaders are being elected: right after a creation, or a broker's restart."""
+        deadline = Deadline(self.timeout)
+        while True:
+            try:
+                return ask()
+            except _Unsettled as error:
+                if deadline.expired():
+                    raise Refused(f"the {self} has no leader for a partition: {error}") from None
+                time.sleep(min(0.1, deadline.remaining()))
+
     def _await(self, future: Future[Any], missing: int | None = None) -> Any:
         deadline = Deadline(self.timeout + 5)
         try:
             return future.result(timeout=deadline.remaining())
         except KafkaException as error:
+            if clients.error_of(error).code() in _UNSETTLED:
+                raise _Unsettled(clients.error_of(error).str()) from None
             if missing is not None and clients.error_of(error).code() == missing:
                 return None
             raise self._translated(error) from None

@@ -39,14 +39,22 @@ class LogReader:
         properties: Consumer settings, librdkafka names.
         starts: Where to start reading, by partition.
         committed_only: Whether to read committed records only.
+        follow: Whether the reader lives on to follow the log, so may not ask the broker without pause.
     """
 
     def __init__(
-        self, properties: Mapping[str, Any], starts: Mapping[TopicPartition, int], committed_only: bool
+        self,
+        properties: Mapping[str, Any],
+        starts: Mapping[TopicPartition, int],
+        committed_only: bool,
+        follow: bool = False,
     ) -> None:
-        isolation = "read_committed" if committed_only else "read_uncommitted"
-        self._consumer: Consumer = clients.consumer(properties, {**_SETTINGS, "isolation.level": isolation})
+        # The end of a partition behind trailing markers shows only when a fetch comes back empty, after this wait.
+        wait = {"fetch.wait.max.ms": 100 if follow else 10}
+        isolation = {"isolation.level": "read_committed" if committed_only else "read_uncommitted"}
+        self._consumer: Consumer = clients.consumer(properties, {**_SETTINGS, **isolation, **wait})
         self._reached = dict(starts)
+        clients.know_cluster(self._consumer, 15.0)
         self._consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, at) for tp, at in starts.items()])
 
     def read_until(self, ends: Mapping[TopicPartition, int], deadline: Deadline) -> Iterator[list[Message]]:

@@ -8,7 +8,7 @@ import time
 import uuid
 from dataclasses import replace
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable, Refused, Superseded
@@ -47,7 +47,9 @@ class AssignmentTail:
         self._target = target
         self.state = Assignments()
         starts = target.offsets([self._at], "earliest")
-        self._reader = LogReader(pipeline.client_properties("target", "consumer"), starts, committed_only=False)
+        self._reader = LogReader(
+            pipeline.client_properties("target", "consumer"), starts, committed_only=False, follow=True
+        )
 
     def catch_up(self, timeout: float = 30.0) -> Assignments:
         """Reads to the end as it is now.
@@ -141,6 +143,10 @@ def _write(pipeline: Pipeline, key: bytes, value: bytes | None) -> int:
     properties = {k: v for k, v in properties.items() if k != "transaction.timeout.ms"}
     producer = clients.producer(properties, settings)
     topic = pipeline.coordination.assignment.topic
+    try:
+        clients.know_cluster(producer, _WRITE_TIMEOUT)
+    except KafkaException as error:
+        raise clients.unreachable("target", properties, clients.error_of(error).str()) from None
     producer.produce(topic, value, key, PARTITION, answer)
     producer.flush(_WRITE_TIMEOUT + 5)
     error, offset = answers[0] if answers else (None, -1)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment_records import Instance
 from k2k_assets.replication.plan import transactional_id
-from k2k_assets.transport.librdkafka_sink import call, transactional_producer
+from k2k_assets.transport.librdkafka_sink import claim, transactional_producer
 
 _TIMEOUT = 30.0
 
@@ -34,7 +34,7 @@ def fence(pipeline: Pipeline, transactional_ids: Iterable[str]) -> None:
 
     def fence_one(transactional_id: str) -> None:
         producer = transactional_producer(properties, transactional_id)
-        call(f"fencing {transactional_id}", producer.init_transactions, _TIMEOUT)
+        claim(producer, _TIMEOUT, f"fencing {transactional_id}")
 
     with ThreadPoolExecutor(pipeline.coordination.assignment.fencing_max_parallelism) as pool:
         list(pool.map(fence_one, transactional_ids))

@@ -98,7 +98,7 @@ class ProgressReader:
         self._partitions = {tp: PartitionProgress(0, 0, 0) for tp in names}
         starts = target.offsets(target.partitions_of([pipeline.coordination.commit.topic]), "stable")
         properties = pipeline.client_properties("target", "consumer")
-        self._reader = LogReader(properties, starts, committed_only=True)
+        self._reader = LogReader(properties, starts, committed_only=True, follow=True)
 
     def begin(self, commit_log: CommitLog) -> None:
         """Takes in what was committed before the run."""

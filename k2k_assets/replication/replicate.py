@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from k2k_assets import errors
@@ -32,6 +33,8 @@ from k2k_assets.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Runner = Callable[[Sequence[SlotPlan]], list[SlotResult]]
 
 log = logging.getLogger("k2k.replication")
 
@@ -68,21 +71,48 @@ def replicate(
         Refused: Something stands against it; nothing was copied.
         Superseded: A newer instance of the group has taken over.
     """
+    return replicate_with(
+        partial(run_slots, spark),
+        free_cores(pipeline, spark),
+        pipeline,
+        extent,
+        topics=topics,
+        stop=stop,
+        observer=observer,
+    )
+
+
+def replicate_with(
+    runner: Runner,
+    cores: int,
+    pipeline: Pipeline,
+    extent: Extent,
+    *,
+    topics: Collection[str] | None = None,
+    stop: threading.Event | None = None,
+    observer: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """As `replicate`, on anything that runs slots at the same time.
+
+    Args:
+        runner: Runs one slot for each plan and returns when all have ended.
+        cores: How many it runs at once.
+    """
     with ExitStack() as stack:
         source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
         target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))
         ground = prepare(pipeline, source, target, topics)
-        slots = slots_for(pipeline, len(ground.partitions), free_cores(pipeline, spark))
+        slots = slots_for(pipeline, len(ground.partitions), cores)
         progress = ProgressReader(pipeline, ground.cluster_id, source, target, ground.partitions)
         stack.callback(progress.close)
-        run = _Run(pipeline, spark, extent, ground, slots, source, target, progress)
+        run = _Run(pipeline, runner, extent, ground, slots, source, target, progress)
         return run.until_done(stop or threading.Event(), observer)
 
 
 @dataclass(slots=True)
 class _Run:
     pipeline: Pipeline
-    spark: SparkSession
+    runner: Runner
     extent: Extent
     ground: Ground
     slots: int
@@ -95,7 +125,7 @@ class _Run:
         failures = 0
         while True:
             plans = self._take_over()
-            job = _Job(self.spark, plans)
+            job = _Job(self.runner, plans)
             copied_before = self._copied()
             self._watch(job, plans[0].generation, stop, observer)
             if job.failure is None:
@@ -105,7 +135,7 @@ class _Run:
             if stop.is_set() or (failures >= _MOST_FAILURES and not isinstance(self.extent, Continuous)):
                 raise K2KError(f"the Spark job failed {failures} times in a row: {_first_line(job.failure)}")
             log.warning("the Spark job failed and is run again: %s", _first_line(job.failure))
-            stop.wait(min(2.0**failures, 30.0))
+            stop.wait(min(0.5 * 2.0**failures, 30.0))
 
     def _take_over(self) -> list[SlotPlan]:
         """Announces a new generation, fences the older ones, plans."""
@@ -169,17 +199,17 @@ class _Run:
 
 
 class _Job:
-    """The Spark job in a thread of its own: its rows come only when all slots have ended."""
+    """The slots, run in a thread of its own: its rows come only when all slots have ended."""
 
-    def __init__(self, spark: SparkSession, plans: list[SlotPlan]) -> None:
+    def __init__(self, runner: Runner, plans: list[SlotPlan]) -> None:
         self.done = threading.Event()
         self.results: list[SlotResult] = []
         self.failure: Exception | None = None
-        threading.Thread(target=self._run, args=(spark, plans), name="k2k-slots", daemon=True).start()
+        threading.Thread(target=self._run, args=(runner, plans), name="k2k-slots", daemon=True).start()
 
-    def _run(self, spark: SparkSession, plans: list[SlotPlan]) -> None:
+    def _run(self, runner: Runner, plans: list[SlotPlan]) -> None:
         try:
-            self.results = run_slots(spark, plans)
+            self.results = runner(plans)
         except Exception as error:
             self.failure = error
         finally:

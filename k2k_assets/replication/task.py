@@ -12,10 +12,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from k2k_assets.errors import K2KError
+from k2k_assets.errors import K2KError, Superseded
+from k2k_assets.replication.assignment import write_stop
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import Slot
 from k2k_assets.topic_partition import TopicPartition
@@ -68,30 +70,35 @@ def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]],
     """The function that Spark ships to its workers."""
 
     def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _log_to_stderr()
+        _end_with_parent()
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield _copy_slot(plans[index])
+                yield _row(copy_slot(plans[index]))
 
     return copy
 
 
-def _copy_slot(plan: SlotPlan) -> pa.RecordBatch:
+def copy_slot(plan: SlotPlan) -> SlotResult:
+    """Runs one slot to its end; a slot that cannot go on asks the others of its generation to end too."""
+    try:
+        return SlotResult(plan.slot, "", "", Slot(plan).run())
+    except K2KError as failure:
+        if not isinstance(failure, Superseded):
+            with suppress(K2KError):
+                write_stop(plan.pipeline, plan.generation)
+        return SlotResult(plan.slot, type(failure).__name__, str(failure), {})
+
+
+def _row(result: SlotResult) -> pa.RecordBatch:
     import pyarrow as pa
 
-    _log_to_stderr()
-    _end_with_parent()
-    stopped: dict[TopicPartition, str] = {}
-    error, message = "", ""
-    try:
-        stopped = Slot(plan).run()
-    except K2KError as failure:
-        error, message = type(failure).__name__, str(failure)
-    reasons = json.dumps([[tp.topic, tp.partition, reason] for tp, reason in stopped.items()])
+    reasons = json.dumps([[tp.topic, tp.partition, reason] for tp, reason in result.stopped.items()])
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([plan.slot], pa.int32()),
-            pa.array([error], pa.string()),
-            pa.array([message], pa.string()),
+            pa.array([result.slot], pa.int32()),
+            pa.array([result.error], pa.string()),
+            pa.array([result.message], pa.string()),
             pa.array([reasons], pa.string()),
         ],
         names=["slot", "error", "message", "stopped"],

@@ -83,6 +83,17 @@ def call(step: str, function: Callable[..., Any], *args: object) -> Any:
         raise Restart(f"{step}: {error.str()} ({error.name()})") from None
 
 
+def claim(producer: Producer, timeout: float, what: str) -> None:
+    """Claims the producer's transactional id: its former holder is fenced, what that left open is aborted.
+
+    Raises:
+        Refused: The principal may not do it.
+        Restart: The target did not answer in time.
+    """
+    call(what, clients.know_cluster, producer, timeout)
+    call(what, producer.init_transactions, timeout)
+
+
 class TransactionalSink:
     """The exactly-once sink.
 
@@ -103,7 +114,7 @@ class TransactionalSink:
         self._open = False
 
     def open(self) -> None:
-        call("claiming the transactional id", self._producer.init_transactions, self._timeout)
+        claim(self._producer, self._timeout, "claiming the transactional id")
 
     def begin(self) -> None:
         call("beginning a transaction", self._producer.begin_transaction)

@@ -1,0 +1,162 @@
+"""Runs the copy engine as tests need it (in threads, or in processes that die), and compares what it did.
+
+The engine, its driver and its clients are the real ones; only Spark is left out, which has tests of its own.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from k2k_assets.mapping.records import MappingRecord
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.replication.extent import Extent, UntilCaughtUp
+from k2k_assets.replication.outcome import Outcome
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.replicate import Runner, replicate_with
+from k2k_assets.replication.slot import Slot
+from k2k_assets.replication.task import SlotResult, copy_slot
+from k2k_assets_tests.support.kafka import ReadRecord, read_all
+
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+def in_threads(plans: Any) -> list[SlotResult]:
+    """Runs each slot in a thread of this process."""
+    with ThreadPoolExecutor(len(plans)) as pool:
+        return list(pool.map(copy_slot, plans))
+
+
+def copy(pipeline: Pipeline, extent: Extent | None = None, cores: int = 2, runner: Runner = in_threads, **rest: Any) -> Outcome:  # noqa: E501
+    """Runs a pipeline until it has caught up, or as `extent` says."""
+    return replicate_with(runner, cores, pipeline, extent or UntilCaughtUp(), **rest)
+
+
+def dying_first(step: str, occurrence: int) -> Runner:
+    """A runner whose first slots die by SIGKILL at a step of their sink; later ones live.
+
+    Args:
+        step: See `DyingSink`.
+        occurrence: At which call of that step, from 1.
+    """
+    lives = 0
+
+    def run(plans: Any) -> list[SlotResult]:
+        nonlocal lives
+        lives += 1
+        if lives > 1:
+            return in_threads(plans)
+        workers = [_SPAWN.Process(target=_copy_and_die, args=(plan, step, occurrence)) for plan in plans]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(60)
+        died = [worker.exitcode for worker in workers]
+        for worker in workers:
+            worker.kill()
+        assert -signal.SIGKILL in died, f"no slot died at {step} {occurrence}: {died}"
+        raise RuntimeError(f"slots died: {died}")
+
+    return run
+
+
+def _copy_and_die(plan: SlotPlan, step: str, occurrence: int) -> None:
+    make = Slot._sink
+
+    def dying(self: Slot) -> Any:
+        return DyingSink(make(self), step, occurrence)
+
+    Slot._sink = dying  # type: ignore[method-assign]
+    copy_slot(plan)
+
+
+class DyingSink:
+    """A sink that kills its process.
+
+    Steps: `open`, `begin`, `write`, `settle`, `write_control`, `commit` (each right after the real call) and
+    `before_commit`, `during_commit` (the commit request is on its way).
+    """
+
+    def __init__(self, sink: Any, step: str, occurrence: int) -> None:
+        self._sink, self._step, self._left = sink, step, occurrence
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        real = getattr(self._sink, name)
+
+        def call(*args: Any) -> Any:
+            if name == "commit":
+                self._die_at("before_commit")
+                if self._step == "during_commit" and self._left == 1:
+                    self._sink._producer.flush(30)
+                    _SPAWN_TIMER(0.002)
+                elif self._step == "during_commit":
+                    self._left -= 1
+            result = real(*args)
+            self._die_at(name)
+            return result
+
+        return call
+
+    def _die_at(self, step: str) -> None:
+        if step == self._step:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _SPAWN_TIMER(seconds: float) -> None:  # noqa: N802
+    """Lets the kernel kill this process after a while, whatever it does then."""
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def contents(records: list[ReadRecord], headers: bool = True) -> list[tuple[Any, ...]]:
+    """What has to be equal on both sides, in the order of each partition."""
+    return [(r.partition, r.key, r.value, r.headers if headers else [], r.timestamp) for r in records]
+
+
+def assert_same_content(source: str, topic: str, target: str, target_topic: str | None = None) -> int:
+    """Both topics hold the same records in the same order, partition by partition; returns how many."""
+    wanted, found = read_all(source, topic), read_all(target, target_topic or topic)
+    assert contents(found) == contents(wanted)
+    return len(found)
+
+
+def mapping_records(pipeline: Pipeline, target: str) -> list[MappingRecord]:
+    """All committed mapping records of the pipeline's group, in the order of their transactions."""
+    read = read_all(target, pipeline.offset_mapping.topic)
+    records = [MappingRecord.parse(r.key, r.value) for r in read]
+    return sorted((r for r in records if r.group == pipeline.group), key=lambda r: (r.generation, r.sequence))
+
+
+def commit_records(pipeline: Pipeline, target: str) -> list[CommitRecord]:
+    """All committed commit records of the pipeline's group, in the order of their transactions."""
+    read = read_all(target, pipeline.coordination.commit.topic)
+    records = [CommitRecord.parse(r.key, r.value, str(r.offset)) for r in read]
+    return sorted((r for r in records if r.group == pipeline.group), key=lambda r: r.order)
+
+
+def assert_exact_mappings(pipeline: Pipeline, source: str, target: str, topic: str) -> None:
+    """Every copied record is mapped once, to the record that it became; coverage has no gap and no overlap."""
+    at_source = {(r.partition, r.offset): contents([r])[0][1:] for r in read_all(source, topic)}
+    target_topic = pipeline.routing.target_topic(topic)
+    at_target = {(r.partition, r.offset): contents([r])[0][1:] for r in read_all(target, target_topic)}
+    mapped: dict[tuple[int, int], tuple[int, int]] = {}
+    covered: dict[int, int] = {}
+    for record in (r for r in mapping_records(pipeline, target) if r.topic == topic):
+        assert record.covered_from == covered.get(record.partition, record.covered_from)
+        covered[record.partition] = record.covered_to
+        for part in record.targets:
+            for run in part.runs:
+                for i in range(run.count):
+                    pair = (record.partition, run.source_start + i)
+                    assert pair not in mapped
+                    assert record.covered_from <= pair[1] < record.covered_to
+                    mapped[pair] = (part.partition, run.target_start + i)
+    assert set(mapped) == set(at_source)
+    assert {pair: at_target[there] for pair, there in mapped.items()} == at_source

@@ -155,10 +155,9 @@ def _tables(spark: SparkSession, root: Path, before: Manifest | None) -> tuple[D
 
 
 def _write(frame: DataFrame, path: Path, offset: str) -> None:
+    # The fold has put each source partition into one task already; sorted, its runs lie together and compress well.
     keys = [*schemas.SOURCE_PARTITION, offset]
-    frame.repartitionByRange(*schemas.SOURCE_PARTITION).sortWithinPartitions(*keys).write.options(**_PARQUET).parquet(
-        path.as_uri()
-    )
+    frame.sortWithinPartitions(*keys).write.options(**_PARQUET).parquet(path.as_uri())
 
 
 @contextmanager

@@ -91,7 +91,9 @@ def _chunks(consumer: Consumer, wanted: OffsetRange, skip_deleted: bool) -> Iter
     position = wanted.start
     deadline = Deadline(STALL_SECONDS)
     while True:
-        messages = consumer.consume(_CHUNK, 0.5)
+        # `consume` alone would wait for a full chunk or the whole time-out.
+        first = consumer.poll(0.5)
+        messages = [] if first is None else [first, *consumer.consume(_CHUNK, 0)]
         if messages:
             deadline = Deadline(STALL_SECONDS)
         elif deadline.expired():

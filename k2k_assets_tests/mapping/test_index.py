@@ -106,9 +106,10 @@ def test_a_crash_before_the_switch_leaves_the_old_version(
     def crash(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(index_module, "switch", crash)
-        _update(spark, copy)
+        with pytest.raises(KeyboardInterrupt):
+            _update(spark, copy)
     after = MappingIndex.open(copy.pipeline)
     assert after.manifest == before.manifest
     assert _runs(spark, after) == [(topic, 0, 0, 100, 5)]

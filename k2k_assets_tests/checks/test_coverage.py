@@ -1,0 +1,76 @@
+"""Coverage against the commit log: no hole, no end before the position, no mapping without a position."""
+
+from __future__ import annotations
+
+import pytest
+
+from k2k_assets.checks.coverage import CoveredRow, check_coverage
+from k2k_assets.checks.verdict import Judgement, Verdict
+from k2k_assets.mapping.manifest import Lost, Position
+from k2k_assets.topic_partition import TopicPartition
+
+_TP = TopicPartition("orders", 0)
+
+
+def _check(
+    *ranges: tuple[int, int], position: int, now: int | None = None, records: int = 1, lost: tuple[Lost, ...] = ()
+) -> Verdict:
+    return check_coverage(
+        [CoveredRow(*_TP[:1], "id", _TP.partition, *covered) for covered in ranges],
+        [Position(topic="orders", partition=0, source_topic_id="id", position=position, records=records)],
+        {_TP: position if now is None else now},
+        lost,
+    )
+
+
+def test_an_unbroken_range_up_to_the_position_is_good() -> None:
+    verdict = _check((100, 700), (700, 1000), position=1000)
+    assert verdict.passed
+    assert verdict.counts["positions_covered"] == 900
+
+
+@pytest.mark.parametrize(
+    ("ranges", "position", "says"),
+    [
+        (((0, 700), (800, 1000)), 1000, "no mapping from 700 to 800"),
+        (((0, 700),), 1000, "mapped up to 700, but committed at 1000"),
+        (((0, 1001),), 1000, "mapped up to 1001, but committed only at 1000"),
+        (((0, 700), (600, 1000)), 1000, "mapped twice from 600 to 700"),
+        ((), 1000, "nothing of it is mapped"),
+    ],
+)
+def test_what_does_not_agree_fails(ranges: tuple[tuple[int, int], ...], position: int, says: str) -> None:
+    verdict = _check(*ranges, position=position)
+    assert verdict.judgement is Judgement.FAILED
+    assert says in verdict.offenders[0].what
+    assert (verdict.offenders[0].topic, verdict.offenders[0].partition) == _TP
+
+
+def test_copying_may_have_gone_on_since_the_index_was_read() -> None:
+    assert _check((0, 1000), position=1000, now=5000).passed
+    assert _check((0, 1200), position=1000, now=5000).passed
+
+
+def test_a_partition_of_which_nothing_was_copied_needs_no_mapping() -> None:
+    verdict = _check(position=500, records=0)
+    assert verdict.passed
+    assert verdict.counts["nothing_copied"] == 1
+
+
+def test_a_mapping_without_a_position_fails() -> None:
+    verdict = check_coverage([CoveredRow("orders", "id", 3, 0, 10)], [], {}, [])
+    assert verdict.judgement is Judgement.FAILED
+    assert "no committed position" in verdict.summary
+
+
+def test_a_topic_that_was_created_anew_is_judged_by_its_own_mappings() -> None:
+    rows = [CoveredRow("orders", "old", 0, 0, 5000), CoveredRow("orders", "new", 0, 0, 10)]
+    position = Position(topic="orders", partition=0, source_topic_id="new", position=10, records=10)
+    assert check_coverage(rows, [position], {_TP: 10}, []).passed
+
+
+def test_lost_mapping_records_leave_a_doubt() -> None:
+    lost = Lost(partition=2, start=0, end=40, before_first_read=True)
+    verdict = _check((100, 1000), position=1000, lost=(lost,))
+    assert verdict.judgement is Judgement.WARNED
+    assert "mapping partition 2 from 0 to 40" in verdict.summary

@@ -1,0 +1,232 @@
+"""The checks against two real clusters: true copies pass, and each kind of wrong one fails its check."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from k2k_assets.checks.asset_checks import CHECKS, Evidence, run_check
+from k2k_assets.checks.verdict import Judgement, Verdict
+from k2k_assets.mapping.index import update_index
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.hand_copy import HandCopy
+from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, delete_topic, produce, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+# Not older than the brokers' retention: it would remove them in the middle of a test.
+NOW = int(time.time() * 1000) - 60_000
+RECORDS = [Record(b"k%d" % i, b"v%d" % i, [("h", b"%d" % i)], NOW + i) for i in range(10)]
+
+
+@dataclass
+class World:
+    """A topic on both clusters, and a hand that copies it rightly or wrongly."""
+
+    clusters: KafkaSandbox
+    topic: str
+    hand: HandCopy
+    spark: SparkSession
+
+    def source(self, records: list[Record] | None = None) -> list[int]:
+        return self._write(self.clusters.source_servers, records)
+
+    def target(self, records: list[Record] | None = None) -> list[int]:
+        return self._write(self.clusters.target_servers, records)
+
+    def _write(self, servers: str, records: list[Record] | None) -> list[int]:
+        written = produce(servers, self.topic, RECORDS if records is None else records, partition=0)
+        return [offset for _, offset in written]
+
+    def mapped(self, *runs: tuple[int, int, int], end: int = 10) -> None:
+        self.hand.mapping(self.topic, (0, end), runs)
+        self.hand.commit(self.topic, end, records=end)
+
+    def verdict(self, check: str) -> Verdict:
+        return self.verdicts(check)[check]
+
+    def verdicts(self, *checks: str) -> dict[str, Verdict]:
+        hand = self.hand
+        index = update_index(self.spark, hand.pipeline, hand.source, hand.target)
+        evidence = Evidence(hand.pipeline, self.spark, index, hand.source, hand.target)
+        return {check: run_check(check, evidence) for check in checks}
+
+
+@pytest.fixture(params=[{}], ids=[""])
+def world(request: pytest.FixtureRequest, clusters: KafkaSandbox, spark: SparkSession, tmp_path: Path) -> World:
+    topic = unique("orders")
+    for servers in (clusters.source_servers, clusters.target_servers):
+        create_topic(servers, topic, config=request.param)
+    pipeline = make_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        features={"offsetMapping": "enabled", "headerReplication": "enabled"},
+        index={"path": str(tmp_path / "index")},
+    )
+    return World(clusters, topic, HandCopy(pipeline), spark)
+
+
+def test_a_true_copy_passes_every_check(world: World) -> None:
+    world.source()
+    world.target()
+    world.mapped((0, 0, 10))
+    verdicts = world.verdicts(*CHECKS)
+    assert {name: v.summary for name, v in verdicts.items() if not v.passed} == {}
+    assert verdicts["content"].counts["equal"] == 10
+
+
+def test_a_swapped_pair_fails_the_content_check(world: World) -> None:
+    world.source()
+    world.target([*RECORDS[:4], RECORDS[5], RECORDS[4], *RECORDS[6:]])
+    world.mapped((0, 0, 10))
+    verdict = world.verdict("content")
+    assert verdict.judgement is Judgement.FAILED
+    assert [(o.source_offset, o.target_offset) for o in verdict.offenders] == [(4, 4), (5, 5)]
+    assert "differs in content" in verdict.summary
+
+
+def test_a_missing_record_that_the_mapping_hides_fails_the_content_check(world: World) -> None:
+    world.source()
+    world.target([*RECORDS[:4], *RECORDS[5:]])
+    world.mapped((0, 0, 4), (5, 4, 5))
+    verdicts = world.verdicts("content", "coverage", "ordered_and_disjoint")
+    assert verdicts["coverage"].passed, "it is covered, but as a hole that is not proven"
+    assert verdicts["content"].judgement is Judgement.FAILED
+    (offender,) = verdicts["content"].offenders
+    assert (offender.source_offset, offender.target_offset) == (4, None)
+    assert "was not copied" in offender.what
+
+
+def test_a_missing_record_that_the_mapping_does_not_know_fails_the_content_check(world: World) -> None:
+    world.source()
+    world.target([*RECORDS[:4], *RECORDS[5:], RECORDS[9]])
+    world.mapped((0, 0, 10))
+    assert [o.source_offset for o in world.verdict("content").offenders] == [4, 5, 6, 7, 8]
+
+
+def test_a_hole_over_aborted_records_and_markers_is_proven(world: World) -> None:
+    world.source(RECORDS[:3])
+    produce(world.clusters.source_servers, world.topic, [b"never"] * 2, partition=0, abort=True)
+    # The abort's marker may be written before or after these.
+    later = world.source(RECORDS[3:5])
+    world.target(RECORDS[:5])
+    world.mapped((0, 0, 3), *((offset, 3 + i, 1) for i, offset in enumerate(later)), end=later[-1] + 1)
+    verdict = world.verdict("content")
+    assert verdict.passed, verdict
+    assert verdict.counts["equal"] == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"key": b"other"}, "key"),
+        ({"value": None}, "null and empty"),
+        ({"headers": [("h", b"1"), ("h", b"1")]}, "headers"),
+        ({"timestamp": 1}, "timestamp"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_part_of_a_record_counts(world: World, change: dict[str, object], field: str) -> None:
+    world.source([RECORDS[1]._replace(value=b"")])
+    world.target([RECORDS[1]._replace(**{"value": b"", **change})])
+    world.mapped((0, 0, 1), end=1)
+    assert world.verdict("content").judgement is Judgement.FAILED
+
+
+def test_a_mapping_of_wrong_target_offsets_fails(world: World) -> None:
+    world.source()
+    world.target()
+    world.mapped((0, 1, 9), (9, 10, 1))
+    verdicts = world.verdicts("content", "within_watermarks")
+    assert verdicts["content"].judgement is Judgement.FAILED
+    assert verdicts["within_watermarks"].judgement is Judgement.FAILED
+    assert "mapped up to 11, but its high watermark is 10" in verdicts["within_watermarks"].summary
+    beyond = [o for o in verdicts["content"].offenders if "high watermark" in o.what]
+    assert [(o.source_offset, o.target_offset) for o in beyond] == [(9, 10)]
+
+
+def test_overlapping_runs_fail_the_order_check(world: World) -> None:
+    world.source()
+    world.target()
+    world.mapped((0, 0, 6), (6, 3, 4))
+    assert world.verdict("ordered_and_disjoint").judgement is Judgement.FAILED
+
+
+def test_a_lost_mapping_record_fails_the_coverage_check(world: World) -> None:
+    world.source()
+    world.target()
+    world.hand.mapping(world.topic, (0, 4), [(0, 0, 4)])
+    world.hand.mapping(world.topic, (6, 10), [(6, 6, 4)])
+    world.hand.commit(world.topic, 10, records=10)
+    verdict = world.verdict("coverage")
+    assert verdict.judgement is Judgement.FAILED
+    assert "no mapping from 4 to 6" in verdict.summary
+
+
+def test_what_retention_took_is_not_comparable(world: World) -> None:
+    world.source()
+    world.target()
+    world.mapped((0, 0, 10))
+    delete_records(world.clusters.target_servers, world.topic, 0, 4)
+    verdicts = world.verdicts("content", "within_watermarks")
+    assert verdicts["content"].passed
+    assert (verdicts["content"].counts["equal"], verdicts["content"].counts["not_comparable"]) == (6, 4)
+    assert verdicts["within_watermarks"].counts["partly_expired"] == 1
+    delete_records(world.clusters.target_servers, world.topic, 0, 10)
+    assert world.verdict("content").judgement is Judgement.WARNED
+
+
+def test_nothing_left_on_the_source_is_a_doubt(world: World) -> None:
+    world.source()
+    world.target()
+    world.mapped((0, 0, 10))
+    delete_records(world.clusters.source_servers, world.topic, 0, 10)
+    verdict = world.verdict("content")
+    assert verdict.judgement is Judgement.WARNED
+    assert "nothing could be compared" in verdict.summary
+
+
+@pytest.mark.parametrize("world", [{"cleanup.policy": "compact"}], indirect=True)
+def test_a_record_that_compaction_may_have_taken_is_not_comparable(world: World) -> None:
+    world.source(RECORDS[:3])
+    # What compaction would leave: the offset is there, the record is not.
+    produce(world.clusters.target_servers, world.topic, [RECORDS[0]], partition=0)
+    produce(world.clusters.target_servers, world.topic, [(b"k", b"gone")], partition=0, abort=True)
+    (last,) = world.target([RECORDS[2]])
+    world.mapped((0, 0, 2), (2, last, 1), end=3)
+    verdict = world.verdict("content")
+    assert verdict.passed, verdict
+    assert (verdict.counts["equal"], verdict.counts["not_comparable"]) == (2, 1)
+
+
+def test_a_mapped_offset_without_a_record_fails_where_nothing_compacts(world: World) -> None:
+    world.source(RECORDS[:2])
+    produce(world.clusters.target_servers, world.topic, [RECORDS[0]], partition=0)
+    produce(world.clusters.target_servers, world.topic, [RECORDS[1]], partition=0, abort=True)
+    world.mapped((0, 0, 2), end=2)
+    verdict = world.verdict("content")
+    assert verdict.judgement is Judgement.FAILED
+    assert "no such record on the target" in verdict.summary
+
+
+def test_a_deleted_target_topic_is_named(world: World) -> None:
+    world.source()
+    world.target()
+    world.mapped((0, 0, 10))
+    delete_topic(world.clusters.target_servers, world.topic)
+    verdicts = world.verdicts("content", "within_watermarks")
+    assert verdicts["within_watermarks"].judgement is Judgement.FAILED
+    assert "does not exist on the target" in verdicts["within_watermarks"].summary
+    assert verdicts["content"].judgement is Judgement.WARNED
+
+
+def test_the_first_run_of_a_pipeline_without_data_passes(world: World) -> None:
+    verdicts = world.verdicts(*CHECKS)
+    assert {name: v.summary for name, v in verdicts.items() if not v.passed} == {}

@@ -1,0 +1,64 @@
+"""Checks on the runs alone: each rule has a row that breaks it, and the check fails on it."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from k2k_assets.checks.order import check_order
+from k2k_assets.checks.schema import check_schema
+from k2k_assets.checks.verdict import Judgement
+from k2k_assets.mapping.schemas import RUNS
+
+pytestmark = pytest.mark.spark
+
+Row = tuple[str, str, str, int, str, str, int, int, int, int]
+
+
+def _run(source: int, target: int, count: int, partition: int = 0, target_partition: int = 0) -> Row:
+    return ("cluster", "orders", "sid", partition, "orders", "tid", target_partition, source, target, count)
+
+
+def _frame(spark: SparkSession, *rows: Row) -> DataFrame:
+    return spark.createDataFrame(list(rows), RUNS)
+
+
+def test_good_runs_pass_both(spark: SparkSession) -> None:
+    runs = _frame(spark, _run(0, 0, 10), _run(12, 11, 3), _run(0, 14, 5, partition=1), _run(15, 0, 5, 0, 1)).cache()
+    for verdict in (check_schema(runs), check_order(runs)):
+        assert verdict.passed, verdict
+        assert verdict.counts["runs"] == 4
+
+
+def test_no_runs_pass_both(spark: SparkSession) -> None:
+    assert check_schema(_frame(spark)).passed
+    assert check_order(_frame(spark)).passed
+
+
+@pytest.mark.parametrize("bad", [_run(-1, 0, 1), _run(0, -1, 1), _run(0, 0, 0), _run(0, 0, 1, partition=-1)])
+def test_a_value_out_of_its_range_fails_the_schema(spark: SparkSession, bad: Row) -> None:
+    verdict = check_schema(_frame(spark, _run(50, 50, 5), bad))
+    assert verdict.judgement is Judgement.FAILED
+    assert (verdict.offenders[0].source_offset, verdict.offenders[0].target_offset) == (bad[7], bad[8])
+
+
+def test_a_missing_column_fails_the_schema(spark: SparkSession) -> None:
+    verdict = check_schema(_frame(spark, _run(0, 0, 1)).drop("target_start"))
+    assert verdict.judgement is Judgement.FAILED
+    assert "target_start" in verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ((_run(0, 0, 10), _run(9, 20, 5)), "overlaps the run before it on the source"),
+        ((_run(0, 100, 10), _run(20, 50, 5)), "goes back on the target"),
+        ((_run(0, 100, 10), _run(0, 105, 10, partition=1)), "overlaps another run on the target"),
+        ((_run(0, 0, 10), _run(9, 20, 5, 0, 1)), "overlaps the run before it on the source"),
+    ],
+)
+def test_disorder_fails_with_its_row(spark: SparkSession, rows: tuple[Row, ...], says: str) -> None:
+    verdict = check_order(_frame(spark, *rows))
+    assert verdict.judgement is Judgement.FAILED
+    assert says in verdict.offenders[0].what
+    assert (verdict.offenders[0].source_offset, verdict.offenders[0].target_offset) == (rows[1][7], rows[1][8])

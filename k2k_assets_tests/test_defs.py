@@ -1,0 +1,166 @@
+"""The definitions load without a broker, whatever the names, and the three tools that load them agree."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from k2k_assets.assets.translator import Translator
+from k2k_assets.automation import discovery
+from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
+from k2k_assets.definitions import build_definitions
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+ROOT = Path(__file__).parent.parent
+# Nobody listens there: whoever asked a broker would fail.
+NOBODY = "127.0.0.1:1"
+ODD_TOPICS = ("a.b", "a-b", "a_b", "2024", "x__dot__y", "context")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
+    made = tmp_path / "pipelines"
+    made.mkdir()
+    monkeypatch.setenv("K2K_PIPELINES", str(made))
+    return made
+
+
+def _write(folder: Path, name: str, topics: str | Sequence[str], file: str | None = None) -> None:
+    path = write_pipeline(folder, NOBODY, NOBODY, topics, features={"offsetMapping": "enabled"})
+    document = {**yaml.safe_load(path.read_text()), "name": name}
+    path.unlink()
+    (folder / (file or f"{len(list(folder.iterdir()))}.yaml")).write_text(yaml.safe_dump(document))
+
+
+def _discover(name: str, topics: Sequence[str]) -> None:
+    found = {topic: DiscoveredTopic(3, topic) for topic in topics}
+    discovery.save(Discovery(name, 1, "source-id", "target-id", found))
+
+
+def _odd(folder: Path) -> None:
+    for name in ("my-pipeline", "my.pipeline", "my_pipeline", "orders & more/übung"):
+        _write(folder, name, list(ODD_TOPICS))
+    _write(folder, "not-yet", r"orders[.]\w+/?|x")
+    (folder / "broken.yml").write_text("name: [\n")
+
+
+def test_odd_names_load_and_every_job_resolves(folder: Path) -> None:
+    _odd(folder)
+    repository = build_definitions(folder).get_repository_def()
+    jobs = {job.name: job for job in repository.get_all_jobs()}
+    assert Translator("my-pipeline").job in jobs
+    assert len(jobs) == 6, "one a pipeline, and Dagster's own for the asset graph"
+    graph = repository.asset_graph
+    for name in ("my-pipeline", "my.pipeline", "my_pipeline"):
+        for topic in ODD_TOPICS:
+            key = dg.AssetKey([name, "topics", topic])
+            assert graph.get(key).is_executable
+            assert graph.get(key).parent_keys == {dg.AssetKey([name, "source", topic])}
+            assert not graph.get(dg.AssetKey([name, "source", topic])).is_executable
+        upstream = graph.get(dg.AssetKey([name, "offset_mappings"])).parent_keys
+        assert upstream == {dg.AssetKey([name, "commit_log"]), *(dg.AssetKey([name, "topics", t]) for t in ODD_TOPICS)}
+    groups = {graph.get(key).group_name for key in graph.materializable_asset_keys}
+    assert len(groups) == 6
+
+
+def test_every_job_has_its_blocking_checks(folder: Path) -> None:
+    _write(folder, "my-pipeline", ["a.b"])
+    names = Translator("my-pipeline")
+    repository = build_definitions(folder).get_repository_def()
+    checks = repository.get_job(names.job).asset_layer.asset_graph.asset_check_keys
+    assert {check.name for check in checks} == {
+        "schema_and_ranges",
+        "ordered_and_disjoint",
+        "coverage",
+        "within_watermarks",
+        "content",
+    }
+    assert all(repository.asset_graph.get(check).blocking for check in checks)
+    assert [sensor.name for sensor in repository.sensor_defs] == ["k2k_replication_sensor"]
+
+
+def test_before_discovery_one_asset_stands_for_the_pattern(folder: Path) -> None:
+    _write(folder, "p", "orders-.*")
+    assert _topics(folder) == {"orders-.*"}
+    _discover("p", ["orders-a", "orders-b", "other"])
+    assert _topics(folder) == {"orders-a", "orders-b"}, "what the pattern no longer selects is not shown"
+
+
+def test_listed_topics_are_shown_before_discovery(folder: Path) -> None:
+    _write(folder, "p", ["one", "two"])
+    assert _topics(folder) == {"one", "two"}
+
+
+def test_a_broken_file_shows_and_says_why_and_takes_nobody_down(folder: Path) -> None:
+    _write(folder, "good", ["one"], file="good.yaml")
+    _write(folder, "good", ["two"], file="same-name.yaml")
+    (folder / "broken.yml").write_text("name: broken\nfoo: 1\n")
+    definitions = build_definitions(folder)
+    assert _topics(folder) == {"one"}
+    for file, reason in (("broken.yml", "foo: unknown key"), ("same-name.yaml", "the name 'good' is taken")):
+        key = dg.AssetKey(["broken_pipeline_files", file])
+        asset = definitions.resolve_assets_def(key)
+        assert reason in (asset.descriptions_by_key[key] or "")
+        with pytest.raises(dg.Failure, match=reason):
+            dg.materialize([asset])
+
+
+def test_no_pipeline_at_all_still_loads(folder: Path) -> None:
+    repository = build_definitions(folder).get_repository_def()
+    assert not repository.asset_graph.get_all_asset_keys()
+
+
+def test_secrets_of_the_spark_section_are_not_shown(folder: Path) -> None:
+    _write(folder, "p", ["one"])
+    path = folder / "0.yaml"
+    document = {**yaml.safe_load(path.read_text()), "spark": {"config": {"spark.hadoop.fs.s3a.secret.key": "hush"}}}
+    path.write_text(yaml.safe_dump(document))
+    repository = build_definitions(folder).get_repository_def()
+    resources = repository.get_top_level_resources()
+    assert "hush" not in repr(
+        {
+            name: resource.config_schema.default_value
+            for name, resource in resources.items()
+            if resource.config_schema.default_provided
+        }
+    )
+
+
+def test_workspace_and_pyproject_say_the_same() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    (loaded,) = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"]
+    module = loaded["python_module"]
+    assert project["dagster"] == {
+        "module_name": module["module_name"],
+        "code_location_name": module["location_name"],
+    }
+    assert project["dg"]["project"]["code_location_target_module"] == module["module_name"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("dagster", "definitions", "validate"), ("dg", "check", "defs")],
+    ids=lambda command: " ".join(command),
+)
+def test_the_tools_load_them(folder: Path, command: tuple[str, ...]) -> None:
+    _odd(folder)
+    tool = Path(sys.executable).with_name(command[0])
+    environment = {**os.environ, "DAGSTER_HOME": "", "PATH": f"{tool.parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [str(tool), *command[1:]], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _topics(folder: Path) -> set[str]:
+    graph = build_definitions(folder).get_repository_def().asset_graph
+    return {key.path[2] for key in graph.materializable_asset_keys if len(key.path) == 3}

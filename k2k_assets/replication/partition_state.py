@@ -36,8 +36,9 @@ class PartitionState:
 
     @classmethod
     def of(cls, plan: PartitionPlan, record: CommitRecord, generation: int) -> PartitionState:
-        """The state that a commit record tells of."""
-        state = cls(plan, record.position, record.position, record.leader_epoch, record.target_end)
+        """The state that a commit record tells of; the end of a topic that is no longer the target means nothing."""
+        target_end = record.target_end if record.target_topic == plan.target_topic else None
+        state = cls(plan, record.position, record.position, record.leader_epoch, target_end)
         if record.generation == generation:
             state.records, state.bytes, state.runs = record.records, record.bytes_, record.runs
         return state

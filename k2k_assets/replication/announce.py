@@ -38,7 +38,8 @@ def announce(pipeline: Pipeline, target: Cluster, slots: int, commit_topic_id: s
     with AssignmentTail(pipeline, target) as tail:
         _ensure_same_commit_topic(pipeline, tail, commit_topic_id)
         generation = write_instance(pipeline, instance)
-        older = {g: i for g, i in tail.catch_up().instances.items() if g < generation}
+        found = tail.catch_up().instances
+        older = {g: i for g, i in found.items() if g < generation and i.instance != instance.instance}
         tail.ensure_newest(generation)
     try:
         fence(pipeline, ids_to_fence(pipeline.group, older.values()))

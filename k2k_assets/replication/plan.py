@@ -76,8 +76,8 @@ def stable_hash(data: bytes) -> int:
 
 
 def slot_of(tp: TopicPartition, slots: int) -> int:
-    """The slot that copies a partition."""
-    return stable_hash(f"{tp.topic}\0{tp.partition}".encode()) % slots
+    """The slot that copies a partition: those of one topic in turn, so that each slot gets its share of each topic."""
+    return (stable_hash(tp.topic.encode()) + tp.partition) % slots
 
 
 def transactional_id(pipeline: str, group: str, slot: int) -> str:

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -28,20 +27,9 @@ from k2k_assets.resources import spark
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.processes import await_copied, started
 
 EXACT = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
-
-
-@contextmanager
-def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """A `k2k start` in a process of its own, which never outlives the test."""
-    command = [sys.executable, "-m", "k2k_assets.cli.main", "start", *map(str, arguments)]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 @pytest.fixture
@@ -81,9 +69,9 @@ def test_signal_ends_it_after_a_commit_with_0(tmp_path: Path, clusters: KafkaSan
     path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=EXACT)
 
     with started("-f", path) as process:
-        _await_copied(process, clusters, topic, 10)
+        await_copied(process, clusters.target_servers, topic, 10)
         kafka.produce(clusters.source_servers, topic, [b"second"] * 10)
-        _await_copied(process, clusters, topic, 20)
+        await_copied(process, clusters.target_servers, topic, 20)
         if number == signal.SIGINT:
             os.killpg(process.pid, number)  # as a terminal does at Ctrl-C: the JVM and the workers get it too
         else:
@@ -95,16 +83,6 @@ def test_signal_ends_it_after_a_commit_with_0(tmp_path: Path, clusters: KafkaSan
     assert "Traceback" not in err
     assert "20 records" in out
     assert "lag 0" in out
-
-
-def _await_copied(process: subprocess.Popen[str], clusters: KafkaSandbox, topic: str, count: int) -> None:
-    def copied() -> bool:
-        if process.poll() is not None:
-            raise AssertionError(f"ended with {process.returncode}: {process.communicate()[1]}")
-        there = topic in kafka.topics(clusters.target_servers)
-        return there and len(kafka.read_all(clusters.target_servers, topic)) == count
-
-    wait_until(copied, 90, f"{count} records in {topic}", interval=0.3)
 
 
 def test_source_that_does_not_answer_is_named_in_time(

@@ -32,7 +32,9 @@ def in_threads(plans: Any) -> list[SlotResult]:
         return list(pool.map(copy_slot, plans))
 
 
-def copy(pipeline: Pipeline, extent: Extent | None = None, cores: int = 2, runner: Runner = in_threads, **rest: Any) -> Outcome:  # noqa: E501
+def copy(
+    pipeline: Pipeline, extent: Extent | None = None, cores: int = 2, runner: Runner = in_threads, **rest: Any
+) -> Outcome:  # noqa: E501
     """Runs a pipeline until it has caught up, or as `extent` says."""
     return replicate_with(runner, cores, pipeline, extent or UntilCaughtUp(), **rest)
 

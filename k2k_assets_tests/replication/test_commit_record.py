@@ -1,0 +1,103 @@
+"""Commit records: what is written can be read, by this release and by those that follow."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k2k_assets.replication.commit_record import CommitRecord, key_bytes, parse_key
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.plans import commit_record
+
+numbers = st.integers(0, 2**63 - 1)
+records = st.builds(
+    commit_record,
+    st.builds(TopicPartition, st.text(), st.integers(0, 2**31)),
+    numbers,
+    group=st.text(),
+    cluster=st.text(),
+    kind=st.sampled_from(["start", "commit", "release", "override"]),
+    leader_epoch=st.none() | st.integers(0, 2**31),
+    target_end=st.none() | numbers,
+    generation=numbers,
+    sequence=numbers,
+    reason=st.none() | st.text(),
+)
+RECORD = commit_record(TopicPartition("orders", 0), 1234, leader_epoch=None, target_end=1301)
+
+
+def changed(**fields: Any) -> bytes:
+    return json.dumps({**json.loads(RECORD.value_bytes()), **fields}).encode()
+
+
+@given(records)
+def test_what_is_written_is_read(record: CommitRecord) -> None:
+    assert CommitRecord.parse(record.key_bytes(), record.value_bytes(), "there") == record
+
+
+def test_the_format_on_the_topic_is_the_documented_one() -> None:
+    assert json.loads(RECORD.key_bytes()) == {
+        "group": "k2k.g", "cluster": "source-cluster", "topic": "orders", "partition": 0,
+    }  # fmt: skip
+    assert json.loads(RECORD.value_bytes()) == {
+        "version": 1,
+        "kind": "commit",
+        "pipeline": "p",
+        "position": 1234,
+        "leaderEpoch": None,
+        "sourceTopicId": "s-orders",
+        "target": {"topic": "orders", "id": "t-orders"},
+        "targetEnd": 1301,
+        "generation": 16,
+        "slot": 0,
+        "sequence": 5,
+        "time": 1_700_000_000_000,
+        "records": 11,
+        "bytes": 22,
+        "runs": 3,
+        "reason": None,
+    }
+
+
+def test_a_key_names_group_cluster_and_partition_and_is_the_same_for_ever() -> None:
+    """Compaction keeps one record a key: a key that changed its bytes would leave the old position lying."""
+    key = key_bytes("k2k.g", "c", TopicPartition("orders", 7))
+    assert key == b'{"group":"k2k.g","cluster":"c","topic":"orders","partition":7}'
+    assert parse_key(key, "there") == ("k2k.g", "c", TopicPartition("orders", 7))
+
+
+def test_the_newest_is_the_highest_generation_then_sequence() -> None:
+    orders = [(1, 9), (2, 1), (2, 2), (10, 0)]
+    made = [commit_record(RECORD.source, 0, generation=g, sequence=s) for g, s in reversed(orders)]
+    assert [record.order for record in sorted(made, key=lambda r: r.order)] == orders
+
+
+def test_fields_of_later_releases_are_passed_over_and_counters_may_be_missing() -> None:
+    body = {**json.loads(RECORD.value_bytes()), "later": 1}
+    for counter in ("records", "bytes", "runs", "reason"):
+        del body[counter]
+    read = CommitRecord.parse(RECORD.key_bytes(), json.dumps(body).encode(), "there")
+    assert (read.position, read.records, read.bytes_, read.runs, read.reason) == (1234, 0, 0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, RECORD.value_bytes()),
+        (b"[]", RECORD.value_bytes()),
+        (b'{"group":"g"}', RECORD.value_bytes()),
+        (RECORD.key_bytes(), None),
+        (RECORD.key_bytes(), b"\x00\x01"),
+        (RECORD.key_bytes(), changed(version=2)),
+        (RECORD.key_bytes(), changed(position=None)),
+        (RECORD.key_bytes(), changed(position="far")),
+        (RECORD.key_bytes(), changed(target="orders")),
+    ],
+)
+def test_garbage_is_refused_with_its_place(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(ValueError, match="^commits-0@9"):
+        CommitRecord.parse(key, value, "commits-0@9")

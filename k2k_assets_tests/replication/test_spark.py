@@ -1,0 +1,121 @@
+"""The engine on Spark: separate executors, the stop record, and what dies below it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records
+from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.processes import await_copied, copy_workers, jvms, started
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+PARTITIONS = 4
+
+
+@pytest.fixture
+def topic(clusters: KafkaSandbox) -> str:
+    name = create_topic(clusters.source_servers, unique("spark"), PARTITIONS)
+    write(clusters, name)
+    return name
+
+
+def write(clusters: KafkaSandbox, topic: str) -> None:
+    for partition in range(PARTITIONS):
+        produce(clusters.source_servers, topic, [b"%d" % i for i in range(100)], partition)
+
+
+def pipeline_file(directory: Path, clusters: KafkaSandbox, topic: str, master: str) -> Path:
+    return write_pipeline(
+        directory,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"},
+        spark={"master": master},
+    )
+
+
+def ensure_exact(clusters: KafkaSandbox, path: Path, topic: str) -> None:
+    assert_same_content(clusters.source_servers, topic, clusters.target_servers)
+    assert_exact_mappings(load_pipeline([path]), clusters.source_servers, clusters.target_servers, topic)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+
+
+def test_separate_executors_copy_and_heed_the_stop_record(tmp_path: Path, clusters: KafkaSandbox, topic: str) -> None:
+    path = pipeline_file(tmp_path, clusters, topic, "local-cluster[2,1,1024]")
+    with started("-f", path) as process:
+        await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)
+        workers = copy_workers(process)
+        write(clusters, topic)
+        await_copied(process, clusters.target_servers, topic, 200 * PARTITIONS)
+        end(process)
+    ensure_exact(clusters, path, topic)
+    assert len({worker.pid for worker in workers}) == 2
+    # The slots ended by themselves, with their releases in the last transaction: nobody had to kill them.
+    last = {r.source: r.kind for r in commit_records(load_pipeline([path]), clusters.target_servers)}
+    assert list(last.values()) == ["release"] * PARTITIONS
+
+
+def test_a_killed_worker_is_replaced(tmp_path: Path, clusters: KafkaSandbox, topic: str) -> None:
+    path = pipeline_file(tmp_path, clusters, topic, "local[2]")
+    with started("-f", path) as process:
+        await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)
+        copy_workers(process)[0].kill()
+        write(clusters, topic)
+        await_copied(process, clusters.target_servers, topic, 200 * PARTITIONS)
+        end(process)
+    ensure_exact(clusters, path, topic)
+
+
+@pytest.mark.parametrize("victim", ["driver", "everything"])
+def test_nothing_outlives_a_killed_driver_and_the_next_run_is_exact(
+    tmp_path: Path, clusters: KafkaSandbox, topic: str, victim: str
+) -> None:
+    path = pipeline_file(tmp_path, clusters, topic, "local[2]")
+    with started("-f", path) as process:
+        await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)
+        left = [*copy_workers(process), *jvms(process)]
+        if victim == "driver":
+            os.kill(process.pid, signal.SIGKILL)
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+            for child in left:
+                child.kill()
+        write(clusters, topic)
+        wait_until(lambda: not any(map(psutil.Process.is_running, left)), 15, "all processes below it to end")
+    with started("-f", path, "--once") as process:
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+    ensure_exact(clusters, path, topic)
+
+
+def test_more_slots_than_cores_are_refused(tmp_path: Path, clusters: KafkaSandbox, topic: str) -> None:
+    path = write_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        configuration={"partitionParallelism": 5},
+        spark={"master": "local[2]"},
+    )
+    with started("-f", path, "--once") as process:
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert "configuration.partitionParallelism is 5" in err
+    assert "Traceback" not in err

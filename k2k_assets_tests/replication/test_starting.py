@@ -1,0 +1,119 @@
+"""Where each partition starts, and when it must not: the commit log against the source as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.errors import Refused
+from k2k_assets.replication.commit_log import CommitLog
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.starting import Starts, resolve_starts
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.fake_transport import FakeCluster
+from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.plans import GENERATION, commit_record, slot_plan
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+OTHER = TopicPartition("u", 0)
+
+
+def slot(tmp_path: Path, *partitions: TopicPartition, reset: str | None = None) -> SlotPlan:
+    common = {"common": {"bootstrap.servers": "a:1"}}
+    consumer = {"group.id": "k2k.g", **({"auto.offset.reset": reset} if reset else {})}
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t", "u"], source={"kafka": {**common, "consumer": consumer}})
+    return slot_plan(pipeline, dict.fromkeys(partitions, 0))
+
+
+def resolve(plan: SlotPlan, log: CommitLog | None = None, leave_out: Any = (), **cluster: Any) -> Starts:
+    source = FakeCluster(
+        **{
+            "topics": {"t": ("s-t", 2), "u": ("s-u", 1)},
+            "starts": {P0: 40, P1: 50, OTHER: 60},
+            "ends": {P0: 140, P1: 150, OTHER: 160},
+            **cluster,
+        }
+    )
+    return resolve_starts(plan, leave_out, log or CommitLog(), source)  # type: ignore[arg-type]
+
+
+def positions(starts: Starts) -> dict[TopicPartition, int]:
+    return {tp: state.committed for tp, state in starts.states.items()}
+
+
+@pytest.mark.parametrize(("reset", "expected"), [(None, 40), ("earliest", 40), ("latest", 140)])
+def test_without_a_trace_as_configured(tmp_path: Path, reset: str | None, expected: int) -> None:
+    starts = resolve(slot(tmp_path, P0, reset=reset))
+    assert positions(starts) == {P0: expected}
+    assert starts.fresh == [starts.states[P0]]
+    assert not starts.states[P0].moved
+
+
+def test_without_a_trace_and_none_configured_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"t-0 has no committed position .*auto.offset.reset"):
+        resolve(slot(tmp_path, P0, reset="none"))
+
+
+@pytest.mark.parametrize("reset", ["latest", "none"])
+def test_a_partition_that_was_added_later_starts_at_its_beginning(tmp_path: Path, reset: str) -> None:
+    """Its first records were written before anybody looked: `latest` would lose them."""
+    log = CommitLog({P0: commit_record(P0, 100)})
+    assert positions(resolve(slot(tmp_path, P0, P1, reset=reset), log)) == {P0: 100, P1: 50}
+
+
+def test_a_committed_position_is_taken_up_with_its_epoch_and_target_end(tmp_path: Path) -> None:
+    starts = resolve(slot(tmp_path, P0), CommitLog({P0: commit_record(P0, 100)}))
+    state = starts.states[P0]
+    assert (state.committed, state.next, state.leader_epoch, state.target_end) == (100, 100, 3, 90)
+    assert (state.records, state.bytes, state.runs) == (0, 0, 0), "counters are those of the generation"
+    assert starts.fresh == []
+
+
+def test_counters_go_on_within_a_generation(tmp_path: Path) -> None:
+    log = CommitLog({P0: commit_record(P0, 100, generation=GENERATION)})
+    state = resolve(slot(tmp_path, P0), log).states[P0]
+    assert (state.records, state.bytes, state.runs) == (11, 22, 3)
+
+
+@pytest.mark.parametrize("position", [40, 140])
+def test_both_ends_of_the_source_are_inside(tmp_path: Path, position: int) -> None:
+    assert not resolve(slot(tmp_path, P0), CommitLog({P0: commit_record(P0, position)})).stopped
+
+
+@pytest.mark.parametrize(
+    ("record", "cluster", "words"),
+    [
+        (commit_record(P0, 39), {}, "records 39 to 39 were deleted from the source before they were copied"),
+        (commit_record(P0, 141), {}, "ends at 140, before position 141: its log was truncated"),
+        (commit_record(P0, 100), {"topics": {"u": ("s-u", 1)}}, "the source topic is gone"),
+        (commit_record(P0, 100), {"topics": {"t": ("s-t", 0), "u": ("s-u", 1)}}, "only 0 partitions left"),
+        (commit_record(P0, 100), {"topics": {"t": ("s-new", 2), "u": ("s-u", 1)}}, "topic id s-t is now s-new"),
+        (commit_record(P0, 100, target_topic_id="t-old"), {}, "topic id t-old is now t-t"),
+    ],
+)
+def test_a_loud_stop_says_what_was_found(tmp_path: Path, record: Any, cluster: Any, words: str) -> None:
+    starts = resolve(slot(tmp_path, P0, OTHER), CommitLog({P0: record}), **cluster)
+    assert words in starts.stopped[P0]
+    assert set(starts.stopped) == {P0}
+    assert OTHER in starts.states, "the others go on"
+
+
+def test_a_topic_that_was_created_anew_after_the_plan_was_made(tmp_path: Path) -> None:
+    starts = resolve(slot(tmp_path, P0), topics={"t": ("s-new", 2)})
+    assert "topic id s-t is now s-new" in starts.stopped[P0]
+
+
+def test_unreadable_positions_and_partitions_that_were_stopped_are_left_out(tmp_path: Path) -> None:
+    log = CommitLog({}, {P1: "commits-0@9 is not JSON"})
+    starts = resolve(slot(tmp_path, P0, P1, OTHER), log, leave_out={P0})
+    assert starts.stopped == {P1: "commits-0@9 is not JSON"}
+    assert positions(starts) == {OTHER: 60}
+
+
+def test_after_the_routing_changed_the_old_topics_end_means_nothing(tmp_path: Path) -> None:
+    """Taken up, it would look as if the new topic had been truncated."""
+    log = CommitLog({P0: commit_record(P0, 100, target_topic="old", target_topic_id="t-old")})
+    state = resolve(slot(tmp_path, P0), log).states[P0]
+    assert (state.committed, state.target_end) == (100, None)

@@ -1,0 +1,108 @@
+"""The chain of chunks on the target: what breaks it is read back, and only somebody else's records count."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from k2k_assets.replication.target_chain import ForeignWriter, NeedsReports, TargetChain
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.interface import Delivery
+from k2k_assets_tests.support.fake_transport import ListRecords
+from k2k_assets_tests.support.plans import states
+
+SOURCE = TopicPartition("t", 0)
+OTHER = TopicPartition("t", 1)
+Asked = list[tuple[TopicPartition, int, int, bool]]
+
+
+def chain(asked: Asked, found: int = 0, fail: bool = True, markers: int = 1) -> TargetChain:
+    """A chain whose gaps hold `found` records; what it reads back goes to `asked`."""
+
+    def read_back(target: TopicPartition, start: int, end: int, before: bool) -> int:
+        asked.append((target, start, end, before))
+        return found
+
+    return TargetChain(fail, markers, read_back)
+
+
+def stretch(first: int, count: int, last: int | None = None, source: TopicPartition = SOURCE) -> Delivery:
+    chunk = Chunk(source, ListRecords(list(range(count))), "t", source.partition)
+    return Delivery(chunk, source.partition, first, first + count - 1 if last is None else last)
+
+
+def each(*offsets: int) -> Delivery:
+    chunk = Chunk(SOURCE, ListRecords(list(range(len(offsets)))), "t", 0)
+    return Delivery(chunk, each=[(0, offset) for offset in offsets])
+
+
+def test_chunks_one_behind_the_other_are_never_read_back() -> None:
+    asked: Asked = []
+    own = chain(asked)
+    own.start(states({SOURCE: (0, 10), OTHER: (0, None)}))
+    own.follow([stretch(11, 5), stretch(70, 1, source=OTHER), stretch(16, 2)])
+    own.follow([])
+    own.follow([stretch(19, 3), stretch(72, 2, source=OTHER)])
+    own.follow([each(23, 24, 25)])
+    assert asked == []
+
+
+def test_a_gap_without_records_is_markers_or_an_abort() -> None:
+    asked: Asked = []
+    own = chain(asked, found=0)
+    own.start(states({SOURCE: (0, 10)}))
+    own.follow([stretch(15, 5), stretch(22, 2)])
+    own.follow([stretch(30, 1)])
+    assert asked == [
+        (SOURCE, 11, 15, True),  # before our transaction: only committed records count
+        (SOURCE, 20, 22, False),  # inside it, where no committed reader looks yet
+        (SOURCE, 25, 30, True),
+    ]
+
+
+def test_foreign_records_between_transactions_and_inside_one_stop_the_partition() -> None:
+    for deliveries in ([stretch(15, 5)], [stretch(11, 2), stretch(15, 5)], [each(11, 12, 15)]):
+        own = chain([], found=2)
+        own.start(states({SOURCE: (0, 10)}))
+        with pytest.raises(ForeignWriter, match=r"2 records at t-0 offsets .* were not written by this pipeline") as stop:
+            own.follow(deliveries)
+        assert stop.value.source == SOURCE
+        assert "errorHandling.onForeignWriter: ignore" in stop.value.reason
+
+
+def test_ignoring_goes_on_from_behind_the_foreign_records(caplog: pytest.LogCaptureFixture) -> None:
+    asked: Asked = []
+    own = chain(asked, found=2, fail=False)
+    own.start(states({SOURCE: (0, 10)}))
+    with caplog.at_level(logging.WARNING, "k2k.replication"):
+        own.follow([stretch(13, 5)])
+        own.follow([stretch(19, 1)])
+    assert asked == [(SOURCE, 11, 13, True)]
+    assert "t-0: 2 records at t-0 offsets 11 to 12" in caplog.text
+
+
+def test_a_chunk_that_does_not_lie_in_one_piece_needs_reports() -> None:
+    own = chain([])
+    own.start(states({SOURCE: (0, 10)}))
+    with pytest.raises(NeedsReports):
+        own.follow([stretch(11, 5, last=17)])
+
+
+def test_a_target_that_went_back_was_truncated() -> None:
+    own = chain([])
+    own.start(states({SOURCE: (0, 10)}))
+    with pytest.raises(ForeignWriter, match=r"t-0 went back from offset 11 to 4: it was truncated"):
+        own.follow([stretch(4, 1)])
+
+
+def test_outside_transactions_there_are_no_markers_and_an_own_tail_may_follow_the_committed_end() -> None:
+    asked: Asked = []
+    own = chain(asked, found=3, markers=0)
+    own.start(states({SOURCE: (0, 10)}))
+    own.follow([stretch(13, 2)])
+    own.follow([stretch(15, 2)])
+    assert asked == []
+    with pytest.raises(ForeignWriter):
+        own.follow([stretch(18, 2)])

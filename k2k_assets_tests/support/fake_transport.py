@@ -1,0 +1,265 @@
+"""Both ends of the copy loop in memory, with a clock that moves only when the loop waits.
+
+They keep to `k2k_assets.transport.interface`; what the loop did can be read from `FakeSink.transactions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from k2k_assets.kafka.cluster import TopicDescription
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.chunk import Chunk, Headers
+from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.interface import Delivery, Polled, Position
+
+
+@dataclass
+class ListRecords:
+    """The columns of a chunk as lists; key, value and the rest follow from the offset unless they are given."""
+
+    at: list[int]
+    given_keys: list[bytes | None] | None = None
+    given_values: list[bytes | None] | None = None
+    given_timestamps: list[int] | None = None
+    given_headers: list[Headers | None] | None = None
+    epoch: int | None = 0
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @property
+    def first_offset(self) -> int:
+        return self.at[0]
+
+    @property
+    def last_offset(self) -> int:
+        return self.at[-1]
+
+    @property
+    def leader_epoch(self) -> int | None:
+        return self.epoch
+
+    def offsets(self) -> Sequence[int]:
+        return self.at
+
+    def keys(self) -> Sequence[bytes | None]:
+        return self.given_keys or [b"k%d" % offset for offset in self.at]
+
+    def values(self) -> Sequence[bytes | None]:
+        return self.given_values or [b"v%d" % offset for offset in self.at]
+
+    def timestamps(self) -> Sequence[int]:
+        return self.given_timestamps or [1_000_000 + offset for offset in self.at]
+
+    def headers(self) -> Sequence[Headers | None]:
+        return self.given_headers or [None] * len(self.at)
+
+    def size(self) -> int:
+        return sum(len(value or b"") for value in self.values())
+
+
+class Clock:
+    """Stands in for the `time` module: seconds pass only when somebody says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass."""
+        self.now += seconds
+
+
+class Arrival(NamedTuple):
+    """A record that the source has from a moment on."""
+
+    at: float
+    source: TopicPartition
+    offset: int
+
+
+class FakeSource:
+    """A source whose records arrive in time.
+
+    Args:
+        clock: Moved on by polls that wait, and by `poll_seconds` with each poll.
+        arrivals: What arrives; offsets of a partition rise.
+        ends: High watermark of each partition, past trailing markers; by default the last offset + 1.
+        poll_seconds: How long each poll takes.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        arrivals: Iterable[Arrival],
+        ends: Mapping[TopicPartition, int] | None = None,
+        poll_seconds: float = 0.0,
+    ) -> None:
+        self.assigned: dict[TopicPartition, Position] = {}
+        self.ends = dict(ends or {})
+        self.limits: list[int] = []
+        self._clock = clock
+        self._poll_seconds = poll_seconds
+        self._waiting = sorted(arrivals, key=lambda a: (a.at, a.source, a.offset))
+        self._told: set[TopicPartition] = set()
+
+    def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+        self.assigned = dict(positions)
+        self._waiting = [a for a in self._waiting if a.source in positions and a.offset >= positions[a.source].offset]
+
+    def poll(self, limit: int, timeout: float) -> Polled:
+        self.limits.append(limit)
+        self._clock.advance(self._poll_seconds)
+        polled = self._ready(limit)
+        if not polled.chunks and not polled.ends:
+            next_arrival = min((a.at for a in self._waiting), default=float("inf"))
+            self._clock.advance(max(0.0, min(timeout, next_arrival - self._clock.now)))
+            polled = self._ready(limit)
+        return polled
+
+    def close(self) -> None:
+        pass
+
+    def _ready(self, limit: int) -> Polled:
+        taken: dict[TopicPartition, list[int]] = {}
+        left: list[Arrival] = []
+        for arrival in self._waiting:
+            if arrival.at <= self._clock.now and limit > 0:
+                taken.setdefault(arrival.source, []).append(arrival.offset)
+                limit -= 1
+            else:
+                left.append(arrival)
+        self._waiting = left
+        self._told -= set(taken)
+        polled = Polled([Chunk(tp, ListRecords(offsets)) for tp, offsets in taken.items()])
+        for tp in self.assigned:
+            if tp in self.ends and tp not in self._told and not any(a.source == tp for a in left):
+                self._told.add(tp)
+                polled.ends[tp] = self.ends[tp]
+        return polled
+
+
+class Control(NamedTuple):
+    """A control record in a transaction."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+
+
+@dataclass
+class Transaction:
+    """What the loop put into one transaction."""
+
+    at: float
+    chunks: list[Chunk] = field(default_factory=list)
+    controls: list[Control] = field(default_factory=list)
+
+    @property
+    def offsets(self) -> dict[TopicPartition, list[int]]:
+        """The source offsets in it."""
+        found: dict[TopicPartition, list[int]] = {}
+        for chunk in self.chunks:
+            found.setdefault(chunk.source, []).extend(chunk.records.offsets())
+        return found
+
+    def to(self, topic: str) -> list[Control]:
+        """The control records for a topic."""
+        return [control for control in self.controls if control.topic == topic]
+
+
+class FakeSink:
+    """A transactional target: one offset a record, and one a commit marker on each partition that was touched.
+
+    Args:
+        clock: Dates the transactions.
+        fail_at_commit: Which commit fails, from 1; none if 0.
+    """
+
+    def __init__(self, clock: Clock, fail_at_commit: int = 0) -> None:
+        self.transactions: list[Transaction] = []
+        self.steps: list[str] = []
+        self.log_ends: dict[tuple[str, int], int] = {}
+        self._clock = clock
+        self._fail_at = fail_at_commit
+        self._current: Transaction | None = None
+        self._unsettled: list[Delivery] = []
+
+    def open(self) -> None:
+        self.steps.append("open")
+
+    def begin(self) -> None:
+        assert self._current is None, "a transaction is open already"
+        self._current = Transaction(self._clock.now)
+        self.steps.append("begin")
+
+    def write(self, chunk: Chunk) -> None:
+        assert self._current is not None
+        assert chunk.target_topic
+        assert not self._current.controls, "control records come after the data"
+        self._current.chunks.append(chunk)
+        partition = chunk.target_partition or 0
+        first = self.log_ends.get((chunk.target_topic, partition), 0)
+        self.log_ends[chunk.target_topic, partition] = first + len(chunk.records)
+        self._unsettled.append(Delivery(chunk, partition, first, first + len(chunk.records) - 1))
+        self.steps.append("write")
+
+    def settle(self) -> Sequence[Delivery]:
+        self.steps.append("settle")
+        settled, self._unsettled = self._unsettled, []
+        return settled
+
+    def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        assert self._current is not None
+        assert not self._unsettled, "control records are written when all deliveries are known"
+        self._current.controls.append(Control(topic, partition, key, value))
+        self.steps.append("write_control")
+
+    def commit(self) -> None:
+        assert self._current is not None
+        current, self._current = self._current, None
+        self.steps.append("commit")
+        if self._fail_at == sum(step == "commit" for step in self.steps):
+            raise Restart("the commit failed")
+        for place in {(c.target_topic, c.target_partition or 0) for c in current.chunks}:
+            self.log_ends[place] += 1
+        current.at = self._clock.now
+        self.transactions.append(current)
+
+    def close(self) -> None:
+        self.steps.append("close")
+
+
+class FakeCluster:
+    """Answers for a cluster from what it was told.
+
+    Args:
+        topics: Topic ids and partition counts.
+        starts: Log starts; 0 for the others.
+        ends: High watermarks; 0 for the others.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, tuple[str, int]],
+        starts: Mapping[TopicPartition, int] | None = None,
+        ends: Mapping[TopicPartition, int] | None = None,
+        stable: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        self.topics = dict(topics)
+        self._offsets = {"earliest": starts or {}, "latest": ends or {}, "stable": stable or ends or {}}
+
+    def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
+        return {name: TopicDescription(name, *self.topics[name]) for name in names if name in self.topics}
+
+    def describe_async(self, names: Collection[str]):  # noqa: ANN201
+        return lambda: self.describe(names)
+
+    def offsets(self, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
+        return {tp: self._offsets[which].get(tp, 0) for tp in partitions}

@@ -40,8 +40,9 @@ def watched(copy: Copy, log: Callable[[str], None]) -> Outcome:
         except BaseException as error:
             copying.set_exception(error)
 
-    threading.Thread(target=run, name="k2k-copy", daemon=True).start()
+    thread = threading.Thread(target=run, name="k2k-copy", daemon=True)
     try:
+        thread.start()
         while wait([copying], timeout=LOG_SECONDS).not_done:
             if newest and newest[0] is not logged:
                 log(describe(newest[0], logged))
@@ -49,7 +50,8 @@ def watched(copy: Copy, log: Callable[[str], None]) -> Outcome:
         return copying.result()
     except BaseException:
         stop.set()
-        wait([copying], timeout=STOP_SECONDS)
+        if thread.ident is not None:
+            wait([copying], timeout=STOP_SECONDS)
         raise
 
 

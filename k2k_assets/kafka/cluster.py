@@ -34,7 +34,7 @@ _SPECS: dict[Which, tuple[OffsetSpec, IsolationLevel]] = {
 }
 
 
-class _Unsettled(Exception):
+class _Unsettled(Refused):
     """A leader is being elected."""
 
 

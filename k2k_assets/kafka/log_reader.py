@@ -1,4 +1,4 @@
-"""Reads a control topic to its end, in bounded time."""
+"""Reads a topic of the target to its end, in bounded time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.deadline import Deadline
+from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.kafka import clients
 from k2k_assets.topic_partition import TopicPartition
 
@@ -33,7 +34,7 @@ class NotReadToTheEnd(Exception):
 
 
 class LogReader:
-    """A consumer of whole partitions of a topic.
+    """A consumer of whole partitions of a topic on the target.
 
     Args:
         properties: Consumer settings, librdkafka names.
@@ -54,7 +55,11 @@ class LogReader:
         isolation = {"isolation.level": "read_committed" if committed_only else "read_uncommitted"}
         self._consumer: Consumer = clients.consumer(properties, {**_SETTINGS, **isolation, **wait})
         self._reached = dict(starts)
-        clients.know_cluster(self._consumer, 15.0)
+        self._properties = properties
+        try:
+            clients.know_cluster(self._consumer, 15.0)
+        except KafkaException as error:
+            raise self._failed(clients.error_of(error)) from None
         self._consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, at) for tp, at in starts.items()])
 
     def read_until(self, ends: Mapping[TopicPartition, int], deadline: Deadline) -> Iterator[list[Message]]:
@@ -69,7 +74,11 @@ class LogReader:
             yield self.poll(min(0.5, deadline.remaining()))
 
     def poll(self, timeout: float) -> list[Message]:
-        """The records that are there; waits for one if there are none."""
+        """The records that are there; waits for one if there are none.
+
+        Raises:
+            ClusterUnreachable: The target does not let it read.
+        """
         messages = self._consumer.consume(10_000, 0)
         if not messages and timeout > 0:
             one = self._consumer.poll(timeout)
@@ -82,7 +91,7 @@ class LogReader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._advance(message.topic(), message.partition(), message.offset())
             elif not error.retriable() and not clients.is_unreachable(error):
-                raise KafkaException(error)
+                raise self._failed(error)
         last = zip(
             zip(map(Message.topic, records), map(Message.partition, records), strict=True),
             map(Message.offset, records),
@@ -101,6 +110,9 @@ class LogReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _failed(self, error: KafkaError) -> ClusterUnreachable:
+        return clients.unreachable("target", self._properties, error.str())
 
     def _advance(self, topic: str, partition: int, offset: int) -> None:
         tp = TopicPartition(topic, partition)

@@ -15,20 +15,20 @@ def fold(deliveries: Iterable[Delivery]) -> dict[TopicPartition, RunsByTarget]:
     """The merged runs of each source partition, by target partition."""
     folded: dict[TopicPartition, RunsByTarget] = {}
     for delivery in deliveries:
-        into = folded.setdefault(delivery.chunk.source, {})
+        into = folded.setdefault(delivery.sent.source, {})
         for partition, runs in _runs(delivery).items():
             into.setdefault(partition, []).extend(runs)
     return {source: {p: merge(runs) for p, runs in into.items()} for source, into in folded.items()}
 
 
 def _runs(delivery: Delivery) -> RunsByTarget:
-    records = delivery.chunk.records
+    sent = delivery.sent
     if delivery.each is None:
-        if delivery.chunk.contiguous:
-            return {delivery.partition: [Run(records.first_offset, delivery.first, len(records))]}
-        return {delivery.partition: runs_of_stretch(records.offsets(), delivery.first)}
+        if sent.contiguous:
+            return {delivery.partition: [Run(sent.first_offset, delivery.first, sent.count)]}
+        return {delivery.partition: runs_of_stretch(sent.offsets, delivery.first)}
     by_target: dict[int, tuple[list[int], list[int]]] = {}
-    for source_offset, (partition, target_offset) in zip(records.offsets(), delivery.each, strict=True):
+    for source_offset, (partition, target_offset) in zip(sent.offsets, delivery.each, strict=True):
         pairs = by_target.setdefault(partition, ([], []))
         pairs[0].append(source_offset)
         pairs[1].append(target_offset)

@@ -156,15 +156,22 @@ class _Run:
         asked = False
         next_look = 0.0
         while not job.done.wait(_LOOK_SECONDS):
-            self.progress.read()
+            self._read_progress()
             if stop.is_set() and not asked:
                 asked = True
                 write_stop(self.pipeline, generation)
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + _OBSERVE_SECONDS
                 self._observe(observer)
-        self.progress.read()
+        self._read_progress()
         self._observe(observer)
+
+    def _read_progress(self) -> None:
+        """What cannot be seen now is seen later: a target that restarts is the slots' matter."""
+        try:
+            self.progress.read()
+        except K2KError as error:
+            log.warning("progress is not known: %s", error)
 
     def _observe(self, observer: Callable[[Progress], None] | None) -> None:
         """A source that does not answer now is the slots' matter, not a reason to end."""

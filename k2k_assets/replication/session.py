@@ -108,15 +108,21 @@ class Session:
 
     # -- starting -----------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self) -> bool:
         """Steps 1 to 4: claim the id, be the newest, read the commit topic, check, commit fresh starts.
+
+        Returns:
+            Whether there is anything to do: not if the slot was asked to stop meanwhile.
 
         Raises:
             Superseded: A newer instance exists.
             Restart: The target did not take a step.
         """
+        self._ensure_newest()  # whoever was fenced looks first who did it, and never claims an id that is not its own
+        if self._plan.generation in self._tail.state.stops:
+            return False
         self._sink.open()  # 1: fences the former holder, aborts what it left open
-        self._ensure_newest()
+        self._ensure_newest()  # an instance that was slow finds out here, before it reads a position
         self._claim()  # 2
         commit_log = read_commit_log(  # 3
             self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._ensure_newest
@@ -131,6 +137,7 @@ class Session:
             self._chain.start(self._states)
         # New clients know no leader epoch of their own: it makes the broker check that its log is still the same.
         self._source.assign({tp: Position(s.committed, s.leader_epoch) for tp, s in self._states.items()})
+        return True
 
     def _claim(self) -> None:
         topic = self._pipeline.coordination.assignment.topic

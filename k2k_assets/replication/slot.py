@@ -101,8 +101,8 @@ class Slot:
         reader = LibrdkafkaSource(self._plan.pipeline.client_properties("source", "consumer"))
         stack.callback(reader.close)
         session = Session(self._plan, self._memory, reader, sink, (source, target), tail, self._chain())
-        session.start()
-        session.copy()
+        if session.start():
+            session.copy()
 
     def _sink(self) -> Sink:
         pipeline = self._plan.pipeline
@@ -131,16 +131,13 @@ class Slot:
         if error.index is None:
             self._memory.report_each = True
             return
-        chunk = error.chunk
-        records = chunk.records
-        value, key = records.values()[error.index], records.keys()[error.index]
-        size = len(value or b"") + len(key or b"")
+        sent = error.sent
         self._memory.report_each = False
         self._stop(
-            self._of_topic(chunk.source.topic),
-            f"the target refuses the record at {chunk.source} offset {records.offsets()[error.index]} ({size} bytes "
-            f"of key and value) for topic {chunk.target_topic}: {error.why}. If it is too large, raise "
-            f"max.message.bytes of {chunk.target_topic}; nothing was skipped, copying goes on from this record",
+            self._of_topic(sent.source.topic),
+            f"the target refuses the record at {sent.source} offset {sent.offsets[error.index]} ({error.size} bytes of "
+            f"key and value) for topic {sent.target_topic}: {error.why}. If it is too large, raise max.message.bytes "
+            f"of {sent.target_topic}; nothing was skipped, copying goes on from this record",
         )
 
     def _of_topic(self, topic: str) -> list[TopicPartition]:

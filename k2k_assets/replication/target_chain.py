@@ -70,16 +70,16 @@ class TargetChain:
         """
         in_transaction: set[TopicPartition] = set()
         for delivery in deliveries:
-            source = delivery.chunk.source
+            source = delivery.sent.source
             pieces = _pieces(delivery)
             for partition, first, last in pieces:
-                target = TopicPartition(delivery.chunk.target_topic, partition)
+                target = TopicPartition(delivery.sent.target_topic, partition)
                 expected = self._expected.get(source)
                 if expected is not None and first != expected:
                     self._gap(source, target, expected, first, before=source not in in_transaction)
                 in_transaction.add(source)
                 self._expected[source] = last + 1
-            if delivery.each is None and delivery.last - delivery.first + 1 > len(delivery.chunk.records):
+            if delivery.each is None and delivery.last - delivery.first + 1 > delivery.sent.count:
                 raise NeedsReports
         for source in in_transaction:
             self._expected[source] += self._markers

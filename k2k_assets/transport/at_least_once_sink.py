@@ -63,7 +63,7 @@ class AtLeastOnceSink:
     def write(self, chunk: Chunk) -> None:
         pending = PendingDelivery(chunk, self._report_each)
         self._pending.append(pending)
-        self._data.produce(pending)
+        self._data.produce(chunk, pending)
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []
@@ -97,9 +97,9 @@ class DataProducer:
         self._fatal: str | None = None
         self._producer = self._new()
 
-    def produce(self, pending: PendingDelivery) -> None:
+    def produce(self, chunk: Chunk, pending: PendingDelivery) -> None:
         """Queues a chunk."""
-        call(f"producing to {pending.chunk.target_topic}", produce_chunk, self._producer, pending)
+        call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending)
 
     def drain(self, timeout: float) -> None:
         """Waits until nothing is queued; after a fatal error starts with a new producer.

@@ -6,6 +6,7 @@ with no stage active a chunk is handed on as the transport made it.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -96,6 +97,36 @@ class Chunk:
         ]
         arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class Sent:
+    """What is remembered of a chunk once it is queued: where it came from, not what is in it.
+
+    A large transaction would otherwise hold all its records in memory until it is closed.
+
+    Args:
+        chunk: The chunk, routed.
+    """
+
+    __slots__ = ("_offsets", "count", "first_offset", "last_offset", "source", "target_topic")
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.source = chunk.source
+        self.target_topic = chunk.target_topic
+        self.count = len(chunk.records)
+        self.first_offset, self.last_offset = chunk.records.first_offset, chunk.records.last_offset
+        # Eight bytes an offset, and only where the source has gaps.
+        self._offsets = None if chunk.contiguous else array("q", chunk.records.offsets())
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the source offsets have no gap."""
+        return self._offsets is None
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """The source offsets."""
+        return range(self.first_offset, self.last_offset + 1) if self._offsets is None else self._offsets
 
 
 def arrow_schema() -> pa.Schema:

@@ -15,7 +15,7 @@ from operator import length_hint
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.interface import Delivery
 
@@ -35,20 +35,21 @@ class PendingDelivery:
         report_each: Whether every record reports.
     """
 
-    __slots__ = ("_each", "chunk", "delivery", "error", "failed_index", "outstanding")
+    __slots__ = ("_each", "delivery", "error", "failed_index", "failed_size", "outstanding", "sent")
 
     def __init__(self, chunk: Chunk, report_each: bool) -> None:
-        self.chunk = chunk
-        self.delivery = Delivery(chunk)
+        self.sent = Sent(chunk)
+        self.delivery = Delivery(self.sent)
         self.error: KafkaError | None = None
         self.failed_index: int | None = None
-        n = len(chunk.records)
+        self.failed_size = 0
+        n = self.sent.count
         self._each: list[tuple[int, int]] | None = [(-1, -1)] * n if report_each else None
         self.outstanding = n if report_each else min(n, 2)
 
     def reports(self) -> Sequence[_Report | None]:
         """The report for each record, None for most."""
-        n = len(self.chunk.records)
+        n = self.sent.count
         if self._each is not None:
             return [partial(self._record, index) for index in range(n)]
         if n == 1:
@@ -66,36 +67,39 @@ class PendingDelivery:
             Restart: A report is missing.
         """
         if self.error is not None:
-            raise Undeliverable(self.chunk, self.failed_index, self.error.str(), _is_verdict(self.error))
+            raise Undeliverable(
+                self.sent, self.failed_index, self.failed_size, self.error.str(), _is_verdict(self.error)
+            )
         if self.outstanding:
-            raise Restart(f"{self.outstanding} delivery reports of {self.chunk.source} did not come")
+            raise Restart(f"{self.outstanding} delivery reports of {self.sent.source} did not come")
         if self._each is not None:
             self.delivery.each = self._each
-        elif self.delivery.last - self.delivery.first + 1 < len(self.chunk.records):
-            raise Undeliverable(self.chunk, None, "fewer records arrived than were sent", final=True)
+        elif self.delivery.last - self.delivery.first + 1 < self.sent.count:
+            raise Undeliverable(self.sent, None, 0, "fewer records arrived than were sent", final=True)
         return self.delivery
 
     def _only(self, error: KafkaError | None, message: Message) -> None:
-        if self._ok(error, 0):
+        if self._ok(error, message, 0):
             self.delivery.partition = message.partition()
             self.delivery.first = self.delivery.last = message.offset()
 
     def _first(self, error: KafkaError | None, message: Message) -> None:
-        if self._ok(error, None):
+        if self._ok(error, message, None):
             self.delivery.partition, self.delivery.first = message.partition(), message.offset()
 
     def _last(self, error: KafkaError | None, message: Message) -> None:
-        if self._ok(error, None):
+        if self._ok(error, message, None):
             self.delivery.last = message.offset()
 
     def _record(self, index: int, error: KafkaError | None, message: Message) -> None:
-        if self._ok(error, index):
+        if self._ok(error, message, index):
             self._each[index] = (message.partition(), message.offset())  # type: ignore[index]
 
-    def _ok(self, error: KafkaError | None, index: int | None) -> bool:
+    def _ok(self, error: KafkaError | None, message: Message, index: int | None) -> bool:
         self.outstanding -= 1
         if error is not None and (self.error is None or _is_verdict(error) > _is_verdict(self.error)):
             self.error, self.failed_index = error, index
+            self.failed_size = len(message.key() or b"") + len(message.value() or b"")
         return error is None
 
 
@@ -126,7 +130,7 @@ def results(pending: Sequence[PendingDelivery]) -> list[Delivery]:
     return [chunk.result() for chunk in pending]
 
 
-def produce_chunk(producer: Producer, pending: PendingDelivery) -> None:
+def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery) -> None:
     """Queues a chunk's records in order; waits while the producer's queue is full.
 
     The loop over the records runs in C: `produce` is mapped over the columns with positional arguments.
@@ -134,7 +138,7 @@ def produce_chunk(producer: Producer, pending: PendingDelivery) -> None:
     Raises:
         KafkaException: The producer refuses (for example after a fatal error).
     """
-    chunk, records = pending.chunk, pending.chunk.records
+    records = chunk.records
     columns: list[Sequence[object] | None] = [
         records.values(),
         records.keys(),

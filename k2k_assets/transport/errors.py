@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.chunk import Sent
 
 
 class Restart(Exception):
@@ -29,18 +29,20 @@ class SourceStopped(Exception):
 
 
 class Undeliverable(Exception):
-    """The target refused a record for good.
+    """The target refused a record.
 
     Args:
-        chunk: The chunk that it is in.
+        sent: The chunk that it is in.
         index: Its place in the chunk; None where only a report per record would tell.
+        size: Bytes of its key and value, with `index`.
         why: The target's words.
         final: Whether sending it again would get the same answer.
     """
 
-    def __init__(self, chunk: Chunk, index: int | None, why: str, final: bool) -> None:
+    def __init__(self, sent: Sent, index: int | None, size: int, why: str, final: bool) -> None:
         super().__init__(why)
-        self.final = final
-        self.chunk = chunk
+        self.sent = sent
         self.index = index
+        self.size = size
         self.why = why
+        self.final = final

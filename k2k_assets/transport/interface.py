@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.chunk import Chunk, Sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class Delivery:
     """Where a chunk went.
 
     Attributes:
-        chunk: The chunk.
+        sent: The chunk, without its payload.
         partition: Target partition of a chunk that went there as one stretch; -1 with `each`.
         first: Target offset of its first record, of one stretch.
         last: Target offset of its last record, of one stretch.
         each: Target partition and offset of each record, where a report per record was asked for.
     """
 
-    chunk: Chunk
+    sent: Sent
     partition: int = -1
     first: int = -1
     last: int = -1

@@ -123,7 +123,7 @@ class TransactionalSink:
     def write(self, chunk: Chunk) -> None:
         pending = PendingDelivery(chunk, self._report_each)
         self._pending.append(pending)
-        call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, pending)
+        call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending)
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []

@@ -30,7 +30,8 @@ def told(*records: tuple[int, bytes, bytes | None]) -> Assignments:
 
 def test_the_offset_is_the_generation_and_the_newest_is_the_highest() -> None:
     state = told(
-        (4, instance_key("k2k.g", "i1"), instance_value(FIRST)), (9, instance_key("k2k.g", "i2"), instance_value(SECOND))
+        (4, instance_key("k2k.g", "i1"), instance_value(FIRST)),
+        (9, instance_key("k2k.g", "i2"), instance_value(SECOND)),
     )
     assert state.instances == {4: FIRST, 9: SECOND}
     assert state.newest() == 9

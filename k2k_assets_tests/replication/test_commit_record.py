@@ -99,5 +99,5 @@ def test_fields_of_later_releases_are_passed_over_and_counters_may_be_missing() 
     ],
 )
 def test_garbage_is_refused_with_its_place(key: bytes | None, value: bytes | None) -> None:
-    with pytest.raises(ValueError, match="^commits-0@9"):
+    with pytest.raises(ValueError, match=r"^commits-0@9"):
         CommitRecord.parse(key, value, "commits-0@9")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from k2k_assets.mapping.runs import Run, ordered_and_disjoint
 from k2k_assets.replication.folding import fold
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.interface import Delivery
 from k2k_assets_tests.support.fake_transport import ListRecords
 
@@ -29,12 +29,12 @@ def transactions(draw: st.DrawFn) -> tuple[list[Delivery], Truth]:
             offset = next_source.get(source, 100) + draw(st.sampled_from([0, 0, 0, 2]))
             offsets.append(offset)
             next_source[source] = offset + 1
-        chunk = Chunk(source, ListRecords(offsets), "t", None)
+        sent = Sent(Chunk(source, ListRecords(offsets), "t", None))
         if draw(st.booleans()):  # one stretch
             partition = draw(st.integers(0, 2))
             first = next_target.get(partition, 500) + draw(st.sampled_from([0, 1]))
             next_target[partition] = first + len(offsets)
-            deliveries.append(Delivery(chunk, partition, first, first + len(offsets) - 1))
+            deliveries.append(Delivery(sent, partition, first, first + len(offsets) - 1))
             each = [(partition, first + i) for i in range(len(offsets))]
         else:
             each = []
@@ -43,7 +43,7 @@ def transactions(draw: st.DrawFn) -> tuple[list[Delivery], Truth]:
                 target = next_target.get(partition, 500) + draw(st.sampled_from([0, 0, 1]))
                 next_target[partition] = target + 1
                 each.append((partition, target))
-            deliveries.append(Delivery(chunk, each=each))
+            deliveries.append(Delivery(sent, each=each))
         truth |= {(source, offset): place for offset, place in zip(offsets, each, strict=True)}
     return deliveries, truth
 
@@ -67,6 +67,6 @@ def test_every_record_is_mapped_once_to_where_it_went(case: tuple[list[Delivery]
 
 def test_stretches_that_touch_become_one_run() -> None:
     source = TopicPartition("t", 0)
-    chunks = [Chunk(source, ListRecords([0, 1, 2]), "t", 0), Chunk(source, ListRecords([3, 4, 9]), "t", 0)]
+    chunks = [Sent(Chunk(source, ListRecords(offsets), "t", 0)) for offsets in ([0, 1, 2], [3, 4, 9])]
     deliveries = [Delivery(chunks[0], 0, 10, 12), Delivery(chunks[1], 0, 13, 15)]
     assert fold(deliveries) == {source: {0: [Run(0, 10, 5), Run(9, 15, 1)]}}

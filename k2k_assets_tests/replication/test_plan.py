@@ -15,9 +15,7 @@ from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import partition_plan, sources
 
-partitions = st.lists(
-    st.builds(TopicPartition, st.text(max_size=8), st.integers(0, 200)), max_size=60, unique=True
-)
+partitions = st.lists(st.builds(TopicPartition, st.text(max_size=8), st.integers(0, 200)), max_size=60, unique=True)
 
 
 @given(partitions, st.integers(1, 9))

@@ -8,7 +8,7 @@ import pytest
 
 from k2k_assets.replication.target_chain import ForeignWriter, NeedsReports, TargetChain
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.interface import Delivery
 from k2k_assets_tests.support.fake_transport import ListRecords
 from k2k_assets_tests.support.plans import states
@@ -30,12 +30,12 @@ def chain(asked: Asked, found: int = 0, fail: bool = True, markers: int = 1) -> 
 
 def stretch(first: int, count: int, last: int | None = None, source: TopicPartition = SOURCE) -> Delivery:
     chunk = Chunk(source, ListRecords(list(range(count))), "t", source.partition)
-    return Delivery(chunk, source.partition, first, first + count - 1 if last is None else last)
+    return Delivery(Sent(chunk), source.partition, first, first + count - 1 if last is None else last)
 
 
 def each(*offsets: int) -> Delivery:
     chunk = Chunk(SOURCE, ListRecords(list(range(len(offsets)))), "t", 0)
-    return Delivery(chunk, each=[(0, offset) for offset in offsets])
+    return Delivery(Sent(chunk), each=[(0, offset) for offset in offsets])
 
 
 def test_chunks_one_behind_the_other_are_never_read_back() -> None:
@@ -66,7 +66,9 @@ def test_foreign_records_between_transactions_and_inside_one_stop_the_partition(
     for deliveries in ([stretch(15, 5)], [stretch(11, 2), stretch(15, 5)], [each(11, 12, 15)]):
         own = chain([], found=2)
         own.start(states({SOURCE: (0, 10)}))
-        with pytest.raises(ForeignWriter, match=r"2 records at t-0 offsets .* were not written by this pipeline") as stop:
+        with pytest.raises(
+            ForeignWriter, match=r"2 records at t-0 offsets .* were not written by this pipeline"
+        ) as stop:
             own.follow(deliveries)
         assert stop.value.source == SOURCE
         assert "errorHandling.onForeignWriter: ignore" in stop.value.reason

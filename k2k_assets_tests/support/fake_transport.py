@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.transport.chunk import Chunk, Headers
+from k2k_assets.transport.chunk import Chunk, Headers, Sent
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Delivery, Polled, Position
 
@@ -106,10 +106,12 @@ class FakeSource:
         self._clock = clock
         self._poll_seconds = poll_seconds
         self._waiting = sorted(arrivals, key=lambda a: (a.at, a.source, a.offset))
+        self._next: dict[TopicPartition, int] = {}
         self._told: set[TopicPartition] = set()
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
         self.assigned = dict(positions)
+        self._next = {tp: at.offset for tp, at in positions.items()}
         self._waiting = [a for a in self._waiting if a.source in positions and a.offset >= positions[a.source].offset]
 
     def poll(self, limit: int, timeout: float) -> Polled:
@@ -135,13 +137,20 @@ class FakeSource:
             else:
                 left.append(arrival)
         self._waiting = left
-        self._told -= set(taken)
         polled = Polled([Chunk(tp, ListRecords(offsets)) for tp, offsets in taken.items()])
-        for tp in self.assigned:
-            if tp in self.ends and tp not in self._told and not any(a.source == tp for a in left):
+        for tp, offsets in taken.items():
+            self._next[tp] = offsets[-1] + 1
+            self._told.discard(tp)
+        for tp in set(self.assigned) - self._told:
+            if not any(a.source == tp and a.at <= self._clock.now for a in left):
                 self._told.add(tp)
-                polled.ends[tp] = self.ends[tp]
+                polled.ends[tp] = self._end(tp)
         return polled
+
+    def _end(self, tp: TopicPartition) -> int:
+        """The high watermark as it is now."""
+        all_there = not any(a.source == tp for a in self._waiting)
+        return max(self._next[tp], self.ends.get(tp, 0)) if all_there else self._next[tp]
 
 
 class Control(NamedTuple):
@@ -202,12 +211,11 @@ class FakeSink:
     def write(self, chunk: Chunk) -> None:
         assert self._current is not None
         assert chunk.target_topic
-        assert not self._current.controls, "control records come after the data"
         self._current.chunks.append(chunk)
         partition = chunk.target_partition or 0
         first = self.log_ends.get((chunk.target_topic, partition), 0)
         self.log_ends[chunk.target_topic, partition] = first + len(chunk.records)
-        self._unsettled.append(Delivery(chunk, partition, first, first + len(chunk.records) - 1))
+        self._unsettled.append(Delivery(Sent(chunk), partition, first, first + len(chunk.records) - 1))
         self.steps.append("write")
 
     def settle(self) -> Sequence[Delivery]:
@@ -217,7 +225,7 @@ class FakeSink:
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         assert self._current is not None
-        assert not self._unsettled, "control records are written when all deliveries are known"
+        assert value is None or not self._unsettled, "what is told of deliveries needs all of them"
         self._current.controls.append(Control(topic, partition, key, value))
         self.steps.append("write_control")
 
@@ -258,7 +266,7 @@ class FakeCluster:
     def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
         return {name: TopicDescription(name, *self.topics[name]) for name in names if name in self.topics}
 
-    def describe_async(self, names: Collection[str]):  # noqa: ANN201
+    def describe_async(self, names: Collection[str]):
         return lambda: self.describe(names)
 
     def offsets(self, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:

@@ -1,0 +1,93 @@
+"""How much is measured: the full amount, and a quick one to try the benchmark itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Records of one size in one topic.
+
+    Attributes:
+        topic: Where they are.
+        size: Bytes of a value.
+        records: How many.
+        partitions: In how many partitions.
+    """
+
+    topic: str
+    size: int
+    records: int
+    partitions: int = 4
+
+    @property
+    def title(self) -> str:
+        """As tables name it."""
+        unit = f"{self.size / 1000:g} KB" if self.size >= 1000 else f"{self.size} B"
+        return f"{self.records / 1e6:g}M x {unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a run of the benchmark measures.
+
+    Attributes:
+        loads: To be copied.
+        warm_up: To be copied once before.
+        repeat: How often each copy is measured; the median is shown.
+        memory: To be copied while memory is watched.
+        samples: Records whose latency is measured.
+        mirror_modes: How many modes of MirrorMaker 2 are measured.
+        full: Whether the figures are worth keeping.
+    """
+
+    loads: tuple[Load, ...]
+    warm_up: Load
+    repeat: int
+    memory: tuple[Load, ...]
+    samples: int
+    mirror_modes: int
+    full: bool
+
+
+FULL = Sizes(
+    loads=(Load("bench-100", 100, 8_000_000), Load("bench-1000", 1000, 2_000_000)),
+    warm_up=Load("bench-warm-up", 100, 1_000_000),
+    repeat=3,
+    memory=tuple(
+        Load(f"memory-{records}-{partitions}", 100, records, partitions)
+        for records in (1_000_000, 20_000_000)
+        for partitions in (1, 100)
+    ),
+    samples=300,
+    mirror_modes=3,
+    full=True,
+)
+
+QUICK = Sizes(
+    loads=(Load("bench-100", 100, 400_000), Load("bench-1000", 1000, 100_000)),
+    warm_up=Load("bench-warm-up", 100, 100_000),
+    repeat=1,
+    memory=tuple(Load(f"memory-200000-{partitions}", 100, 200_000, partitions) for partitions in (1, 100)),
+    samples=30,
+    mirror_modes=1,
+    full=False,
+)
+
+
+def chosen(quick: bool, records: int | None, repeat: int | None) -> Sizes:
+    """The sizes that the command line asks for.
+
+    Args:
+        quick: Start from the quick ones.
+        records: Of 100 B; a quarter of it of 1 KB.
+        repeat: How often each copy is measured.
+    """
+    sizes = QUICK if quick else FULL
+    if records is not None:
+        small, large = sizes.loads
+        full = sizes.full and records >= small.records
+        loads = (replace(small, records=records), replace(large, records=max(1, records // 4)))
+        sizes = replace(sizes, loads=loads, full=full)
+    return sizes if repeat is None else replace(sizes, repeat=repeat, full=sizes.full and repeat >= FULL.repeat)

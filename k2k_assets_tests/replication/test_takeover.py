@@ -13,14 +13,12 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.announce import announce
 from k2k_assets.replication.assignment import AssignmentTail, new_instance, write_instance
-from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.plan import transactional_id
-from k2k_assets.replication.progress import Progress
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.transport.errors import Fenced
 from k2k_assets.transport.librdkafka_sink import TransactionalSink
-from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records, copy
+from k2k_assets_tests.support.copying import Running, assert_exact_mappings, assert_same_content, commit_records, copy
 from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
 
@@ -32,33 +30,6 @@ def pipeline(clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
     topic = create_topic(clusters.source_servers, unique("taken"), 4)
     features = {"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"}
     return make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=features)
-
-
-class Running:
-    """A continuous copy in a thread."""
-
-    def __init__(self, pipeline: Pipeline, cores: int) -> None:
-        self.progress: Progress | None = None
-        self.error: Exception | None = None
-        self.stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(pipeline, cores), daemon=True)
-        self._thread.start()
-
-    def _run(self, pipeline: Pipeline, cores: int) -> None:
-        try:
-            copy(pipeline, Continuous(), cores, stop=self.stop, observer=self._observe)
-        except Exception as error:
-            self.error = error
-
-    def _observe(self, progress: Progress) -> None:
-        self.progress = progress
-
-    def copied(self) -> int:
-        return sum(p.records for p in self.progress.partitions.values()) if self.progress else 0
-
-    def join(self) -> None:
-        self._thread.join(60)
-        assert not self._thread.is_alive()
 
 
 def topic_of(pipeline: Pipeline) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,9 +16,10 @@ from typing import Any
 from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_record import CommitRecord
-from k2k_assets.replication.extent import Extent, UntilCaughtUp
+from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.progress import Progress
 from k2k_assets.replication.replicate import Runner, replicate_with
 from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.task import SlotResult, copy_slot
@@ -34,9 +36,36 @@ def in_threads(plans: Any) -> list[SlotResult]:
 
 def copy(
     pipeline: Pipeline, extent: Extent | None = None, cores: int = 2, runner: Runner = in_threads, **rest: Any
-) -> Outcome:  # noqa: E501
+) -> Outcome:
     """Runs a pipeline until it has caught up, or as `extent` says."""
     return replicate_with(runner, cores, pipeline, extent or UntilCaughtUp(), **rest)
+
+
+class Running:
+    """A continuous copy in a thread."""
+
+    def __init__(self, pipeline: Pipeline, cores: int) -> None:
+        self.progress: Progress | None = None
+        self.error: Exception | None = None
+        self.stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(pipeline, cores), daemon=True)
+        self._thread.start()
+
+    def _run(self, pipeline: Pipeline, cores: int) -> None:
+        try:
+            copy(pipeline, Continuous(), cores, stop=self.stop, observer=self._observe)
+        except Exception as error:
+            self.error = error
+
+    def _observe(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def copied(self) -> int:
+        return sum(p.records for p in self.progress.partitions.values()) if self.progress else 0
+
+    def join(self) -> None:
+        self._thread.join(60)
+        assert not self._thread.is_alive()
 
 
 def dying_first(step: str, occurrence: int) -> Runner:

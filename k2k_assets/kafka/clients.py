@@ -16,7 +16,7 @@ _log.addHandler(logging.NullHandler())
 _log.propagate = False
 
 # The first connection to each broker would wait out a back-off that is meant for failures.
-_QUICK: dict[str, object] = {"reconnect.backoff.ms": 10}
+_QUICK: dict[str, object] = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 1000}
 
 _UNREACHABLE = frozenset(
     {

@@ -26,6 +26,7 @@ _UNSETTLED = {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError._NOENT,  # "no leaders found"
 }
 _SPECS: dict[Which, tuple[OffsetSpec, IsolationLevel]] = {
     "earliest": (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
@@ -190,6 +191,8 @@ class Cluster:
                 if deadline.expired():
                     raise Refused(f"the {self} has no leader for a partition: {error}") from None
                 time.sleep(min(0.1, deadline.remaining()))
+                # The client would go on with the leaders and epochs that it knows from before.
+                self.topics()
 
     def _await(self, future: Future[Any], missing: int | None = None) -> Any:
         deadline = Deadline(self.timeout + 5)

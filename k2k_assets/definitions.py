@@ -6,15 +6,21 @@ comes from the discovery state files (`k2k_assets.automation.discovery`).
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import warnings
 from pathlib import Path
 
 import dagster as dg
 
+# Not exported by `dagster` itself, but what its own libraries build on; `dagster>=1.13,<1.14` is asked for.
+from dagster._core.definitions.definitions_load_context import StateBackedDefinitionsLoader
+
 from k2k_assets.assets.broken_files import broken_file_asset
 from k2k_assets.assets.pipeline_definitions import pipeline_definitions
 from k2k_assets.automation import discovery
+from k2k_assets.automation.discovery import Discovery
 from k2k_assets.errors import K2KError
 from k2k_assets.pipeline import Pipeline, load_pipeline
 
@@ -50,23 +56,59 @@ def load_folder(folder: Path) -> tuple[list[Pipeline], dict[Path, str]]:
     return [pipeline for _, pipeline in pipelines.values()], broken
 
 
+class PipelineDefinitions(StateBackedDefinitionsLoader[str]):
+    """The definitions of all pipelines of a folder.
+
+    A code location reads the discovery state files once, when it is loaded. Its runs get what it has read along: they
+    are other processes, and topics may have been discovered, or deleted, between the request of a run and its start.
+
+    Args:
+        folder: Holds the pipeline files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._pipelines, self._broken = load_folder(folder)
+        if not self._pipelines and not self._broken:
+            _log.warning("no pipeline file (*.yaml, *.yml) in %s; %s names another folder", folder, FOLDER_VARIABLE)
+        for path, reason in self._broken.items():
+            _log.warning("%s cannot be used and is left out: %s", path, reason)
+
+    @property
+    def defs_key(self) -> str:
+        """Names the state among a run's data."""
+        return "k2k/discovery"
+
+    def build_defs(self) -> dg.Definitions:
+        """The definitions, with the state that they were built from."""
+        with warnings.catch_warnings():
+            # What Dagster's own libraries do need not be said at each load.
+            warnings.filterwarnings("ignore", message=".*with_reconstruction_metadata.*")
+            return super().build_defs()
+
+    def fetch_state(self) -> str:
+        """What the state files hold, as one JSON document."""
+        found = [discovery.load(pipeline.name) for pipeline in self._pipelines]
+        return json.dumps([one.document() for one in found if one])
+
+    def defs_from_state(self, state: str) -> dg.Definitions:
+        """The definitions, from the pipeline files and `fetch_state` alone."""
+        found = {one.pipeline: one for one in map(Discovery.of, json.loads(state))}
+        alone = len(self._pipelines) == 1
+        parts = [pipeline_definitions(pipeline, found.get(pipeline.name), alone) for pipeline in self._pipelines]
+        # A run owns its JVM: steps in processes of their own would each start one.
+        common = dg.Definitions(
+            assets=[broken_file_asset(path, reason) for path, reason in self._broken.items()],
+            executor=dg.in_process_executor,
+        )
+        return dg.Definitions.merge(common, *parts)
+
+
 def build_definitions(folder: Path) -> dg.Definitions:
     """The definitions of all pipelines of a folder."""
-    pipelines, broken = load_folder(folder)
-    if not pipelines and not broken:
-        _log.warning("no pipeline file (*.yaml, *.yml) in %s; %s names another folder", folder, FOLDER_VARIABLE)
-    for path, reason in broken.items():
-        _log.warning("%s cannot be used and is left out: %s", path, reason)
-    parts = [
-        pipeline_definitions(pipeline, discovery.load(pipeline.name), alone=len(pipelines) == 1)
-        for pipeline in pipelines
-    ]
-    # A run owns its JVM: steps in processes of their own would each start one.
-    common = dg.Definitions(
-        assets=[broken_file_asset(path, reason) for path, reason in broken.items()],
-        executor=dg.in_process_executor,
-    )
-    return dg.Definitions.merge(common, *parts)
+    return PipelineDefinitions(folder).build_defs()
 
 
-defs = build_definitions(pipelines_folder())
+@dg.definitions
+def defs() -> dg.Definitions:
+    """What `dagster dev`, `dagster definitions validate` and `dg check defs` load."""
+    return build_definitions(pipelines_folder())

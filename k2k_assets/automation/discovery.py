@@ -2,8 +2,8 @@
 
 The sensor, the CLI and the demo write it; `definitions.py` only reads it. It is a plain JSON file under the state
 directory (`k2k_assets.home`) and not Dagster's own defs state: that one can be written only by a component inside a
-Dagster project or instance, while `k2k start` has neither. The way of use is the same: state is written apart from
-loading, loading reads nothing else.
+Dagster project or instance, while `k2k start` has neither. What it is used for is the same: state is written apart
+from loading, loading reads nothing else, and a run sees the state that its code location was loaded with.
 """
 
 from __future__ import annotations
@@ -58,6 +58,40 @@ class Discovery:
     target_cluster: str
     topics: Mapping[str, DiscoveredTopic]
 
+    def document(self) -> dict[str, Any]:
+        """The JSON document of the state file."""
+        return {
+            "version": VERSION,
+            "pipeline": self.pipeline,
+            "time": self.time,
+            "sourceCluster": self.source_cluster,
+            "targetCluster": self.target_cluster,
+            "topics": {
+                name: {"partitions": topic.partitions, "target": topic.target} for name, topic in self.topics.items()
+            },
+        }
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Discovery:
+        """What a document says.
+
+        Raises:
+            ValueError: This release does not know its version.
+            KeyError: Something is missing in it.
+        """
+        if document["version"] != VERSION:
+            raise ValueError(f"version {document['version']!r} is unknown here")
+        return cls(
+            pipeline=document["pipeline"],
+            time=document["time"],
+            source_cluster=document["sourceCluster"],
+            target_cluster=document["targetCluster"],
+            topics={
+                name: DiscoveredTopic(topic["partitions"], topic["target"])
+                for name, topic in document["topics"].items()
+            },
+        )
+
     def same_as(self, other: Discovery | None) -> bool:
         """Whether both say the same, whenever they were made."""
         return other is not None and replace(other, time=self.time) == self
@@ -97,7 +131,7 @@ def save(discovery: Discovery) -> bool:
     """
     if discovery.same_as(load(discovery.pipeline)):
         return False
-    write_atomically(discovery_file(discovery.pipeline), json.dumps(_document(discovery), indent=1) + "\n")
+    write_atomically(discovery_file(discovery.pipeline), json.dumps(discovery.document(), indent=1) + "\n")
     return True
 
 
@@ -105,10 +139,10 @@ def load(pipeline_name: str) -> Discovery | None:
     """Reads the state file; None when there is none, or none that this release can read."""
     path = discovery_file(pipeline_name)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["version"] != VERSION or document["pipeline"] != pipeline_name:
-            raise ValueError(f"version {document['version']} of pipeline {document['pipeline']!r}")
-        return _discovery(document)
+        discovery = Discovery.of(json.loads(path.read_text(encoding="utf-8")))
+        if discovery.pipeline != pipeline_name:
+            raise ValueError(f"it is of pipeline {discovery.pipeline!r}")
+        return discovery
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -126,28 +160,3 @@ def refresh(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     discovery = discover(pipeline, source, target)
     save(discovery)
     return discovery
-
-
-def _document(discovery: Discovery) -> dict[str, Any]:
-    return {
-        "version": VERSION,
-        "pipeline": discovery.pipeline,
-        "time": discovery.time,
-        "sourceCluster": discovery.source_cluster,
-        "targetCluster": discovery.target_cluster,
-        "topics": {
-            name: {"partitions": topic.partitions, "target": topic.target} for name, topic in discovery.topics.items()
-        },
-    }
-
-
-def _discovery(document: dict[str, Any]) -> Discovery:
-    return Discovery(
-        pipeline=document["pipeline"],
-        time=document["time"],
-        source_cluster=document["sourceCluster"],
-        target_cluster=document["targetCluster"],
-        topics={
-            name: DiscoveredTopic(topic["partitions"], topic["target"]) for name, topic in document["topics"].items()
-        },
-    )

@@ -11,7 +11,7 @@ from k2k_assets.mapping.runs import Run
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.topics.control_topics import ensure_control_topics
+from k2k_assets.topics.control_topics import control_topics, ensure_control_topics
 from k2k_assets_tests.support.kafka import Record, end_offsets, produce, unique
 
 
@@ -27,8 +27,7 @@ class HandCopy:
         self.source = Cluster("source", pipeline.client_properties("source", "admin"))
         self.target = Cluster("target", pipeline.client_properties("target", "admin"))
         ensure_control_topics(pipeline, self.target)
-        mappings = pipeline.offset_mapping.topic
-        for name in (mappings, pipeline.coordination.commit.topic):
+        for name in control_topics(pipeline):
             wait_until(lambda name=name: end_offsets(self.target.servers, name), 30, f"leaders of {name}")
         self._sequence = 0
 

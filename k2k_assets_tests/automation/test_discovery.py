@@ -1,0 +1,78 @@
+"""The discovery state file: written atomically, read back, and never in the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.automation import discovery
+from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
+from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.home import discovery_file
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.kafka import create_topic, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def _found(time: int = 1, partitions: int = 3) -> Discovery:
+    topics = {"a.b": DiscoveredTopic(partitions, "copy.a.b"), "static": DiscoveredTopic(1, None)}
+    return Discovery("my pipeline/ü", time, "source-id", "target-id", topics)
+
+
+def test_what_is_saved_is_loaded(home: Path) -> None:
+    assert discovery.load("my pipeline/ü") is None
+    assert discovery.save(_found())
+    assert discovery.load("my pipeline/ü") == _found()
+    assert [path.parent for path in home.rglob("*.json")] == [home / "discovery"]
+
+
+def test_only_a_change_is_written() -> None:
+    discovery.save(_found(time=1))
+    assert not discovery.save(_found(time=2))
+    assert discovery.load("my pipeline/ü") == _found(time=1)
+    assert discovery.save(_found(time=3, partitions=4))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", json.dumps({"version": 99, "pipeline": "my pipeline/ü"})])
+def test_a_file_that_cannot_be_read_is_as_none_and_is_replaced(text: str) -> None:
+    path = discovery_file("my pipeline/ü")
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert discovery.load("my pipeline/ü") is None
+    assert discovery.save(_found())
+    assert discovery.load("my pipeline/ü") == _found()
+
+
+@pytest.mark.integration
+def test_discovery_finds_what_the_pipeline_selects(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    prefix = unique("d")
+    for topic, partitions in ((f"{prefix}.a", 1), (f"{prefix}.b", 4), (f"{prefix}x", 1)):
+        create_topic(clusters.source_servers, topic, partitions)
+    sink = {"prefix": "copy."}
+    pipeline = make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, f"{prefix}[.].*", sink=sink)
+    source = Cluster("source", pipeline.client_properties("source", "admin"))
+    target = Cluster("target", pipeline.client_properties("target", "admin"))
+    found = discovery.refresh(pipeline, source, target)
+    assert found.topics == {
+        f"{prefix}.a": DiscoveredTopic(1, f"copy.{prefix}.a"),
+        f"{prefix}.b": DiscoveredTopic(4, f"copy.{prefix}.b"),
+    }
+    assert (found.source_cluster, found.target_cluster) == (source.cluster_id(), target.cluster_id())
+    assert discovery.load(pipeline.name) == found
+
+
+def test_a_cluster_that_does_not_answer_leaves_the_file(tmp_path: Path) -> None:
+    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"])
+    nobody = Cluster("source", pipeline.client_properties("source", "admin"), timeout=1)
+    with pytest.raises(ClusterUnreachable):
+        discovery.refresh(pipeline, nobody, nobody)
+    assert discovery.load(pipeline.name) is None

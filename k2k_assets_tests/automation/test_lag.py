@@ -1,0 +1,103 @@
+"""What a tick asks for, case by case."""
+
+from __future__ import annotations
+
+from k2k_assets.automation.lag import FIRST_BACK_OFF, LONGEST_BACK_OFF, Asked, Cursor, Decision, Facts, decide
+
+
+def _facts(**changed: object) -> Facts:
+    given: dict[str, object] = {
+        "now": 1000.0,
+        "ends": {"a": [10, 20], "b": [5]},
+        "positions": {"a": [10, 20], "b": [5]},
+        **changed,
+    }
+    return Facts.model_validate(given)
+
+
+def _lagging(now: float = 1000.0, **changed: object) -> Facts:
+    return _facts(now=now, positions={"a": [10, 19], "b": [5]}, **changed)
+
+
+def test_nothing_is_asked_for_when_all_is_copied() -> None:
+    decision = decide(_facts(), Cursor())
+    assert decision.run_key is None
+    assert decision.reason == "all 2 topics are copied up to the end of the source"
+    assert decision.cursor.ends == {"a": [10, 20], "b": [5]}
+
+
+def test_only_lagging_topics_are_asked_for() -> None:
+    assert decide(_lagging(), Cursor()).topics == ("a",)
+
+
+def test_a_partition_without_a_position_lags() -> None:
+    assert decide(_facts(positions={"a": [None, None]}), Cursor()).topics == ("a", "b")
+    assert decide(_facts(ends={"empty": [0]}, positions={"empty": [0]}), Cursor()).topics == ()
+
+
+def test_one_run_at_a_time() -> None:
+    decision = decide(_lagging(running="r1"), Cursor())
+    assert decision.run_key is None
+    assert "run r1 is in progress" in decision.reason
+
+
+def test_no_topic_is_said() -> None:
+    assert decide(_facts(ends={}, positions={}), Cursor()).reason == "no topic of the source is selected"
+
+
+def _again(after: Decision, seconds: float, run: str) -> Decision:
+    return decide(_lagging(now=1000.0 + seconds, last_run=run, last_ended=1000.0), after.cursor)
+
+
+def test_a_run_without_progress_is_asked_for_again_later_each_time() -> None:
+    first = decide(_lagging(last_run="r0"), Cursor())
+    early = _again(first, FIRST_BACK_OFF - 1, "r1")
+    assert early.run_key is None
+    assert "a (1 runs without progress, next in 1 s)" in early.reason
+    second = _again(early, FIRST_BACK_OFF, "r1")
+    assert second.topics == ("a",)
+    assert second.run_key != first.run_key, "a key that was used is never run again"
+    assert second.cursor.asked["a"].attempts == 2
+    third = _again(second, FIRST_BACK_OFF + 2 * FIRST_BACK_OFF - 1, "r2")
+    assert third.run_key is None
+
+
+def test_the_wait_has_an_end() -> None:
+    cursor = Cursor(asked={"a": Asked(positions=[10, 19], attempts=60, time=0.0)})
+    assert decide(_lagging(now=LONGEST_BACK_OFF), cursor).topics == ("a",)
+
+
+def test_progress_ends_the_wait() -> None:
+    first = decide(_lagging(), Cursor())
+    moved = _facts(now=1001.0, ends={"a": [10, 30], "b": [5]}, positions={"a": [10, 20], "b": [5]})
+    assert decide(moved, first.cursor).topics == ("a",)
+    assert decide(moved, first.cursor).cursor.asked["a"].attempts == 1
+
+
+def test_others_do_not_wait_for_a_stopped_topic() -> None:
+    first = decide(_lagging(), Cursor())
+    both = _facts(now=1001.0, positions={"a": [10, 19], "b": [4]})
+    assert decide(both, first.cursor).topics == ("b",)
+
+
+def test_a_run_key_is_the_same_for_the_same_tick() -> None:
+    assert decide(_lagging(), Cursor()).run_key == decide(_lagging(now=1001.0), Cursor()).run_key
+    assert decide(_lagging(last_run="x"), Cursor()).run_key != decide(_lagging(last_run="y"), Cursor()).run_key
+
+
+def test_an_index_that_is_behind_is_asked_for_when_nothing_lags() -> None:
+    behind = decide(_facts(mappings={"a": [10, 19], "b": [5]}), Cursor())
+    assert behind.run_key
+    assert behind.topics == ()
+    waiting = decide(_facts(now=1001.0, mappings={"a": [10, 19], "b": [5]}), behind.cursor)
+    assert waiting.run_key is None
+    good = decide(_facts(mappings={"a": [10, 20], "b": [5]}), waiting.cursor)
+    assert good.run_key is None
+    assert good.cursor.asked == {}
+
+
+def test_a_cursor_survives_and_a_strange_one_is_dropped() -> None:
+    cursor = decide(_lagging(), Cursor()).cursor
+    assert Cursor.read(cursor.model_dump_json()) == cursor
+    for strange in (None, "", "{", '{"version": 99}', '"x"'):
+        assert Cursor.read(strange) == Cursor()

@@ -1,0 +1,120 @@
+"""Ticks of the sensor on real clusters, without a daemon."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from k2k_assets.assets.translator import Translator
+from k2k_assets.automation import discovery
+from k2k_assets.definitions import build_definitions
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.hand_copy import HandCopy
+from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+
+class Ticks:
+    """A sensor that is ticked by hand."""
+
+    def __init__(self, folder: Path, source: str, target: str, topics: str) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.pipeline: Pipeline = load_pipeline([write_pipeline(folder, source, target, topics)])
+        self.names = Translator(self.pipeline.name)
+        self.instance = dg.DagsterInstance.ephemeral()
+        self.cursor: str | None = None
+
+    def tick(self) -> dg.SensorResult | dg.SkipReason:
+        repository = build_definitions(self.folder).get_repository_def()
+        sensor = repository.get_sensor_def("k2k_replication_sensor")
+        context = dg.build_sensor_context(instance=self.instance, cursor=self.cursor, repository_def=repository)
+        answer = sensor(context)
+        assert isinstance(answer, dg.SensorResult | dg.SkipReason)
+        if isinstance(answer, dg.SensorResult):
+            self.cursor = answer.cursor
+        return answer
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
+    return tmp_path / "pipelines"
+
+
+@pytest.mark.integration
+def test_it_asks_for_what_lags_until_it_is_copied(clusters: KafkaSandbox, place: Path) -> None:
+    prefix = unique("s")
+    one, two = f"{prefix}.one", f"{prefix}.two"
+    for topic in (one, two):
+        create_topic(clusters.source_servers, topic)
+        create_topic(clusters.target_servers, topic)
+    produce(clusters.source_servers, one, [b"1", b"2"])
+    ticks = Ticks(place, clusters.source_servers, clusters.target_servers, f"{prefix}[.].*")
+    names = ticks.names
+
+    # Before discovery: the definitions have one asset for the pattern, and it stands for all.
+    first = ticks.tick()
+    assert isinstance(first, dg.SensorResult)
+    (request,) = first.run_requests or []
+    assert names.undiscovered_key(f"{prefix}[.].*") in (request.asset_selection or [])
+    assert request.tags == names.tags
+    assert {e.asset_key for e in first.asset_events} == {names.source_key(one), names.source_key(two)}
+    found = discovery.load(ticks.pipeline.name)
+    assert found is not None
+    assert set(found.topics) == {one, two}
+
+    # With the topics known, and one of them copied.
+    hand = HandCopy(ticks.pipeline)
+    hand.commit(one, 2)
+    ticks.cursor = None
+    (request,) = ticks.tick().run_requests or []  # type: ignore[union-attr]
+    assert request.asset_selection == [names.topic_key(two), names.commit_log_key]
+    hand.commit(two, 0)
+    idle = ticks.tick()
+    assert isinstance(idle, dg.SensorResult)
+    assert "all 2 topics are copied" in str(idle.skip_reason and idle.skip_reason.skip_message)
+    assert list(idle.asset_events) == [], "no end moved, so nothing is observed"
+
+    produce(clusters.source_servers, two, [b"3"])
+    moved = ticks.tick()
+    assert isinstance(moved, dg.SensorResult)
+    assert [e.asset_key for e in moved.asset_events] == [names.source_key(two)]
+    assert json.loads(ticks.cursor or "")["ends"][two] == [1]
+
+
+@pytest.mark.integration
+def test_it_waits_for_a_run_in_progress(clusters: KafkaSandbox, place: Path) -> None:
+    topic = unique("s")
+    create_topic(clusters.source_servers, topic)
+    ticks = Ticks(place, clusters.source_servers, clusters.target_servers, topic)
+    job = build_definitions(place).resolve_job_def(ticks.names.job)
+    run = ticks.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=ticks.names.tags)
+    waiting = ticks.tick()
+    assert isinstance(waiting, dg.SensorResult)
+    assert f"run {run.run_id} is in progress" in str(waiting.skip_reason and waiting.skip_reason.skip_message)
+
+
+def test_an_unreachable_cluster_is_a_reason_to_skip_in_bounded_time(place: Path) -> None:
+    ticks = Ticks(place, "127.0.0.1:1", "127.0.0.1:1", "any")
+    began = time.monotonic()
+    answer = ticks.tick()
+    assert isinstance(answer, dg.SkipReason)
+    assert "source cluster at 127.0.0.1:1 does not answer" in str(answer.skip_message)
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(("value", "running"), [("running", True), ("", False), ("stopped", False)])
+def test_it_runs_by_itself_only_where_that_is_wanted(
+    place: Path, monkeypatch: pytest.MonkeyPatch, value: str, running: bool
+) -> None:
+    monkeypatch.setenv("K2K_SENSORS", value)
+    place.mkdir()
+    write_pipeline(place, "127.0.0.1:1", "127.0.0.1:1", "any")
+    (sensor,) = build_definitions(place).get_repository_def().sensor_defs
+    assert (sensor.default_status is dg.DefaultSensorStatus.RUNNING) == running

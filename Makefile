@@ -1,0 +1,48 @@
+# One way to run everything: `make` lists it.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# The first Python on the path that is new enough; name another with `make PYTHON=...`.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Says that the environment holds what pyproject.toml asks for.
+STAMP := $(VENV)/.set-up
+
+.PHONY: help setup demo dev test bench lint clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Set up .venv and fetch Kafka's jars; quick when that is done already
+	@$(BIN)/python -m k2k_assets.sandbox
+
+demo: setup ## Copy sample topics between two real Kafka clusters, check the copy, show the result
+	@$(BIN)/k2k demo
+
+dev: setup ## The same clusters with traffic that never ends, under Dagster's UI (DAGSTER_PORT=... names its port)
+	@$(BIN)/k2k demo --ui
+
+test: setup ## Run the whole test suite, on real clusters
+	$(BIN)/python -m pytest
+
+bench: setup ## Measure against MirrorMaker 2 (some twenty minutes); results go to benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
+
+lint: $(STAMP) ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean: ## Remove .venv, caches and build products (not Kafka's jars in your cache directory)
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse artifacts
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml
+	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is needed: install it, or name one with make PYTHON=..."; exit 1; }
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make a virtual environment (on Debian: apt-get install python3-venv)"; exit 1; }
+	@echo "Setting up $(VENV): a minute or two the first time"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

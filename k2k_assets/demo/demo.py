@@ -1,0 +1,140 @@
+"""The demo's course: clusters, traffic, discovery, Dagster, summary. Everything it starts, it stops."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from k2k_assets.assets import metadata as keys
+from k2k_assets.automation.discovery import Discovery
+from k2k_assets.cli.words import plural
+from k2k_assets.demo.materialize import Loaded, Materialized, interrupted, load, materialize
+from k2k_assets.demo.screen import Screen, Step
+from k2k_assets.demo.summary import TopicRow, faults, summary
+from k2k_assets.demo.workplace import discovered, workplace
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.traffic import write_sample_traffic
+from k2k_assets.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from dagster._core.events.log import EventLogEntry
+
+
+def run_demo(screen: Screen) -> bool:
+    """Runs the demo from the first cluster to the last line of the summary.
+
+    Returns:
+        Whether everything was copied, materialized and checked without a failure.
+
+    Raises:
+        K2KError: Something could not be started, or a cluster did not answer.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("k2k").setLevel(logging.INFO)
+    starting = "starting two Kafka clusters (the first time: downloading Kafka)"
+    with workplace() as place, screen.step(starting) as step, KafkaSandbox() as sandbox:
+        step.done(f"two Kafka clusters run: source {sandbox.source_servers}, target {sandbox.target_servers}")
+        step.next("writing sample traffic")
+        written = write_sample_traffic(sandbox.source_servers)
+        step.done(f"{plural(sum(written.values()), 'record')} written to {plural(len(written), 'source topic')}")
+        step.next("loading the definitions")
+        pipeline = place.write_pipeline(sandbox)
+        discovery = discovered(pipeline)
+        loaded = load(place.pipelines, pipeline.name)
+        step.done(f"Dagster has loaded {plural(len(loaded.assets), 'asset')} and {plural(loaded.checks, 'check')}")
+        result = _materialize(loaded, step)
+        rows = _rows(pipeline, discovery, result, loaded, written)
+        step.next("stopping the clusters")
+    screen.line(f"\n{summary(rows, result, screen.console.width)}")
+    return not faults(rows, result)
+
+
+def _materialize(loaded: Loaded, step: Step) -> Materialized:
+    """Runs the job and tells of each step of it as it ends."""
+    step.next("starting the Dagster run")
+    events = _Events(loaded, step)
+    try:
+        return materialize(loaded, events.listen)
+    finally:
+        _stop_spark()
+
+
+class _Events:
+    """Turns the events of the run into lines."""
+
+    def __init__(self, loaded: Loaded, step: Step) -> None:
+        self._loaded = loaded
+        self._step = step
+        self._assets: list[Mapping[str, object]] = []
+        self._named: list[str] = []
+
+    def listen(self, entry: EventLogEntry) -> None:
+        event = entry.dagster_event
+        if event is None:
+            self._step.detail(entry.user_message.splitlines()[0] if entry.user_message else "")
+        elif event.is_step_start:
+            self._named, self._assets = [], []
+            self._step.next(f"materializing {self._words(event.step_key or '')}")
+        elif event.is_step_materialization and event.asset_key:
+            self._named.append(event.asset_key.to_user_string())
+            metadata = event.step_materialization_data.materialization.metadata
+            self._assets.append({key: value.value for key, value in metadata.items()})
+        elif event.event_type_value == "ASSET_CHECK_EVALUATION":
+            self._named.append(f"check {event.asset_check_evaluation_data.check_name}")
+        elif event.is_step_success:
+            self._step.done(self._told())
+        elif event.is_step_failure and not interrupted(event):
+            self._step.done(f"FAILED: {self._words(event.step_key or '')}")
+
+    def _words(self, step_key: str) -> str:
+        topics = self._loaded.names.op("topics")
+        return "topics (one Spark job)" if step_key == topics else step_key
+
+    def _told(self) -> str:
+        records = [int(str(m[keys.RECORDS])) for m in self._assets if keys.RECORDS in m]
+        if records and len(self._named) > 1:
+            return f"{plural(len(self._named), 'topic')} copied, {plural(sum(records), 'record')}"
+        return ", ".join(self._named)
+
+
+def _rows(
+    pipeline: Pipeline, discovery: Discovery, result: Materialized, loaded: Loaded, written: Mapping[str, int]
+) -> list[TopicRow]:
+    """One row a topic: numbers from its materialization, end offsets from the clusters themselves."""
+    rows = []
+    with (
+        Cluster("source", pipeline.client_properties("source", "admin")) as source,
+        Cluster("target", pipeline.client_properties("target", "admin")) as target,
+    ):
+        for name, topic in discovery.topics.items():
+            metadata = result.metadata.get(loaded.names.topic_key(name).to_user_string())
+            if metadata is None or topic.target is None:
+                continue
+            rows.append(
+                TopicRow(
+                    topic=name,
+                    written=written[name],
+                    records=int(str(metadata[keys.RECORDS])),
+                    bytes=int(str(metadata[keys.BYTES])),
+                    source_end=_end(source, name, topic.partitions),
+                    target_end=_end(target, topic.target, topic.partitions),
+                    runs=int(str(metadata[keys.RUNS])),
+                    seconds=float(str(metadata[keys.SECONDS])),
+                )
+            )
+    return rows
+
+
+def _end(cluster: Cluster, topic: str, partitions: int) -> int:
+    return sum(cluster.offsets([TopicPartition(topic, p) for p in range(partitions)], "latest").values())
+
+
+def _stop_spark() -> None:
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        session.stop()

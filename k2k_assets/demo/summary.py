@@ -1,0 +1,111 @@
+"""The demo's last words: what was copied, what the checks say, and whether all of it is good. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from k2k_assets.cli.words import plural
+from k2k_assets.demo.materialize import CheckResult, Materialized
+
+_HEAD = ("topic", "records", "bytes", "source end", "target end", "runs", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One copied topic. Offsets are sums over its partitions.
+
+    Attributes:
+        topic: The source topic.
+        written: Records that were committed to the source.
+        records: Records that were copied.
+        bytes: Bytes of their values.
+        source_end: End offsets on the source.
+        target_end: End offsets on the target.
+        runs: Stretches in which both offsets rise by one.
+        seconds: From the claim to the last commit; topics are copied side by side.
+    """
+
+    topic: str
+    written: int
+    records: int
+    bytes: int
+    source_end: int
+    target_end: int
+    runs: int
+    seconds: float
+
+
+def summary(rows: Sequence[TopicRow], result: Materialized, width: int) -> str:
+    """The text.
+
+    Args:
+        rows: One a topic.
+        result: What the Dagster run did.
+        width: Columns of the terminal.
+    """
+    parts = ["\n".join(_table(rows)), _offsets_explained(width)] if rows else []
+    if result.checks:
+        parts.append("\n".join(["Checks on the offset mappings", *_checks(result.checks, width)]))
+    return "\n\n".join([*parts, "\n".join(verdict(rows, result))])
+
+
+def faults(rows: Iterable[TopicRow], result: Materialized) -> list[str]:
+    """What is not as it must be, a line each."""
+    lost = [
+        f"{row.topic}: {plural(row.written, 'record')} written, {row.records:,} copied"
+        for row in rows
+        if row.written != row.records
+    ]
+    missing = [f"{key}: not materialized" for key in result.missing]
+    failed = [f"check {check.name}: failed" for check in result.checks if check.judgement == "failed"]
+    return [*lost, *result.failures, *missing, *failed]
+
+
+def verdict(rows: Sequence[TopicRow], result: Materialized) -> list[str]:
+    """The closing lines."""
+    bad = faults(rows, result)
+    if bad:
+        return ["Not everything is as it must be:", *(f"  {line}" for line in bad)]
+    warned = sum(check.judgement == "warned" for check in result.checks)
+    said = f"{plural(len(result.checks), 'check')} passed" if not warned else f"{plural(warned, 'check')} in doubt"
+    return [
+        f"{plural(sum(row.written for row in rows), 'record')} written and committed on the source, "
+        f"{sum(row.records for row in rows):,} copied. {plural(len(result.metadata), 'asset')} materialized, {said}."
+    ]
+
+
+def _table(rows: Iterable[TopicRow]) -> list[str]:
+    cells = [_HEAD, *(_cells(row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        for row in cells
+    ]
+
+
+def _cells(row: TopicRow) -> tuple[str, ...]:
+    numbers = (row.records, row.bytes, row.source_end, row.target_end, row.runs)
+    return (row.topic, *(f"{number:,}" for number in numbers), f"{row.seconds:.1f}")
+
+
+def _offsets_explained(width: int) -> str:
+    return textwrap.fill(
+        "Ends are end offsets, summed over partitions. They differ on purpose: aborted records and the markers of "
+        "transactions take offsets on the source, our own commits do on the target. The offset mappings know which "
+        "offset became which.",
+        min(width, 100),
+    )
+
+
+def _checks(checks: Iterable[CheckResult], width: int) -> Iterable[str]:
+    checks = list(checks)
+    longest = max(len(check.name) for check in checks)
+    for check in checks:
+        head = f"  {check.judgement}  {check.name.ljust(longest)}  "
+        yield (
+            textwrap.fill(check.summary, min(width, 110), initial_indent=head, subsequent_indent=" " * len(head))
+            if check.summary
+            else head.rstrip()
+        )

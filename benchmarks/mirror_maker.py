@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 
 from benchmarks.lab import Lab
-from k2k_assets.deadline import wait_until
 from k2k_assets.sandbox import supervisor
 from k2k_assets.sandbox.jars import fetch_jars
 from k2k_assets.sandbox.java import find_java

@@ -9,9 +9,9 @@ import dagster as dg
 from k2k_assets.assets import metadata as keys
 from k2k_assets.assets.failures import failures_in_words
 from k2k_assets.assets.translator import Translator
-from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLog, read_commit_log
+from k2k_assets.resources.clusters import both_clusters
 
 _COLUMNS = {
     "topic": "string",
@@ -51,16 +51,14 @@ def commit_log_asset(pipeline: Pipeline, names: Translator, upstream: dict[str, 
         group_name=names.group,
     )
     def commit_log(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-        with failures_in_words():
-            source = Cluster("source", pipeline.client_properties("source", "admin"))
-            target = Cluster("target", pipeline.client_properties("target", "admin"))
+        with failures_in_words(), both_clusters(pipeline) as (source, target):
             log = read_commit_log(pipeline, source.cluster_id(), target)
         return dg.MaterializeResult(metadata=commit_log_metadata(log, int(time.time() * 1000)))
 
     return commit_log
 
 
-def commit_log_metadata(log: CommitLog, now: int) -> dict[str, object]:
+def commit_log_metadata(log: CommitLog, now: int) -> keys.Metadata:
     """What is shown of a commit log.
 
     Args:

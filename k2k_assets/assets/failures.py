@@ -1,4 +1,7 @@
-"""Turns the errors that a user can act on into Dagster failures that show the message and no traceback."""
+"""Turns the errors that a user can act on into Dagster failures that show the message and no traceback.
+
+What went wrong in a Spark task is found at the end of a long report; its last line becomes the message.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dagster import Failure
+from pyspark.errors import PythonException
 
 from k2k_assets.errors import K2KError
 
@@ -17,3 +21,12 @@ def failures_in_words() -> Iterator[None]:
         yield
     except K2KError as error:
         raise Failure(description=str(error), metadata={"k2k/error": type(error).__name__}) from None
+    except PythonException as error:
+        raise Failure(description=last_words(str(error))) from error
+
+
+def last_words(report: str) -> str:
+    """The exception in the report of a Spark task: the last line that is neither Spark's own nor empty."""
+    lines = [line.strip() for line in report.splitlines()]
+    said = [line for line in lines if line and not line.startswith("SQLSTATE")]
+    return said[-1].removesuffix("SQLSTATE: 38000").strip() if said else report

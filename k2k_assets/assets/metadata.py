@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from dagster import MetadataValue, TableColumn, TableMetadataValue, TableRecord, TableSchema
 
@@ -32,6 +33,7 @@ OFFENDERS = "k2k/offenders"
 # A table of metadata is one event in Dagster's database; beyond this it would no longer be small.
 MOST_ROWS = 500
 
+Metadata = dict[str, MetadataValue[Any] | str | int | float]
 Cell = str | int | float | bool | None
 
 

@@ -7,9 +7,9 @@ import dagster as dg
 from k2k_assets.assets import metadata as keys
 from k2k_assets.assets.failures import failures_in_words
 from k2k_assets.assets.translator import Translator
-from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import MappingIndex, update_index
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.resources.clusters import both_clusters
 
 _COLUMNS = {
     "topic": "string",
@@ -41,10 +41,8 @@ def offset_mappings_asset(
         required_resource_keys={names.resource},
     )
     def offset_mappings(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-        spark = getattr(context.resources, names.resource).session()
-        with failures_in_words():
-            source = Cluster("source", pipeline.client_properties("source", "admin"))
-            target = Cluster("target", pipeline.client_properties("target", "admin"))
+        with failures_in_words(), both_clusters(pipeline) as (source, target):
+            spark = getattr(context.resources, names.resource).session()
             index = update_index(spark, pipeline, source, target)
         columns = ("topic", "partition", "covered_from", "covered_to", "source_topic_id")
         coverage = index.coverage(spark).select(*columns).orderBy(*columns).limit(keys.MOST_ROWS).collect()
@@ -53,7 +51,7 @@ def offset_mappings_asset(
     return offset_mappings
 
 
-def index_metadata(index: MappingIndex, coverage: list[tuple[keys.Cell, ...]]) -> dict[str, object]:
+def index_metadata(index: MappingIndex, coverage: list[tuple[keys.Cell, ...]]) -> keys.Metadata:
     """What is shown of an index.
 
     Args:

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import dagster as dg
 
 from k2k_assets.assets import metadata as keys
+from k2k_assets.assets.metadata import Metadata
 from k2k_assets.replication import Outcome, TopicOutcome
-
-Metadata = dict[str, dg.MetadataValue[object] | str | int | float]
 
 _COLUMNS = {
     "partition": "int",

@@ -15,9 +15,9 @@ from k2k_assets.assets.topic_results import materialization, stopped_failure, su
 from k2k_assets.assets.translator import Translator
 from k2k_assets.assets.watched_copy import watched
 from k2k_assets.automation.discovery import refresh
-from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import Outcome, UntilCaughtUp, Window, replicate
+from k2k_assets.resources.clusters import both_clusters
 
 
 class ExtentChoice(Enum):
@@ -103,9 +103,7 @@ def _undiscovered(pipeline: Pipeline, names: Translator) -> dg.AssetsDefinition:
     def discover_and_copy(
         context: dg.AssetExecutionContext, config: CopyConfig
     ) -> Iterator[dg.MaterializeResult[None]]:
-        with failures_in_words():
-            source = Cluster("source", pipeline.client_properties("source", "admin"))
-            target = Cluster("target", pipeline.client_properties("target", "admin"))
+        with failures_in_words(), both_clusters(pipeline) as (source, target):
             found = refresh(pipeline, source, target)
         context.log.info(f"discovered {len(found.topics)} topics: {', '.join(found.topics)}")
         outcome = _copy(context, pipeline, names, config, None)
@@ -122,10 +120,10 @@ def _copy(
     config: CopyConfig,
     topics: set[str] | None,
 ) -> Outcome:
-    spark = getattr(context.resources, names.resource).session()
     extent = _extent(pipeline, config)
     context.log.info(f"copying {'all topics' if topics is None else ', '.join(sorted(topics))}: {extent}")
     with failures_in_words():
+        spark = getattr(context.resources, names.resource).session()
         return watched(
             lambda stop, observer: replicate(pipeline, spark, extent, topics=topics, stop=stop, observer=observer),
             context.log.info,

@@ -9,10 +9,10 @@ from k2k_assets.automation.discovery import Discovery
 from k2k_assets.automation.lag import Positions
 from k2k_assets.errors import K2KError
 from k2k_assets.home import index_directory
-from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.manifest import read_manifest
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
+from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.topic_partition import TopicPartition
 
 # A tick makes about eight calls; should each of them need all of its time, it still ends within a minute.
@@ -42,10 +42,7 @@ def look(pipeline: Pipeline) -> Look:
     Raises:
         K2KError: A cluster does not answer, or the commit log cannot be read.
     """
-    with (
-        Cluster("source", pipeline.client_properties("source", "admin"), CALL_SECONDS) as source,
-        Cluster("target", pipeline.client_properties("target", "admin"), CALL_SECONDS) as target,
-    ):
+    with both_clusters(pipeline, CALL_SECONDS) as (source, target):
         found = discovery.refresh(pipeline, source, target)
         partitions = [TopicPartition(name, p) for name, topic in found.topics.items() for p in range(topic.partitions)]
         stable = source.offsets(partitions, "stable")

@@ -22,6 +22,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
+from k2k_assets.resources.clusters import both_clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +114,8 @@ def _definition(
     @dg.multi_asset_check(name=names.check_op(name), specs=[spec], required_resource_keys={names.resource})
     def checked(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         resource = getattr(context.op_execution_context.resources, names.resource)
-        with failures_in_words():
-            evidence = Evidence(
-                pipeline=pipeline,
-                spark=resource.session(),
-                index=MappingIndex.open(pipeline),
-                source=Cluster("source", pipeline.client_properties("source", "admin")),
-                target=Cluster("target", pipeline.client_properties("target", "admin")),
-            )
+        with failures_in_words(), both_clusters(pipeline) as (source, target):
+            evidence = Evidence(pipeline, resource.session(), MappingIndex.open(pipeline), source, target)
             return asset_check_result(names, name, check(evidence))
 
     return checked

@@ -58,7 +58,7 @@ class Side:
             for tp, stable in self.stable.items()
         ]
 
-    def readable(self, ranges: Iterable[tuple[TopicPartition, int, int]], gap: int = 1000) -> list[OffsetRange]:
+    def readable(self, ranges: Iterable[tuple[TopicPartition, int, int]], gap: int) -> list[OffsetRange]:
         """The ranges (start inclusive, end exclusive) as far as they can be read.
 
         Args:

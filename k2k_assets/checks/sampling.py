@@ -43,7 +43,7 @@ def stretches(
     """
     draw = random.Random(seed)
     budget = min(RECORDS_PER_PARTITION, max(_LEAST_PER_PARTITION, RECORDS_IN_ALL // max(1, len(covered))))
-    chosen = []
+    chosen: list[Stretch] = []
     for tp in sorted(covered):
         low = log_starts.get(tp, 0)
         for start, end in sorted(covered[tp]):

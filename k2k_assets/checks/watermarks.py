@@ -32,7 +32,10 @@ def target_extents(runs: DataFrame) -> list[TargetExtent]:
     keys = ("target_topic", "target_topic_id", "target_partition")
     end = F.max(F.col("target_start") + F.col("count"))
     rows = runs.groupBy(*keys).agg(F.min("target_start").alias("start"), end.alias("end")).orderBy(*keys).collect()
-    return [TargetExtent(*(row[key] for key in keys), row["start"], row["end"]) for row in rows]
+    return [
+        TargetExtent(row["target_topic"], row["target_topic_id"], row["target_partition"], row["start"], row["end"])
+        for row in rows
+    ]
 
 
 def check_watermarks(extents: Iterable[TargetExtent], target: Cluster) -> Verdict:

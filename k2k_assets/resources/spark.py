@@ -20,6 +20,7 @@ from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.sandbox.java import find_java
 
 # Says which settings a session was made with; a session without it is somebody else's and is used as it is.
 _FINGERPRINT = "spark.k2k.settings"
@@ -63,8 +64,14 @@ class PipelineSparkResource(LazyPySparkResource):
     """dagster-pyspark's lazy session: no JVM before the first use, and the right one for each pipeline."""
 
     def session(self) -> SparkSession:
-        """The session, made at the first call."""
+        """The session, made at the first call.
+
+        Raises:
+            K2KError: There is no Java that Spark runs on.
+        """
         _stop_session_of_other_settings(self.spark_config)
+        if "spark.remote" not in self.spark_config and SparkSession.getActiveSession() is None:
+            find_java()
         self._spark_session = None  # it may have been stopped since; the builder hands out the living one
         # The setting alone is read by spark-submit only; workers would run whatever `python3` is on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", self.spark_config["spark.pyspark.python"])

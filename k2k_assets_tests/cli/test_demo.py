@@ -1,0 +1,138 @@
+"""`k2k demo` as users run it: its summary equals the truth, and nothing outlives it."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import pytest
+
+from k2k_assets.checks.asset_checks import CHECKS
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.broker_settings import is_free
+from k2k_assets.sandbox.traffic import SAMPLE_TOPICS, write_sample_traffic
+from k2k_assets_tests.support import kafka
+
+README = Path(__file__).parents[2] / "README.md"
+_DEMO = [sys.executable, "-m", "k2k_assets.cli.main", "demo"]
+_ROW = re.compile(r"^(demo\.\w+)((?: +[\d,]+){5}) +([\d.]+)$", re.MULTILINE)
+_CHECK = re.compile(r"^  (passed|warned|failed)  (\w+)", re.MULTILINE)
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
+
+
+class Shown(NamedTuple):
+    """The numbers of one line of the summary."""
+
+    records: int
+    bytes: int
+    source_end: int
+    target_end: int
+    runs: int
+
+
+def _shown(text: str) -> dict[str, Shown]:
+    return {
+        topic: Shown(*(int(number.replace(",", "")) for number in numbers.split()))
+        for topic, numbers, _ in _ROW.findall(text)
+    }
+
+
+@pytest.fixture(scope="module")
+def truth() -> dict[str, tuple[int, int, int]]:
+    """Records, bytes of values and end offsets of the sample topics, read by the tests' own means."""
+    found = {}
+    with KafkaSandbox() as sandbox:
+        write_sample_traffic(sandbox.source_servers)
+        for topic in SAMPLE_TOPICS:
+            records = kafka.read_all(sandbox.source_servers, topic.name)
+            ends = kafka.end_offsets(sandbox.source_servers, topic.name)
+            found[topic.name] = len(records), sum(len(r.value or b"") for r in records), sum(ends.values())
+    return found
+
+
+def test_the_summary_is_the_truth(truth: dict[str, tuple[int, int, int]]) -> None:
+    ended = subprocess.run(_DEMO, capture_output=True, text=True, timeout=400, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stderr == ""
+    rows = _shown(ended.stdout)
+    assert {topic: (row.records, row.bytes, row.source_end) for topic, row in rows.items()} == truth
+    for topic, row in rows.items():
+        assert (row.runs > 0) == (row.records > 0), topic
+        # Each commit takes one offset on each partition that it touched.
+        assert row.target_end > row.records or row.records == 0, topic
+    assert dict.fromkeys(CHECKS, "passed") == {name: verdict for verdict, name in _CHECK.findall(ended.stdout)}
+    total = sum(records for records, _, _ in truth.values())
+    assert f"{total:,} records written and committed on the source, {total:,} copied." in ended.stdout
+    _assert_stopped(ended.stdout)
+
+
+def test_the_readme_shows_what_it_prints(truth: dict[str, tuple[int, int, int]]) -> None:
+    text = README.read_text(encoding="utf-8")
+    assert {topic: (row.records, row.bytes, row.source_end) for topic, row in _shown(text).items()} == truth
+    assert {name for _, name in _CHECK.findall(text)} == set(CHECKS)
+
+
+@pytest.mark.parametrize("after", ["two Kafka clusters run", "Dagster has loaded"])
+def test_interrupted_it_leaves_nothing(after: str) -> None:
+    with _running() as process:
+        said = _read_until(process, after)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=90)
+    assert process.returncode == 130, rest + errors
+    assert errors == "Interrupted: everything is stopped.\n"
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+    _assert_stopped(said)
+
+
+def test_the_ui_answers_and_everything_ends_with_it() -> None:
+    with _running("--ui") as process:
+        said = _read_until(process, "Ctrl-C stops everything")
+        address = re.search(r"http://(127\.0\.0\.1:\d+)", said)
+        assert address
+        connection = http.client.HTTPConnection(address[1], timeout=20)
+        connection.request("GET", "/server_info")
+        assert connection.getresponse().status == 200
+        connection.close()
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=90)
+    assert process.returncode == 0, rest + errors
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+    assert is_free(int(address[1].partition(":")[2]))
+    _assert_stopped(said)
+
+
+@contextmanager
+def _running(*options: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen([*_DEMO, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _read_until(process: subprocess.Popen[str], words: str) -> str:
+    assert process.stdout
+    said = ""
+    while words not in said:
+        line = process.stdout.readline()
+        assert line, said
+        said += line
+    return said
+
+
+def _assert_stopped(said: str) -> None:
+    servers = re.findall(r"(?:source|target) 127\.0\.0\.1:(\d+)", said)
+    assert len(servers) == 2
+    assert [port for port in servers if not is_free(int(port))] == []

@@ -1,0 +1,54 @@
+"""The demo's last words: the numbers, and a failure for everything that is not as it must be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from k2k_assets.demo.materialize import CheckResult, Materialized
+from k2k_assets.demo.summary import TopicRow, faults, summary
+
+ROWS = [
+    TopicRow(
+        "orders", written=1500, records=1500, bytes=12_345, source_end=1600, target_end=1510, runs=7, seconds=1.25
+    ),
+    TopicRow("empty", written=0, records=0, bytes=0, source_end=0, target_end=0, runs=0, seconds=1.25),
+]
+GOOD = Materialized(
+    metadata={"demo/topics/orders": {}, "demo/topics/empty": {}},
+    checks=(CheckResult("coverage", "passed", "all is answered for " * 10), CheckResult("content", "passed", "same")),
+    failures=(),
+    missing=(),
+)
+
+
+def test_a_good_run() -> None:
+    assert faults(ROWS, GOOD) == []
+    said = summary(ROWS, GOOD, 80)
+    assert "orders    1,500  12,345       1,600       1,510     7      1.2" in said
+    assert "  passed  content   same" in said
+    assert said.endswith("1,500 records written and committed on the source, 1,500 copied. 2 assets materialized, "
+                         "2 checks passed.")  # fmt: skip
+    assert max(len(line) for line in said.splitlines()[:-1]) <= 80
+
+
+@pytest.mark.parametrize(
+    ("rows", "result", "fault"),
+    [
+        ([replace(ROWS[0], records=1499)], GOOD, "orders: 1,500 records written, 1,499 copied"),
+        (ROWS, replace(GOOD, failures=("demo_op_topics: why",)), "demo_op_topics: why"),
+        (ROWS, replace(GOOD, missing=("demo/commit_log",)), "demo/commit_log: not materialized"),
+        (ROWS, replace(GOOD, checks=(CheckResult("content", "failed", "x"),)), "check content: failed"),
+        ([], replace(GOOD, checks=(), failures=("demo_op_topics: why",)), "demo_op_topics: why"),
+    ],
+)
+def test_what_is_wrong_is_said(rows: list[TopicRow], result: Materialized, fault: str) -> None:
+    assert faults(rows, result) == [fault]
+    assert summary(rows, result, 80).endswith(f"Not everything is as it must be:\n  {fault}")
+
+
+def test_a_doubt_is_no_failure() -> None:
+    doubtful = replace(GOOD, checks=(CheckResult("content", "warned", "nothing is comparable"),))
+    assert faults(ROWS, doubtful) == []
+    assert summary(ROWS, doubtful, 80).endswith("2 assets materialized, 1 check in doubt.")

@@ -1,0 +1,237 @@
+"""What the docs say is true: every command, link, record and pipeline in them is checked here."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from k2k_assets.checks.asset_checks import CHECKS
+from k2k_assets.cli import exit_codes
+from k2k_assets.cli.main import COMMANDS, cli
+from k2k_assets.mapping.records import MappingRecord
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.replication.assignment_records import Assignments
+from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.topics.control_topics import control_topics
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "TESTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+CONTROL = ROOT / "docs" / "control-topics.md"
+_LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+_PATH = re.compile(r"`((?:k2k_assets|k2k_assets_tests|benchmarks|docs|examples)/[\w./-]+)`")
+
+
+def _blocks(page: Path, language: str) -> Iterator[str]:
+    yield from re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def _commands() -> list[tuple[str, list[str]]]:
+    return [
+        (page.name, shlex.split(line, comments=True))
+        for page in PAGES
+        for block in _blocks(page, "sh")
+        for line in block.replace("\\\n", " ").splitlines()
+        if line.strip()
+    ]
+
+
+def _records(page: Path = CONTROL) -> list[tuple[bytes, bytes | None]]:
+    lines = [line.partition("\t") for block in _blocks(page, "text") for line in block.splitlines() if "\t" in line]
+    return [(key.encode(), None if value == "null" else value.encode()) for key, _, value in lines]
+
+
+def _kind(key: bytes) -> str:
+    head = json.loads(key)
+    return head.get("kind") or ("commit" if "cluster" in head else "mapping")
+
+
+def _table(heading: str) -> set[str]:
+    """The fields that a section of the page names, in its value table."""
+    section = CONTROL.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    table = section.split("| value field")[1]
+    return {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+
+
+# -- commands -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("page", "command"), _commands(), ids=lambda value: " ".join(value)[:60])
+def test_every_documented_command_exists_with_its_flags(page: str, command: list[str]) -> None:
+    program, *arguments = command
+    check = {
+        "make": _check_make,
+        "k2k": _check_k2k,
+        "dagster": _check_dagster,
+        "python": _check_python,
+        "kafka-topics.sh": _check_topic_creation,
+        "kafka-console-consumer.sh": _check_topic_name,
+    }.get(program)
+    assert check, f"{page}: nobody checks `{program}`"
+    check(arguments)
+
+
+def _check_make(arguments: list[str]) -> None:
+    (target,) = arguments
+    assert target in _make_targets()
+
+
+def _check_k2k(arguments: list[str]) -> None:
+    command: click.Command = cli
+    with click.Context(cli) as context:
+        while isinstance(command, click.Group):
+            found = command.get_command(context, arguments.pop(0))
+            assert found
+            command = found
+    command.make_context(command.name, arguments)  # parses, runs nothing
+
+
+def _check_dagster(arguments: list[str]) -> None:
+    assert arguments == ["dev", "-w", "workspace.yaml"]  # k2k_assets_tests/test_defs.py loads it
+    assert (ROOT / "workspace.yaml").is_file()
+
+
+def _check_python(arguments: list[str]) -> None:
+    flag, module, *_ = arguments
+    assert flag == "-m"
+    path = ROOT / module.replace(".", "/")
+    assert module == "pytest" or path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
+
+
+def _check_topic_creation(arguments: list[str]) -> None:
+    topic = _wanted_topics()[_option(arguments, "--topic")]
+    configs = [arguments[index + 1] for index, word in enumerate(arguments) if word == "--config"]
+    assert int(_option(arguments, "--partitions")) == topic.partitions
+    assert dict(config.split("=") for config in configs) == topic.config
+
+
+def _check_topic_name(arguments: list[str]) -> None:
+    assert _option(arguments, "--topic") in _wanted_topics()
+
+
+def _option(arguments: list[str], name: str) -> str:
+    return arguments[arguments.index(name) + 1]
+
+
+def _wanted_topics() -> dict:
+    return control_topics(load_pipeline([ROOT / "examples" / "minimal.yaml", _features()]))
+
+
+def _features() -> Path:
+    return ROOT / "k2k_assets_tests" / "support" / "offset_mapping.yaml"
+
+
+def _make_targets() -> set[str]:
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
+    return set(re.findall(r"^  make (\w+)", listed.stdout, re.MULTILINE))
+
+
+def test_make_alone_lists_the_targets() -> None:
+    assert _make_targets() == {"help", "setup", "demo", "dev", "test", "bench", "lint", "clean"}
+    assert subprocess.run(["make"], cwd=ROOT, capture_output=True, timeout=30, check=True).stdout.count(b"\n") == 8
+
+
+def test_ci_runs_lint_and_the_documented_test_command() -> None:
+    script = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert script[-2:] == ["make lint", "make test"]
+    assert ["make", "test"] in [command for _, command in _commands()]
+
+
+def test_an_old_python_is_refused_in_one_line(tmp_path: Path) -> None:
+    environment = {"PATH": "/usr/bin:/bin"}
+    made = subprocess.run(
+        ["make", "setup", "PYTHON=", f"VENV={tmp_path / 'venv'}"],
+        cwd=ROOT, capture_output=True, text=True, timeout=30, check=False, env=environment,
+    )  # fmt: skip
+    assert made.returncode != 0
+    assert made.stdout.splitlines() == ["Python 3.11 or newer is needed: install it, or name one with make PYTHON=..."]
+
+
+@pytest.mark.parametrize("command", [[], *[[name] for name in COMMANDS], ["sandbox", "up"]], ids=" ".join)
+def test_help_of_every_command(command: list[str]) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "k2k_assets.cli.main", *command, "--help"],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert "Usage: k2k" in shown.stdout
+    assert not shown.stderr
+
+
+# -- links, names, tables -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_and_path_leads_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    missing = [link for link in _LINK.findall(text) if not (page.parent / link).exists()]
+    missing += [path for path in _PATH.findall(text) if not (ROOT / path).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_names_a_place_of_one_machine(page: Path) -> None:
+    assert re.findall(r"(?<![\w.~])/(?:root|home|work|Users)/\S*", page.read_text(encoding="utf-8")) == []
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = [re.split(r"[^\w-]", wanted)[0] for wanted in project["dependencies"]]
+    names += [re.split(r"[^\w-]", wanted)[0] for wanted in project["optional-dependencies"]["dev"]]
+    told = re.findall(r"^\| `([\w-]+)` \| \w", (ROOT / "docs" / "dependencies.md").read_text(), re.MULTILINE)
+    assert sorted(told) == sorted(names)
+
+
+def test_the_readmes_exit_codes_are_all_there_are() -> None:
+    told = re.findall(r"^\| (\d+) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert [int(code) for code in told] == list(exit_codes.EXIT_CODES)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guarantees.md"])
+def test_every_check_is_named(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert [name for name in CHECKS if f"`{name}`" not in text] == []
+
+
+# -- pipelines and records ------------------------------------------------------------------------------------------
+
+
+def test_the_readmes_pipelines_load(tmp_path: Path) -> None:
+    blocks = list(_blocks(ROOT / "README.md", "yaml"))
+    assert blocks
+    for block in blocks:
+        path = tmp_path / "pipeline.yaml"
+        path.write_text(block)
+        pipeline = load_pipeline([path])
+        assert pipeline.features.exactly_once
+        assert pipeline.warnings == ()
+
+
+def test_the_documented_records_are_what_we_write() -> None:
+    kinds = {_kind(key) for key, _ in _records()}
+    assert kinds == {"commit", "mapping", "instance", "claim", "stop"}
+    assignments = Assignments()
+    for offset, (key, value) in enumerate(_records()):
+        if _kind(key) == "commit":
+            record = CommitRecord.parse(key, value, "docs")
+            assert (record.key_bytes(), record.value_bytes()) == (key, value)
+        elif _kind(key) == "mapping":
+            mapping = MappingRecord.parse(key, value, "docs")
+            assert (mapping.key_bytes(), mapping.value_bytes()) == (key, value)
+        else:
+            assignments.apply("k2k.demo", offset, key, value)
+    assert len(assignments.instances) == 1
+    assert assignments.stops == {0}
+
+
+@pytest.mark.parametrize(("heading", "kind"), [("Commit topic", "commit"), ("Mapping topic", "mapping")])
+def test_every_field_is_documented(heading: str, kind: str) -> None:
+    written = {name for key, value in _records() if _kind(key) == kind for name in json.loads(value or b"{}")}
+    assert written - {"version", "time"} - _table(heading) == set()

@@ -70,6 +70,11 @@ class DriverProcess:
         """Asks the run to end."""
         self._tell("stop")
 
+    def ensure_running(self) -> None:
+        """Raises what `result` would, if the run is over although nobody stopped it."""
+        if not self._answers.empty():
+            raise RuntimeError(f"the run ended by itself: {self.result(0)}")
+
     def result(self, timeout: float) -> dict[str, Any]:
         """What the run did, once it is over.
 
@@ -81,7 +86,7 @@ class DriverProcess:
             TimeoutError: It is not over.
         """
         try:
-            answer: dict[str, Any] = json.loads(self._answers.get(timeout=timeout))
+            answer: dict[str, Any] = json.loads(self._answers.get(timeout=max(timeout, 0.001)))
         except Empty:
             raise TimeoutError(f"the run is not over after {timeout:g} s. {self._last_words()}") from None
         if "error" in answer:

@@ -108,9 +108,10 @@ class Lab:
 
 
 def create_topic(cluster: Cluster, topic: str, partitions: int) -> None:
-    """Creates a topic that is not there yet."""
+    """Creates a topic that is not there yet, and waits until the broker shows it (its controller answers before)."""
     asked = cluster.admin.create_topics([NewTopic(topic, partitions, 1)], request_timeout=_ADMIN_SECONDS)
     asked[topic].result(timeout=_ADMIN_SECONDS)
+    wait_until(lambda: topic in cluster.topics(), _ADMIN_SECONDS, f"{topic} to be visible")
 
 
 def delete_topics(cluster: Cluster, topics: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 from confluent_kafka import Consumer, Producer
@@ -38,7 +39,7 @@ def measure(lab: Lab, sizes: Sizes) -> list[list[str]]:
             run = f"latency-{settings.mode.replace(' ', '-')}"
             create_topic(lab.source, TOPIC, 1)
             driver.start(write_pipeline(lab, run, TOPIC, settings), continuous=True)
-            seen = latencies(lab, f"{run}.{TOPIC}", sizes.samples)
+            seen = latencies(lab, f"{run}.{TOPIC}", sizes.samples, driver.ensure_running)
             driver.stop()
             driver.result(_ARRIVAL_SECONDS)
             delete_topics(lab.target, [topic for topic in lab.target.topics() if topic.startswith(f"{run}.")])
@@ -54,18 +55,24 @@ def row(what: str, mode: str, seen: list[float]) -> list[str]:
     return [what, mode, str(len(seen)), *figures]
 
 
-def latencies(lab: Lab, target_topic: str, samples: int) -> list[float]:
+def latencies(lab: Lab, target_topic: str, samples: int, ensure_running: Callable[[], None]) -> list[float]:
     """Milliseconds of `samples` records of `TOPIC`, whose copy is running or starting.
 
     Args:
         lab: Where the clusters are.
         target_topic: Where records arrive; it is waited for.
         samples: How many to measure, after some that are not counted.
+        ensure_running: Raises if what copies has ended.
 
     Raises:
         TimeoutError: The topic is not there, or a record did not arrive.
     """
-    wait_until(lambda: target_topic in lab.target.topics(), _START_SECONDS, f"{target_topic} on the target")
+
+    def is_there() -> bool:
+        ensure_running()
+        return target_topic in lab.target.topics()
+
+    wait_until(is_there, _START_SECONDS, f"{target_topic} on the target")
     reader = _Reader(lab.sandbox.target_servers, target_topic)
     producer = Producer({"bootstrap.servers": lab.sandbox.source_servers, "linger.ms": 0, "acks": "all"})
     producer.list_topics(timeout=_ARRIVAL_SECONDS)

@@ -127,6 +127,16 @@ class MirrorMaker:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGCONT)
 
+    def ensure_running(self) -> None:
+        """Raises if the process has ended.
+
+        Raises:
+            RuntimeError: It has; the end of its log is in the message.
+        """
+        if self._process.poll() is not None:
+            words = "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
+            raise RuntimeError(f"MirrorMaker 2 ended. Its last words:\n{words}")
+
     def settings_in_force(self) -> str:
         """What its own log says of the settings that are meant to matter, as words."""
         log = self._log.read_text(errors="replace")

@@ -69,8 +69,8 @@ def measure_latency(lab: Lab, sizes: Sizes) -> list[list[str]]:
     rows = []
     for mode in MODES[: min(2, sizes.mirror_modes)]:
         create_topic(lab.source, latency.TOPIC, 1)
-        with MirrorMaker(lab, f"mirror-latency-{mode.alias}", mode, [latency.TOPIC], QUICK):
-            seen = latency.latencies(lab, _target(mode, latency.TOPIC), sizes.samples)
+        with MirrorMaker(lab, f"mirror-latency-{mode.alias}", mode, [latency.TOPIC], QUICK) as mirror:
+            seen = latency.latencies(lab, _target(mode, latency.TOPIC), sizes.samples, mirror.ensure_running)
         delete_topics(lab.target, [_target(mode, latency.TOPIC)])
         delete_topics(lab.source, [latency.TOPIC])
         rows.append(latency.row("MirrorMaker 2", mode.title, seen))

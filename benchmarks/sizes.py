@@ -55,10 +55,14 @@ FULL = Sizes(
     loads=(Load("bench-100", 100, 8_000_000), Load("bench-1000", 1000, 2_000_000)),
     warm_up=Load("bench-warm-up", 100, 1_000_000),
     repeat=3,
-    memory=tuple(
-        Load(f"memory-{records}-{partitions}", 100, records, partitions)
-        for records in (1_000_000, 20_000_000)
-        for partitions in (1, 100)
+    memory=(
+        *(
+            Load(f"memory-{records}-{partitions}", 100, records, partitions)
+            for records in (1_000_000, 20_000_000)
+            for partitions in (1, 100)
+        ),
+        # The most bytes in one transaction of one slot.
+        Load("memory-large-1", 1000, 1_000_000, 1),
     ),
     samples=300,
     mirror_modes=3,
@@ -69,7 +73,7 @@ QUICK = Sizes(
     loads=(Load("bench-100", 100, 400_000), Load("bench-1000", 1000, 100_000)),
     warm_up=Load("bench-warm-up", 100, 100_000),
     repeat=1,
-    memory=tuple(Load(f"memory-200000-{partitions}", 100, 200_000, partitions) for partitions in (1, 100)),
+    memory=(Load("memory-200000-1", 100, 200_000, 1), Load("memory-large-1", 1000, 200_000, 1)),
     samples=30,
     mirror_modes=1,
     full=False,

@@ -89,7 +89,7 @@ def test_interrupted_it_leaves_nothing(after: str) -> None:
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate(timeout=90)
     assert process.returncode == 130, rest + errors
-    assert errors == "Interrupted: everything is stopped.\n"
+    assert errors.strip() == "Interrupted: everything is stopped."
     assert psutil.wait_procs(children, timeout=20)[1] == []
     _assert_stopped(said)
 

@@ -31,7 +31,8 @@ class Sync(Section):
 class Index(Section):
     """The index of merged offset mappings."""
 
-    path: str | None = Field(default=None, min_length=1, description="Folder of the index. Absent: Dagster's storage.")
-    retention: Duration | None = Field(
-        default=None, description="Mappings older than this are dropped from the index. Absent: none is."
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder of the index; drivers and executors must share it. Absent: `index/<pipeline>` in K2K_HOME.",
     )

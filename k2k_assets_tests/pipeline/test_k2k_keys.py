@@ -65,7 +65,7 @@ ACCEPTED: dict[str, object] = {
     "metrics": {"prefix": {"targetConsumer": "a.", "offsetMappingApp": "b."}, "kafka": {"topic": "__k2k_metrics"}},
     "spark": {"master": "local[1]", "config": {"spark.ui.enabled": False}},
     "sync": {"window": "1 minute", "idle": "1 second", "minCommitInterval": "10 milliseconds"},
-    "index": {"path": "/tmp/index", "retention": "1 hour"},
+    "index": {"path": "/tmp/index"},
     "errorHandling/onForeignWriter": "ignore",
 }
 
@@ -79,6 +79,7 @@ NOT_YET: dict[str, object] = {
     "source/registry": {"config": {}, "headers": {}, "cacheSize": 31},
     "target/registry": {"config": {}},
     "target/kafka/topicPropsExclusionList": ["a"],
+    "index/retention": "1 hour",
     "topicCreation/replication": {"common": COUNTS, "rules": [{"pattern": ".*", "properties": COUNTS}]},
     "name": "${env:NAME}",
     "source/kafka/common/sasl.password": "${file:string:/secret}",

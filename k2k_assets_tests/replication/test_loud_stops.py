@@ -1,0 +1,342 @@
+"""G7: what cannot be copied stops its topic with topic, partition, offsets and what to do; the others go on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication import session
+from k2k_assets.replication.slot import Slot
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport import librdkafka_sink
+from k2k_assets.transport.errors import Restart
+from k2k_assets_tests.support.copying import (
+    Running,
+    assert_exact_mappings,
+    assert_same_content,
+    commit_records,
+    contents,
+    copy,
+)
+from k2k_assets_tests.support.kafka import (
+    SECONDS,
+    admin,
+    create_topic,
+    delete_records,
+    delete_topic,
+    produce,
+    read_all,
+    unique,
+)
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+pytestmark = pytest.mark.integration
+
+Make = Callable[..., Pipeline]
+
+
+@pytest.fixture
+def make(clusters: KafkaSandbox, tmp_path: Path) -> Make:
+    """Pipelines of one group: another one made with the same topics goes on where the last one was."""
+    name = unique("group")
+
+    def make_one(topics: list[str], mode: str = "enabled", **rest: Any) -> Pipeline:
+        kafka = {"common": {"bootstrap.servers": clusters.source_servers}, "consumer": {"group.id": name}}
+        return make_pipeline(
+            tmp_path,
+            clusters.source_servers,
+            clusters.target_servers,
+            topics,
+            features={"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"},
+            source={"kafka": kafka},
+            coordination={"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}},
+            offsetMapping={"topic": f"{name}-mappings"},
+            **rest,
+        )
+
+    return make_one
+
+
+@pytest.fixture
+def two(clusters: KafkaSandbox) -> tuple[str, str]:
+    """Two source topics; the second is the one that goes on."""
+    return create_topic(clusters.source_servers, unique("bad"), 2), create_topic(clusters.source_servers, unique("good"))
+
+
+def set_config(servers: str, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for future in admin(servers).incremental_alter_configs([resource]).values():
+        future.result(SECONDS)
+
+
+def distinct(records: list[Any]) -> list[Any]:
+    """Without what was seen before, by value."""
+    return list({(r.partition, r.value): r for r in records}.values())
+
+
+# -- what the target refuses ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_a_record_that_is_too_large_stops_its_topic_and_is_copied_once_the_target_takes_it(
+    clusters: KafkaSandbox, make: Make, two: tuple[str, str], mode: str
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    bad, good = two
+    create_topic(target, bad, 2, {"max.message.bytes": "20000"})
+    small = [b"%d" % i for i in range(40)]
+    produce(source, bad, [*small[:7], (b"key", os.urandom(50_000)), *small[7:]], 1)
+    produce(source, bad, small, 0)
+    produce(source, good, small)
+    pipeline = make([bad, good], mode)
+
+    first = copy(pipeline)
+
+    assert set(first.stopped) == {bad}
+    reason = first.stopped[bad]
+    assert f"the target refuses the record at {bad}-1 offset 7 (50003 bytes of key and value) for topic {bad}" in reason
+    assert f"raise max.message.bytes of {bad}" in reason
+    assert first.topics[bad].partitions[1].position <= 7
+    assert assert_same_content(source, good, target) == 40
+    assert {r.value for r in read_all(target, bad, 1)} <= set(small[:7])
+    newest = {r.source: r for r in commit_records(pipeline, target)}
+    assert newest[TopicPartition(bad, 1)].reason is not None
+
+    set_config(target, bad, "max.message.bytes", "200000")
+    second = copy(pipeline)
+
+    assert second.stopped == {}
+    if mode == "enabled":
+        assert assert_same_content(source, bad, target) == 81
+        assert_exact_mappings(pipeline, source, target, bad)
+    else:
+        assert contents(distinct(read_all(target, bad))) == contents(read_all(source, bad))
+
+
+def test_small_records_never_make_a_batch_that_the_smallest_topic_refuses(
+    clusters: KafkaSandbox, make: Make, two: tuple[str, str]
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    narrow, wide = two
+    create_topic(target, narrow, 2, {"max.message.bytes": "1500"})
+    for topic in two:
+        produce(source, topic, [os.urandom(100) for _ in range(600)], 0)
+    produce(source, wide, [os.urandom(400_000)])
+    outcome = copy(make([narrow, wide]))
+    assert outcome.stopped == {}
+    assert (assert_same_content(source, narrow, target), assert_same_content(source, wide, target)) == (600, 601)
+
+
+# -- what the source no longer is -----------------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_deleted_during_the_copy(clusters: KafkaSandbox, make: Make, two: tuple[str, str]) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    bad, good = two
+    for topic in two:
+        produce(source, topic, [b"a"] * 5, 0)
+    running = Running(make([bad, good]), 1)
+    wait_until(lambda: running.copied() == 10, SECONDS, "both topics to be copied")
+
+    delete_topic(source, bad)
+
+    def reason() -> str | None:
+        return running.progress and running.progress.partitions[TopicPartition(bad, 0)].stopped
+
+    assert "gone" in wait_until(reason, SECONDS, "the topic to be stopped")
+    produce(source, good, [b"b"] * 5)
+    wait_until(lambda: len(read_all(target, good)) == 10, SECONDS, "the other topic to go on")
+    running.stop.set()
+    running.join()
+    assert running.error is None
+    assert_same_content(source, good, target)
+    assert [r.value for r in read_all(target, bad)] == [b"a"] * 5
+
+
+def test_topics_that_were_created_anew_or_lost_records_between_two_runs(clusters: KafkaSandbox, make: Make) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    anew, pruned, lost, good = (create_topic(source, unique(n)) for n in ("anew", "pruned", "lost", "good"))
+    topics = [anew, pruned, lost, good]
+    for topic in topics:
+        produce(source, topic, [b"a"] * 3)
+    pipeline = make(topics)
+    assert copy(pipeline).stopped == {}
+
+    delete_topic(source, anew)
+    create_topic(source, anew)
+    delete_topic(target, lost)
+    create_topic(target, lost)
+    for topic in topics:
+        produce(source, topic, [b"b"] * 10)
+    delete_records(source, pruned, 0, 8)
+    second = copy(pipeline)
+
+    assert set(second.stopped) == {anew, pruned, lost}
+    assert f"{anew}-0: the source topic was deleted and created anew (topic id " in second.stopped[anew]
+    assert f"{pruned}-0: records 3 to 7 were deleted from the source before they were copied" in second.stopped[pruned]
+    assert f"the target topic {lost} was deleted and created anew (topic id " in second.stopped[lost]
+    assert "Copy it under a new group.id" in second.stopped[anew]
+    assert [len(read_all(target, topic)) for topic in topics] == [3, 3, 0, 13]
+    assert {topic: second.topics[topic].partitions[0].position for topic in topics} == {
+        anew: 3, pruned: 3, lost: 3, good: 13,
+    }  # fmt: skip
+    assert set(copy(pipeline).stopped) == {anew, pruned, lost}, "a stop is not forgotten"
+
+
+# -- foreign writers ------------------------------------------------------------------------------------------------
+
+
+def test_a_foreign_writer_between_two_transactions(clusters: KafkaSandbox, make: Make, two: tuple[str, str]) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    bad, good = two
+    for topic in two:
+        produce(source, topic, [b"a"] * 3, 0)
+    strict = make([bad, good])
+    copy(strict)
+    produce(target, bad, [b"foreign", b"foreign"], 0)
+    for topic in two:
+        produce(source, topic, [b"b"] * 3, 0)
+
+    outcome = copy(strict)
+
+    assert set(outcome.stopped) == {bad}
+    assert f"{bad}-0: 2 records at {bad}-0 offsets 4 to 5 were not written by this pipeline" in outcome.stopped[bad]
+    assert [r.value for r in read_all(target, bad)] == [b"a"] * 3 + [b"foreign"] * 2
+    assert_same_content(source, good, target)
+
+    lenient = make([bad, good], errorHandling={"onForeignWriter": "ignore"})
+    assert copy(lenient).stopped == {}
+    assert [r.value for r in read_all(target, bad)] == [b"a"] * 3 + [b"foreign"] * 2 + [b"b"] * 3
+    assert_exact_mappings(lenient, source, target, bad)
+
+
+class Interrupted:
+    """A producer beside which somebody else writes to the same partition after the fifth record.
+
+    Args:
+        producer: The real one.
+        write: Writes the foreign record.
+    """
+
+    def __init__(self, producer: Any, write: Callable[[], None]) -> None:
+        self._producer, self._write, self._count = producer, write, 0
+
+    def produce(self, *args: Any) -> None:
+        self._count += 1
+        if self._count == 6:
+            self._producer.flush(SECONDS)
+            self._write()
+        self._producer.produce(*args)
+
+    def poll(self, timeout: float = 0) -> int:
+        return self._producer.poll(timeout)
+
+
+@pytest.mark.parametrize(("policy", "times"), [("fail", 1), ("ignore", 1), ("ignore", 4)])
+@pytest.mark.parametrize("chunk", [1000, 5], ids=["inside a chunk", "between chunks"])
+def test_a_foreign_writer_inside_a_transaction(
+    clusters: KafkaSandbox, make: Make, monkeypatch: pytest.MonkeyPatch, policy: str, times: int, chunk: int
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("inside"))
+    create_topic(target, topic)
+    produce(source, topic, [b"%d" % i for i in range(5)])
+    pipeline = make([topic], errorHandling={"onForeignWriter": policy})
+    copy(pipeline)
+    produce(source, topic, [b"%d" % i for i in range(5, 25)])
+    real, left = librdkafka_sink.produce_chunk, times
+    monkeypatch.setattr(session, "_CHUNK", chunk)
+
+    def beside(producer: Any, sent: Any, pending: Any) -> None:
+        nonlocal left
+        if len(sent.records) >= 5 and left:
+            left -= 1
+            if chunk == 5:
+                real(producer, sent, pending)
+                producer.flush(SECONDS)
+                produce(target, topic, [b"foreign"])
+                return
+            producer = Interrupted(producer, lambda: produce(target, topic, [b"foreign"]) and None)
+        real(producer, sent, pending)
+
+    monkeypatch.setattr(librdkafka_sink, "produce_chunk", beside)
+    outcome = copy(pipeline)
+
+    copied = [r.value for r in read_all(target, topic)]
+    if policy == "fail":
+        assert f"{topic}-0: 1 records at {topic}-0 offsets " in outcome.stopped[topic]
+        assert "were not written by this pipeline" in outcome.stopped[topic]
+        assert [value for value in copied if value != b"foreign"] == [b"%d" % i for i in range(5)]
+    else:
+        assert outcome.stopped == {}
+        assert [value for value in copied if value != b"foreign"] == [b"%d" % i for i in range(25)]
+        assert copied.count(b"foreign") == times - left
+        assert_exact_mappings(pipeline, source, target, topic)
+
+
+def test_aborted_records_of_our_own_are_no_foreign_writer(
+    clusters: KafkaSandbox, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("aborts"))
+    pipeline = make([topic])
+    produce(source, topic, [b"a"] * 5)
+    copy(pipeline)
+    produce(source, topic, [b"b"] * 5)
+    make_sink, failures = Slot._sink, 2
+
+    def failing(self: Slot) -> Any:
+        sink = make_sink(self)
+        settle = sink.settle
+
+        def settle_and_fail() -> Any:
+            nonlocal failures
+            settled = settle()
+            if settled and failures:
+                failures -= 1
+                raise Restart("as if the broker had gone")
+            return settled
+
+        sink.settle = settle_and_fail  # type: ignore[method-assign]
+        return sink
+
+    monkeypatch.setattr(Slot, "_sink", failing)
+    assert copy(pipeline).stopped == {}
+    assert failures == 0
+    assert len(read_all(target, topic, isolation="read_uncommitted")) == 20
+    assert assert_same_content(source, topic, target) == 10
+    assert_exact_mappings(pipeline, source, target, topic)
+
+
+@pytest.mark.parametrize("change", ["mode", "routing"])
+def test_a_pipeline_that_was_changed_is_no_foreign_writer(
+    clusters: KafkaSandbox, make: Make, two: tuple[str, str], change: str
+) -> None:
+    """At-least-once leaves no markers behind; another target topic has an end of its own."""
+    source, target = clusters.source_servers, clusters.target_servers
+    topics = list(two)
+    for topic in topics:
+        produce(source, topic, [b"a"] * 5, 0)
+    copy(make(topics, "disabled" if change == "mode" else "enabled"))
+    for topic in topics:
+        produce(source, topic, [b"b"] * 5, 0)
+
+    changed = make(topics, sink="source" if change == "mode" else {"prefix": "new."})
+    outcome = copy(changed)
+
+    assert outcome.stopped == {}
+    assert sum(t.records for t in outcome.topics.values()) == 10
+    if change == "mode":
+        assert [assert_same_content(source, topic, target) for topic in topics] == [10, 10]
+        assert_exact_mappings(changed, source, target, topics[0])
+    else:
+        assert [r.value for r in read_all(target, f"new.{topics[0]}")] == [b"b"] * 5

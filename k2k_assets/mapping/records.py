@@ -85,8 +85,7 @@ class MappingRecord:
                 "from": self.covered_from,
                 "to": self.covered_to,
                 "targets": [
-                    {"topic": t.topic, "id": t.topic_id, "partition": t.partition, "runs": t.runs}
-                    for t in self.targets
+                    {"topic": t.topic, "id": t.topic_id, "partition": t.partition, "runs": t.runs} for t in self.targets
                 ],
             }
         )

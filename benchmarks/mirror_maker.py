@@ -36,7 +36,11 @@ _ONE_NODE = {
 _QUIET = {"emit.heartbeats.enabled": "false", "sync.topic.acls.enabled": "false"}
 # The first is a setting of the target's workers: without the prefix it is silently without effect.
 _EXACTLY_ONCE = {"target.exactly.once.source.support": "enabled", "dedicated.mode.enable.internal.rest": "true"}
-_INTERVAL = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "1000"}
+# These are the connector's, and reach it by the flow's prefix only.
+_INTERVAL = {
+    "interval->target.transaction.boundary": "interval",
+    "interval->target.transaction.boundary.interval.ms": "1000",
+}
 
 TUNED: dict[str, object] = {
     "source.consumer.max.poll.records": 5000,

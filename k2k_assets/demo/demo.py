@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from k2k_assets.assets import metadata as keys
 from k2k_assets.automation.discovery import Discovery
+from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.cli.words import plural
 from k2k_assets.demo.materialize import Loaded, Materialized, interrupted, load, materialize
 from k2k_assets.demo.screen import Screen, Step
@@ -66,8 +67,14 @@ class _Events:
     """Turns the events of the run into lines."""
 
     def __init__(self, loaded: Loaded, step: Step) -> None:
-        self._loaded = loaded
         self._step = step
+        names = loaded.names
+        self._words = {
+            names.op("topics"): "copying topics with one Spark job",
+            names.op("commit_log"): "reading the commit log",
+            names.op("offset_mappings"): "building the index of offset mappings with PySpark",
+            **{names.check_op(check): f"checking {check}" for check in CHECKS},
+        }
         self._assets: list[Mapping[str, object]] = []
         self._named: list[str] = []
 
@@ -77,7 +84,7 @@ class _Events:
             self._step.detail(entry.user_message.splitlines()[0] if entry.user_message else "")
         elif event.is_step_start:
             self._named, self._assets = [], []
-            self._step.next(f"materializing {self._words(event.step_key or '')}")
+            self._step.next(self._words.get(event.step_key or "", event.step_key or ""))
         elif event.is_step_materialization and event.asset_key:
             self._named.append(event.asset_key.to_user_string())
             metadata = event.step_materialization_data.materialization.metadata
@@ -87,11 +94,7 @@ class _Events:
         elif event.is_step_success:
             self._step.done(self._told())
         elif event.is_step_failure and not interrupted(event):
-            self._step.done(f"FAILED: {self._words(event.step_key or '')}")
-
-    def _words(self, step_key: str) -> str:
-        topics = self._loaded.names.op("topics")
-        return "topics (one Spark job)" if step_key == topics else step_key
+            self._step.done(f"FAILED: {self._words.get(event.step_key or '', event.step_key or '')}")
 
     def _told(self) -> str:
         records = [int(str(m[keys.RECORDS])) for m in self._assets if keys.RECORDS in m]

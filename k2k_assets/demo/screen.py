@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.text import Text
 
 # Wide enough for the summary where nobody says how wide the terminal is.
@@ -53,7 +55,7 @@ class Screen:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self._status = console.status("", spinner="dots")
+        self._spinner = Spinner("dots")
 
     def line(self, text: str) -> None:
         """Prints one line; never wrapped, never interpreted."""
@@ -61,7 +63,9 @@ class Screen:
 
     def update(self, text: str) -> None:
         """Says what is worked on."""
-        self._status.update(Text(text))
+        shown = Text(text)
+        shown.truncate(max(10, self.console.width - 4), overflow="ellipsis")
+        self._spinner.update(text=shown)
 
     @contextmanager
     def step(self, what: str) -> Iterator[Step]:
@@ -70,7 +74,15 @@ class Screen:
             yield Step(self, what)
             return
         self.update(what)
-        with self._status:
+        # Not redirected: what libraries write to standard error is for the log.
+        with Live(
+            self._spinner,
+            console=self.console,
+            transient=True,
+            refresh_per_second=10,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        ):
             yield Step(self, what)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import pytest
 from click.testing import CliRunner
@@ -29,6 +32,39 @@ def test_only_what_is_meant_for_it_is_on_the_screen(tmp_path: Path, capfd: pytes
     assert said.out.splitlines() == ["   0.0 s  worked [on] it", "after it"]
     assert said.err == ""
     assert log.read_text().splitlines() == ["noise of a library", "noise of a child"]
+
+
+def test_noise_does_not_reach_a_terminal_either(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from k2k_assets.demo.screen import Screen, all_else_into
+with all_else_into(Path(sys.argv[1])) as console:
+    assert console.is_terminal
+    with Screen(console).step("working") as step:
+        print("noise of a library", file=sys.stderr)
+        step.detail("on it " * 100)
+        step.done("worked")
+"""
+    log = tmp_path / "log"
+    controller, terminal = pty.openpty()
+    with os.fdopen(controller, "rb", buffering=0) as screen:
+        child = subprocess.Popen([sys.executable, "-c", script, str(log)], stdout=terminal, stderr=terminal)
+        os.close(terminal)
+        said = _read_all(screen)
+        assert child.wait(30) == 0, said
+    assert "working" in said
+    assert "worked" in said
+    assert "noise" not in said
+    assert log.read_text() == "noise of a library\n"
+
+
+def _read_all(screen: IO[bytes]) -> str:
+    said = b""
+    with suppress(OSError):  # Linux' way to say that nobody holds the terminal any more
+        while more := screen.read(65536):
+            said += more
+    return said.decode()
 
 
 def test_a_demo_that_does_not_end_well_fails_and_names_its_log(

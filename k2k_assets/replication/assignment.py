@@ -149,8 +149,8 @@ def _write(pipeline: Pipeline, key: bytes, value: bytes | None) -> int:
         raise clients.unreachable("target", properties, clients.error_of(error).str()) from None
     producer.produce(topic, value, key, PARTITION, answer)
     producer.flush(_WRITE_TIMEOUT + 5)
-    error, offset = answers[0] if answers else (None, -1)
-    if error is not None or offset < 0:
-        why = error.str() if error else "no answer in time"
+    failure, offset = answers[0] if answers else (None, -1)
+    if failure is not None or offset < 0:
+        why = failure.str() if failure else "no answer in time"
         raise clients.unreachable("target", properties, f"writing to {topic} failed: {why}")
     return offset

@@ -6,6 +6,7 @@ memory. The steps are numbered as in `docs/architecture.md`.
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 import uuid
@@ -40,6 +41,8 @@ _DRY_SECONDS = 0.002
 _IDLE_SECONDS = 0.1
 # How often to look for a newer instance and for the stop record.
 _LOOK_SECONDS = 0.25
+# How often to collect garbage: what the admin client leaves behind is in cycles.
+_COLLECT_SECONDS = 5.0
 # A mapping record stays well below the usual limit of 1 MB with this many runs.
 _MOST_RUNS = 20_000
 
@@ -103,6 +106,7 @@ class Session:
         now = time.monotonic()
         self._opened = self._last_commit = self._last_record = now
         self._next_look = now
+        self._next_collection = now + _COLLECT_SECONDS
         self._batch_seconds = self._commit.batch_timeout.total_seconds()
         self._min_interval = self._pipeline.sync.min_commit_interval.total_seconds()
 
@@ -251,6 +255,9 @@ class Session:
         for state in moved:
             state.committed = state.next
         self._moved_past_markers = False
+        if self._last_commit >= self._next_collection:
+            self._next_collection = self._last_commit + _COLLECT_SECONDS
+            gc.collect()
 
     def _account(self, state: PartitionState, runs: RunsByTarget) -> None:
         state.runs += sum(map(len, runs.values()))

@@ -68,7 +68,8 @@ def make(clusters: KafkaSandbox, tmp_path: Path) -> Make:
 @pytest.fixture
 def two(clusters: KafkaSandbox) -> tuple[str, str]:
     """Two source topics; the second is the one that goes on."""
-    return create_topic(clusters.source_servers, unique("bad"), 2), create_topic(clusters.source_servers, unique("good"))
+    source = clusters.source_servers
+    return create_topic(source, unique("bad"), 2), create_topic(source, unique("good"))
 
 
 def set_config(servers: str, topic: str, name: str, value: str) -> None:

@@ -58,7 +58,8 @@ def test_prefix_suffix_and_mapping(clusters: KafkaSandbox, tmp_path: Path) -> No
 
     affixed = pipeline_for(clusters, tmp_path, [first, second], {"prefix": "eu.", "suffix": ".copy"})
     assert {t.target_topic for t in copy(affixed).topics.values()} == {f"eu.{first}.copy", f"eu.{second}.copy"}
-    mapped = pipeline_for(clusters, tmp_path, [first, second], {"staticMapping": {first: f"m-{first}", "b-.*": f"m-{second}"}})
+    mapping = {"staticMapping": {first: f"m-{first}", "b-.*": f"m-{second}"}}
+    mapped = pipeline_for(clusters, tmp_path, [first, second], mapping)
     assert {t.target_topic for t in copy(mapped).topics.values()} == {f"m-{first}", f"m-{second}"}
 
     for topic, targets in ((first, (f"eu.{first}.copy", f"m-{first}")), (second, (f"eu.{second}.copy", f"m-{second}"))):

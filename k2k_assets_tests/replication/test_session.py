@@ -272,9 +272,12 @@ def test_batches_are_full_but_never_larger(bench: Any) -> None:
     assert max(made.source.limits) <= 10
 
 
-def test_a_source_that_never_runs_dry_is_committed_after_the_batch_time(bench: Any, tmp_path: Path) -> None:
-    records = [Arrival(i / 1000, P0, i) for i in range(5000)]
-    made = bench(records, {P0: 5000}, poll_seconds=0.01, pipeline=pipeline_with(tmp_path, 100_000)).run()
+def test_a_source_that_never_runs_dry_is_committed_after_the_batch_time(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CHUNK", 5)
+    pipeline = pipeline_with(tmp_path, 100_000)
+    made = bench(arrivals(*range(5000)), {P0: 5000}, poll_seconds=0.01, pipeline=pipeline).run()
     assert made.times()[:2] == pytest.approx([2.0, 4.0], abs=0.05)
 
 

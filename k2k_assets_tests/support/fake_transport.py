@@ -269,5 +269,5 @@ class FakeCluster:
     def describe_async(self, names: Collection[str]):
         return lambda: self.describe(names)
 
-    def offsets(self, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
+    def offsets(self, partitions: Iterable[TopicPartition], which: str, **_: bool) -> dict[TopicPartition, int]:
         return {tp: self._offsets[which].get(tp, 0) for tp in partitions}

@@ -155,7 +155,7 @@ def test_an_unreachable_source_leaves_what_was_known(reader: ProgressReader, sou
     reader.refresh()
     reader.apply(mine(60, 2))
 
-    def no_answer(*_: Any) -> Any:
+    def no_answer(*_: Any, **__: Any) -> Any:
         raise ClusterUnreachable("nobody there")
 
     source.offsets = no_answer  # type: ignore[method-assign]

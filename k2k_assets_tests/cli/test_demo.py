@@ -88,7 +88,8 @@ def test_interrupted_it_leaves_nothing(after: str) -> None:
         children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate(timeout=90)
-    assert process.returncode == 130, rest + errors
+    # Interrupted in the middle of `exec` (a dataclass in the making), CPython ends by the signal, whoever catches it.
+    assert process.returncode in (130, -signal.SIGINT), rest + errors
     assert errors.strip() == "Interrupted: everything is stopped."
     assert psutil.wait_procs(children, timeout=20)[1] == []
     _assert_stopped(said)

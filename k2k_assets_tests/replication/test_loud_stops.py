@@ -107,7 +107,8 @@ def test_a_record_that_is_too_large_stops_its_topic_and_is_copied_once_the_targe
     assert f"the target refuses the record at {bad}-1 offset 7 (50003 bytes of key and value) for topic {bad}" in reason
     assert f"raise max.message.bytes of {bad}" in reason
     assert first.topics[bad].partitions[1].position <= 7
-    assert assert_same_content(source, good, target) == 40
+    assert contents(distinct(read_all(target, good))) == contents(read_all(source, good))
+    assert mode == "disabled" or len(read_all(target, good)) == 40
     assert {r.value for r in read_all(target, bad, 1)} <= set(small[:7])
     newest = {r.source: r for r in commit_records(pipeline, target)}
     assert newest[TopicPartition(bad, 1)].reason is not None

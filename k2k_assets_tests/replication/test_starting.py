@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +28,33 @@ def slot(tmp_path: Path, *partitions: TopicPartition, reset: str | None = None) 
     return slot_plan(pipeline, dict.fromkeys(partitions, 0))
 
 
-def resolve(plan: SlotPlan, log: CommitLog | None = None, leave_out: Any = (), **cluster: Any) -> Starts:
+def resolve(
+    plan: SlotPlan,
+    log: CommitLog | None = None,
+    leave_out: Any = (),
+    target_topics: Any = None,
+    **cluster: Any,
+) -> Starts:
     source = FakeCluster(
         **{
             "topics": {"t": ("s-t", 2), "u": ("s-u", 1)},
             "starts": {P0: 40, P1: 50, OTHER: 60},
             "ends": {P0: 140, P1: 150, OTHER: 160},
+            "stable": {P0: 130, P1: 150, OTHER: 160},
             **cluster,
         }
     )
-    return resolve_starts(plan, leave_out, log or CommitLog(), source)  # type: ignore[arg-type]
+    target = FakeCluster({"t": ("t-t", 2), "u": ("t-u", 1)} if target_topics is None else target_topics)
+    return resolve_starts(plan, leave_out, log or CommitLog(), source, target)  # type: ignore[arg-type]
 
 
 def positions(starts: Starts) -> dict[TopicPartition, int]:
     return {tp: state.committed for tp, state in starts.states.items()}
 
 
-@pytest.mark.parametrize(("reset", "expected"), [(None, 40), ("earliest", 40), ("latest", 140)])
+@pytest.mark.parametrize(("reset", "expected"), [(None, 40), ("earliest", 40), ("latest", 130)])
 def test_without_a_trace_as_configured(tmp_path: Path, reset: str | None, expected: int) -> None:
+    """The latest is the last stable offset: what an open transaction holds back is still to come."""
     starts = resolve(slot(tmp_path, P0, reset=reset))
     assert positions(starts) == {P0: expected}
     assert starts.fresh == [starts.states[P0]]
@@ -59,8 +69,8 @@ def test_without_a_trace_and_none_configured_it_is_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize("reset", ["latest", "none"])
 def test_a_partition_that_was_added_later_starts_at_its_beginning(tmp_path: Path, reset: str) -> None:
     """Its first records were written before anybody looked: `latest` would lose them."""
-    log = CommitLog({P0: commit_record(P0, 100)})
-    assert positions(resolve(slot(tmp_path, P0, P1, reset=reset), log)) == {P0: 100, P1: 50}
+    plan = replace(slot(tmp_path, P1, reset=reset), known_topics=frozenset({"t"}))
+    assert positions(resolve(plan)) == {P1: 50}
 
 
 def test_a_committed_position_is_taken_up_with_its_epoch_and_target_end(tmp_path: Path) -> None:
@@ -98,6 +108,22 @@ def test_a_loud_stop_says_what_was_found(tmp_path: Path, record: Any, cluster: A
     assert words in starts.stopped[P0]
     assert set(starts.stopped) == {P0}
     assert OTHER in starts.states, "the others go on"
+
+
+@pytest.mark.parametrize(
+    ("target_topics", "words"),
+    [
+        ({"u": ("t-u", 1)}, "the target topic t was deleted"),
+        ({"t": ("t-new", 2), "u": ("t-u", 1)}, "topic id t-t is now t-new"),
+    ],
+)
+@pytest.mark.parametrize("log", [None, CommitLog({P0: commit_record(P0, 100)})])
+def test_a_target_topic_that_is_not_the_planned_one(
+    tmp_path: Path, log: CommitLog | None, target_topics: Any, words: str
+) -> None:
+    starts = resolve(slot(tmp_path, P0, OTHER), log, target_topics=target_topics)
+    assert words in starts.stopped[P0]
+    assert set(starts.states) == {OTHER}
 
 
 def test_a_topic_that_was_created_anew_after_the_plan_was_made(tmp_path: Path) -> None:

@@ -50,7 +50,10 @@ def look(pipeline: Pipeline) -> Look:
     committed = {tp: record.position for tp, record in log.positions.items()}
     return Look(
         found=found,
-        ends={name: [stable[TopicPartition(name, p)] for p in range(t.partitions)] for name, t in found.topics.items()},
+        ends={
+            name: [stable.get(TopicPartition(name, p), 0) for p in range(t.partitions)]
+            for name, t in found.topics.items()
+        },
         positions=_by_topic(found, committed),
         mappings=_by_topic(found, _indexed(pipeline)) if pipeline.features.offset_mapping else None,
     )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.errors import ClusterUnreachable, Refused
+
+C = TypeVar("C", Consumer, Producer, AdminClient)
 
 # Connection noise ("1/1 brokers are down") would otherwise be printed by librdkafka itself, past our logging.
 _log = logging.getLogger("k2k.librdkafka")
@@ -40,17 +43,24 @@ def consumer(properties: Mapping[str, object], settings: Mapping[str, object] | 
         settings: Ours; they win.
     """
     fixed = {"enable.auto.commit": False, "auto.offset.reset": "error"}
-    return Consumer({"group.id": "k2k", **_QUICK, **properties, **(settings or {}), **fixed}, logger=_log)
+    return _made(Consumer, {"group.id": "k2k", **_QUICK, **properties, **(settings or {}), **fixed})
 
 
 def producer(properties: Mapping[str, object], settings: Mapping[str, object] | None = None) -> Producer:
     """A producer; the arguments as in `consumer`."""
-    return Producer({**_QUICK, **properties, **(settings or {})}, logger=_log)
+    return _made(Producer, {**_QUICK, **properties, **(settings or {})})
 
 
 def admin(properties: Mapping[str, object], settings: Mapping[str, object] | None = None) -> AdminClient:
     """An admin client; the arguments as in `consumer`."""
-    return AdminClient({**_QUICK, **properties, **(settings or {})}, logger=_log)
+    return _made(AdminClient, {**_QUICK, **properties, **(settings or {})})
+
+
+def _made(kind: type[C], properties: Mapping[str, object]) -> C:
+    try:
+        return kind(properties, logger=_log)
+    except KafkaException as error:
+        raise Refused(f"a Kafka client cannot be made with these settings: {error_of(error).str()}") from None
 
 
 def know_cluster(client: Consumer | Producer, timeout: float) -> None:

@@ -26,6 +26,7 @@ _UNSETTLED = {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError._NOENT,  # "no leaders found"
 }
 _SPECS: dict[Which, tuple[OffsetSpec, IsolationLevel]] = {
@@ -124,7 +125,7 @@ class Cluster:
         """Like `describe`, but asks now and answers when called: the wait can overlap other work."""
         if not names:
             return dict
-        asked = self.admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
+        asked = self.admin.describe_topics(TopicCollection(list(set(names))), request_timeout=self.timeout)
 
         def answer() -> dict[str, TopicDescription]:
             found = {}
@@ -158,7 +159,7 @@ class Cluster:
         }
 
     def offsets(self, partitions: Iterable[TopicPartition], which: Which) -> dict[TopicPartition, int]:
-        """The ends of partitions.
+        """The ends of partitions; those that do not exist are left out.
 
         Args:
             partitions: Existing partitions.
@@ -171,7 +172,8 @@ class Cluster:
 
         def ask() -> dict[TopicPartition, int]:
             asked = self.admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self.timeout)
-            return {TopicPartition(t.topic, t.partition): self._await(future).offset for t, future in asked.items()}
+            found = {t: self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART) for t, future in asked.items()}
+            return {TopicPartition(t.topic, t.partition): end.offset for t, end in found.items() if end is not None}
 
         return self._until_settled(ask)
 

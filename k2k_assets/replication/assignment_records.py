@@ -63,14 +63,19 @@ class Assignments:
         head = json_codec.decode(key, f"{where}, key")
         if head.get("group") != group:
             return
-        if head.get("kind") == "instance":
-            name = head["instance"]
-            if value is None:
-                self.instances = {g: i for g, i in self.instances.items() if i.instance != name}
-            else:
-                self.instances[offset] = _instance(name, json_codec.decode(value, where), where)
-        elif head.get("kind") == "stop" and value is not None:
-            self.stops.add(int(head["generation"]))
+        try:
+            if head.get("kind") == "instance":
+                self._apply_instance(offset, head["instance"], value, where)
+            elif head.get("kind") == "stop" and value is not None:
+                self.stops.add(int(head["generation"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{where}, key: field missing or of a wrong type: {error}") from None
+
+    def _apply_instance(self, offset: int, name: str, value: bytes | None, where: str) -> None:
+        if value is None:
+            self.instances = {g: i for g, i in self.instances.items() if i.instance != name}
+        else:
+            self.instances[offset] = _instance(name, json_codec.decode(value, where), where)
 
 
 def instance_key(group: str, instance: str) -> bytes:

@@ -14,7 +14,7 @@ from k2k_assets.errors import K2KError, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_record import CommitRecord, parse_key
+from k2k_assets.replication.commit_record import CommitRecord, is_other_kind, parse_key
 from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.commit_log")
@@ -31,10 +31,12 @@ class CommitLog:
     Attributes:
         positions: The newest record of each source partition.
         unreadable: Partitions whose newest record cannot be decoded, with the reason.
+        incomplete: Whether the topic has lost records to retention: "no record" then does not mean "never copied".
     """
 
     positions: dict[TopicPartition, CommitRecord] = field(default_factory=dict)
     unreadable: dict[TopicPartition, str] = field(default_factory=dict)
+    incomplete: bool = False
 
 
 def read_commit_log(
@@ -75,7 +77,9 @@ def read_commit_log(
                     break
                 if keep_waiting:
                     keep_waiting()
-    return _fold(newest, pipeline, source_cluster_id)
+    result = _fold(newest, pipeline, source_cluster_id)
+    result.incomplete = any(starts.values())
+    return result
 
 
 def _goes_on(pipeline: Pipeline, blocked: NotReadToTheEnd) -> bool:
@@ -103,6 +107,8 @@ def _fold(newest: Mapping[tuple[int, bytes], Message], pipeline: Pipeline, clust
         where = f"{message.topic()}-{message.partition()}@{message.offset()}"
         source: TopicPartition | None = None
         try:
+            if is_other_kind(message.key()):
+                continue  # commit and assignment records may share a topic
             group, of_cluster, source = parse_key(message.key(), where)
             if (group, of_cluster) != (pipeline.group, cluster):
                 continue
@@ -123,8 +129,8 @@ def _fold(newest: Mapping[tuple[int, bytes], Message], pipeline: Pipeline, clust
 def _unreadable(pipeline: Pipeline, result: CommitLog, source: TopicPartition | None, why: str) -> None:
     if pipeline.error_handling.on_control_message_deserialization_error == "fail":
         raise Refused(
-            f"control record cannot be read: {why}. Remove it (a tombstone for its key), or set "
-            "errorHandling.onControlMessageDeserializationError: ignore"
+            f"control record cannot be read: {why}. With errorHandling.onControlMessageDeserializationError: ignore "
+            "the other partitions go on without it"
         )
     log.warning("control record ignored: %s", why)
     # Under exactly-once a position that cannot be read is not "none": its partition waits, the others go on.

@@ -131,6 +131,11 @@ def key_bytes(group: str, cluster: str, source: TopicPartition) -> bytes:
     return json_codec.encode({"group": group, "cluster": cluster, "topic": source.topic, "partition": source.partition})
 
 
+def is_other_kind(key: bytes | None) -> bool:
+    """Whether the key is of an assignment record: those name their kind first."""
+    return key is not None and key.startswith(b'{"kind":')
+
+
 def parse_key(key: bytes | None, where: str) -> tuple[str, str, TopicPartition]:
     """Group, source cluster id and source partition of a key.
 

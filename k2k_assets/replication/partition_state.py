@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets.mapping.runs import Run
@@ -49,9 +49,7 @@ class PartitionState:
         return self.next > self.committed
 
 
-def commit_record(
-    slot: SlotPlan, state: PartitionState, kind: Kind, sequence: int, time: int, reason: str | None = None
-) -> CommitRecord:
+def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: int, time: int) -> CommitRecord:
     """The commit record that a state amounts to."""
     plan = state.plan
     return CommitRecord(
@@ -73,8 +71,21 @@ def commit_record(
         records=state.records,
         bytes_=state.bytes,
         runs=state.runs,
+    )
+
+
+def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: int, reason: str) -> CommitRecord:
+    """The release of a partition that was stopped: at its position, with the topic ids that it was copied from."""
+    record = replace(
+        newest,
+        kind="release",
+        generation=slot.generation,
+        slot=slot.slot,
+        sequence=sequence,
+        time=time,
         reason=reason,
     )
+    return record if newest.generation == slot.generation else replace(record, records=0, bytes_=0, runs=0)
 
 
 def mapping_record(

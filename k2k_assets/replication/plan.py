@@ -57,6 +57,8 @@ class SlotPlan:
         control: The control topics.
         one_to_one: Whether each target partition is fed by one source partition only.
         batch_bytes: Largest batch that every target topic takes.
+        known_topics: Source topics that had commit records when the plan was made: a partition of theirs without one
+            appeared later, and starts at its beginning.
     """
 
     pipeline: Pipeline
@@ -68,6 +70,7 @@ class SlotPlan:
     control: ControlTopics
     one_to_one: bool
     batch_bytes: int
+    known_topics: frozenset[str] = frozenset()
 
 
 def stable_hash(data: bytes) -> int:

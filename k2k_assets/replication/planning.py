@@ -35,6 +35,8 @@ class Ground:
         control: The control topics.
         commit_topic_id: Of the commit topic.
         batch_bytes: Largest batch that every target topic takes.
+        one_to_one: Whether each target partition is fed by one source partition only, of all that the pipeline
+            selects: a run of some topics is not alone on a shared target.
     """
 
     cluster_id: str
@@ -44,6 +46,7 @@ class Ground:
     control: ControlTopics
     commit_topic_id: str
     batch_bytes: int
+    one_to_one: bool
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -69,6 +72,7 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
     for warning in pipeline.warnings:
         log.warning("%s", warning)
     selected = resolve_topics(pipeline, source)
+    one_to_one = is_one_to_one(pipeline, selected)
     if only is not None:
         gone = sorted(set(only) - set(selected))
         if gone:
@@ -89,13 +93,30 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
         control=ControlTopics(commit.partitions, mapping),
         commit_topic_id=commit.topic_id,
         batch_bytes=_batch_bytes(target, set(names.values())),
+        one_to_one=one_to_one,
     )
 
 
 def plan_slots(
-    pipeline: Pipeline, ground: Ground, source: Cluster, generation: int, slots: int, extent: Extent
+    pipeline: Pipeline,
+    ground: Ground,
+    source: Cluster,
+    generation: int,
+    slots: int,
+    extent: Extent,
+    known_topics: frozenset[str],
 ) -> list[SlotPlan]:
-    """One plan for each slot that has partitions."""
+    """One plan for each slot that has partitions.
+
+    Args:
+        pipeline: The pipeline.
+        ground: The clusters as they are.
+        source: For the ends.
+        generation: Of the instance.
+        slots: How many.
+        extent: When to end.
+        known_topics: Source topics that have commit records already.
+    """
     stable = source.offsets(ground.partitions, "stable")
     partitions = [
         PartitionPlan(
@@ -103,14 +124,22 @@ def plan_slots(
             source_topic_id=ground.descriptions[tp.topic].topic_id,
             target_topic=ground.topics[tp.topic][0],
             target_topic_id=ground.targets[ground.topics[tp.topic][0]].topic_id,
-            stable_end=stable[tp],
+            stable_end=stable.get(tp, 0),  # one that was deleted meanwhile is stopped by its slot
         )
         for tp in ground.partitions
     ]
-    one_to_one = is_one_to_one(pipeline, ground.topics)
     return [
         SlotPlan(
-            pipeline, ground.cluster_id, generation, slot, share, extent, ground.control, one_to_one, ground.batch_bytes
+            pipeline=pipeline,
+            cluster=ground.cluster_id,
+            generation=generation,
+            slot=slot,
+            partitions=share,
+            extent=extent,
+            control=ground.control,
+            one_to_one=ground.one_to_one,
+            batch_bytes=ground.batch_bytes,
+            known_topics=known_topics,
         )
         for slot, share in enumerate(spread(partitions, slots))
         if share

@@ -16,12 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from k2k_assets import errors
-from k2k_assets.errors import K2KError
+from k2k_assets.errors import K2KError, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.announce import announce
-from k2k_assets.replication.assignment import write_stop
-from k2k_assets.replication.commit_log import read_commit_log
+from k2k_assets.replication.assignment import AssignmentTail, write_stop
+from k2k_assets.replication.commit_log import CommitLog, read_commit_log
 from k2k_assets.replication.extent import Continuous, Extent
 from k2k_assets.replication.outcome import Outcome, PartitionOutcome, TopicOutcome
 from k2k_assets.replication.plan import SlotPlan, slots_for
@@ -131,6 +131,7 @@ class _Run:
             if job.failure is None:
                 stopped = _judge(job.results)
                 return self._outcome(plans[0].generation, stopped, time.monotonic() - started)
+            self._ensure_not_superseded(plans[0].generation)
             failures = 1 if self._copied() > copied_before else failures + 1
             if stop.is_set() or (failures >= _MOST_FAILURES and not isinstance(self.extent, Continuous)):
                 raise K2KError(f"the Spark job failed {failures} times in a row: {_first_line(job.failure)}")
@@ -143,12 +144,20 @@ class _Run:
         commit_log = read_commit_log(self.pipeline, self.ground.cluster_id, self.target)
         self.progress.begin(commit_log)
         self.progress.counts_for(generation)
-        plans = plan_slots(self.pipeline, self.ground, self.source, generation, self.slots, self.extent)
+        _ensure_newer(self.pipeline, generation, commit_log)
+        known = frozenset(tp.topic for tp in commit_log.positions)
+        plans = plan_slots(self.pipeline, self.ground, self.source, generation, self.slots, self.extent, known)
         log.info(
             "generation %d: %d partitions of %d topics in %d slots",
             generation, len(self.ground.partitions), len(self.ground.topics), len(plans),
         )  # fmt: skip
         return plans
+
+    def _ensure_not_superseded(self, generation: int) -> None:
+        """A new generation is drawn only by who is still the newest: else two instances would depose each other."""
+        with AssignmentTail(self.pipeline, self.target) as tail:
+            tail.catch_up()
+            tail.ensure_newest(generation)
 
     def _watch(
         self, job: _Job, generation: int, stop: threading.Event, observer: Callable[[Progress], None] | None
@@ -203,6 +212,17 @@ class _Run:
             reasons = [f"{tp}: {stopped[tp]}" for tp in names if tp in stopped]
             topics[topic] = TopicOutcome(target_topic, outcomes, "; ".join(reasons) or None, seconds)
         return Outcome(topics, generation, seconds)
+
+
+def _ensure_newer(pipeline: Pipeline, generation: int, commit_log: CommitLog) -> None:
+    """Generations are offsets of the assignment topic: after it was lost they would start again below the old ones."""
+    newest = max((record.generation for record in commit_log.positions.values()), default=-1)
+    if newest >= generation:
+        raise Refused(
+            f"the assignment topic {pipeline.coordination.assignment.topic} was deleted and created anew: this run "
+            f"would be generation {generation}, but group {pipeline.group} has committed as generation {newest}, and "
+            "of two records the higher generation counts. To copy everything from the start, use a new group.id"
+        )
 
 
 class _Job:

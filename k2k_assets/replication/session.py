@@ -18,10 +18,10 @@ from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.replication.assignment import AssignmentTail
 from k2k_assets.replication.assignment_records import PARTITION, claim_key, claim_value
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
-from k2k_assets.replication.commit_record import Kind
-from k2k_assets.replication.extent import UntilCaughtUp, Window
+from k2k_assets.replication.commit_record import CommitRecord, Kind
+from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.folding import RunsByTarget, fold
-from k2k_assets.replication.partition_state import PartitionState, commit_record, mapping_record
+from k2k_assets.replication.partition_state import PartitionState, commit_record, mapping_record, stopped_record
 from k2k_assets.replication.plan import SlotPlan, stable_hash, transactional_id
 from k2k_assets.replication.starting import resolve_starts
 from k2k_assets.replication.target_chain import TargetChain
@@ -35,16 +35,24 @@ log = logging.getLogger("k2k.replication")
 
 # Records that one poll takes: more adds memory, not speed.
 _CHUNK = 1000
-# The source counts as dry when nothing came for this long.
-_DRY_SECONDS = 0.002
 # How long an idle poll waits; a record ends it at once.
 _IDLE_SECONDS = 0.1
 # How often to look for a newer instance and for the stop record.
 _LOOK_SECONDS = 0.25
+# How long a poll waits at least, while there is something to commit.
+_SHORTEST_WAIT = 0.001
+# After this long without a word from the source it is asked whether it is there.
+_SILENCE_SECONDS = 15.0
+# How often to look whether idle topics still are the same.
+_TOPICS_SECONDS = 10.0
 # How often to collect garbage: what the admin client leaves behind is in cycles.
 _COLLECT_SECONDS = 5.0
 # A mapping record stays well below the usual limit of 1 MB with this many runs.
 _MOST_RUNS = 20_000
+
+
+class _AskedToStop(Exception):
+    """The stop record came while something was waited for."""
 
 
 @dataclass(slots=True)
@@ -54,12 +62,14 @@ class SlotMemory:
     Attributes:
         started: When the slot began, monotonic seconds.
         sequence: Of the last transaction; it only has to rise.
+        commits: Transactions that closed well: tells whether there is any progress.
         stopped: Partitions that were stopped, with the reason.
         report_each: Whether every record has to report its target offset.
     """
 
     started: float
     sequence: int = 0
+    commits: int = 0
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
     report_each: bool = False
 
@@ -104,9 +114,10 @@ class Session:
         self._possible_runs = 0
         self._moved_past_markers = False
         now = time.monotonic()
-        self._opened = self._last_commit = self._last_record = now
+        self._opened = self._last_commit = self._last_record = self._last_heard = now
         self._next_look = now
         self._next_collection = now + _COLLECT_SECONDS
+        self._next_topics = now + _TOPICS_SECONDS
         self._batch_seconds = self._commit.batch_timeout.total_seconds()
         self._min_interval = self._pipeline.sync.min_commit_interval.total_seconds()
 
@@ -128,10 +139,16 @@ class Session:
         self._sink.open()  # 1: fences the former holder, aborts what it left open
         self._ensure_newest()  # an instance that was slow finds out here, before it reads a position
         self._claim()  # 2
-        commit_log = read_commit_log(  # 3
-            self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._ensure_newest
+        try:
+            commit_log = read_commit_log(  # 3
+                self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._keep_waiting
+            )
+        except _AskedToStop:
+            return False
+        self._memory.sequence = max(self._memory.sequence, self._last_sequence(commit_log))
+        starts = resolve_starts(  # 4
+            self._plan, self._memory.stopped, commit_log, self._source_cluster, self._target_cluster
         )
-        starts = resolve_starts(self._plan, self._memory.stopped, commit_log, self._source_cluster)  # 4
         for tp, reason in starts.stopped.items():
             self._memory.stopped[tp] = reason
             log.error("%s is stopped: %s", tp, reason)
@@ -160,44 +177,70 @@ class Session:
 
         Partitions that were stopped are released with their reason, at the position they have.
         """
-        stopped = [
-            (PartitionState.of(plan, record, self._plan.generation), self._memory.stopped[plan.source])
-            for plan in self._plan.partitions
-            if plan.source in self._memory.stopped and (record := commit_log.positions.get(plan.source))
-        ]
+        stopped = [tp for tp in self._memory.stopped if tp in commit_log.positions]
         if not fresh and not stopped:
             return
         self._begin()
         self._memory.sequence += 1
         for state in fresh:
             self._write_commit(state, "start")
-        for state, reason in stopped:
-            self._write_commit(state, "release", reason)
+        for tp in stopped:
+            # As it stands in the log, topic ids too: what made it stop has to make the next run stop as well.
+            record = commit_log.positions[tp]
+            self._write_record(
+                stopped_record(self._plan, record, self._memory.sequence, now_ms(), self._memory.stopped[tp])
+            )
         self._finish_transaction()
+
+    def _last_sequence(self, commit_log: CommitLog) -> int:
+        """Of this slot in this generation: should Spark run its task a second time, the numbers still rise."""
+        mine = [
+            r.sequence
+            for plan in self._plan.partitions
+            if (r := commit_log.positions.get(plan.source)) and r.generation == self._plan.generation
+        ]
+        return max(mine, default=0)
 
     # -- copying ------------------------------------------------------------------------------------------------
 
     def copy(self) -> None:
         """Step 5: consume a chunk, run the stages, produce; close transactions; until the end. Then step 7."""
+        self._last_commit = self._last_record = self._last_heard = time.monotonic()
         while self._states:
-            polled = self._source.poll(min(_CHUNK, self._commit.batch_size - self._in_hand), self._patience())
+            limit = min(_CHUNK, self._commit.batch_size - self._in_hand)
+            polled = self._source.poll(limit, self._patience())
             now = time.monotonic()
+            dry = sum(len(chunk.records) for chunk in polled.chunks) < limit
             self._take(polled, now)
-            if self._must_close(polled, now):
+            self._ensure_source_answers(polled, now)
+            if self._must_close(dry, now):
                 self._close("commit")
             if now >= self._next_look:
                 self._next_look = now + _LOOK_SECONDS
                 if self._asked_to_stop():
                     break
+                self._ensure_idle_topics(now)
             if self._at_the_end(now):
                 break
         self._release()
+
+    def _ensure_source_answers(self, polled: Polled, now: float) -> None:
+        """librdkafka waits for a source that is down without a word; who waits for an end has to know.
+
+        Raises:
+            ClusterUnreachable: The source does not answer.
+        """
+        if polled.chunks or polled.ends or isinstance(self._plan.extent, Continuous):
+            self._last_heard = now
+        elif now - self._last_heard >= _SILENCE_SECONDS:
+            self._source_cluster.offsets(self._states, "stable")
+            self._last_heard = time.monotonic()
 
     def _patience(self) -> float:
         """How long the next poll may wait for a record."""
         if not (self._in_hand or self._moved_past_markers):
             return _IDLE_SECONDS
-        return max(_DRY_SECONDS, min(self._last_commit + self._min_interval - time.monotonic(), _IDLE_SECONDS))
+        return max(_SHORTEST_WAIT, min(self._last_commit + self._min_interval - time.monotonic(), _IDLE_SECONDS))
 
     def _take(self, polled: Polled, now: float) -> None:
         for chunk in polled.chunks:
@@ -222,17 +265,19 @@ class Session:
             self._last_record = now
         for tp, end in polled.ends.items():
             state = self._states[tp]
-            state.next = max(state.next, end)
+            if end > state.next:
+                # Behind markers and aborted records the epoch of the last record says nothing about the position.
+                state.next, state.leader_epoch = end, None
             self._moved_past_markers |= state.moved
 
-    def _must_close(self, polled: Polled, now: float) -> bool:
+    def _must_close(self, dry: bool, now: float) -> bool:
+        """Full, old enough, or nothing more is there now: a lone record and a steady stream are visible at once."""
+        due = now - self._last_commit >= self._min_interval
         if not self._in_hand:
-            return self._moved_past_markers and now - self._last_commit >= self._min_interval
+            return self._moved_past_markers and due
         if self._in_hand >= self._commit.batch_size or self._possible_runs >= _MOST_RUNS:
             return True
-        if now - self._opened >= self._batch_seconds:
-            return True
-        return not polled.chunks and now - self._last_commit >= self._min_interval
+        return now - self._opened >= self._batch_seconds or (dry and due)
 
     def _close(self, kind: Kind) -> None:
         """Closes the transaction; the letters are those of the design."""
@@ -252,6 +297,7 @@ class Session:
             self._write_commit(state, kind)
         ids_match()
         self._finish_transaction()  # d and e: flush again, EndTxn alone, timed
+        self._memory.commits += 1
         for state in moved:
             state.committed = state.next
         self._moved_past_markers = False
@@ -265,8 +311,10 @@ class Session:
             ((_, of_partition),) = runs.items()
             state.target_end = of_partition[-1].target_end
 
-    def _write_commit(self, state: PartitionState, kind: Kind, reason: str | None = None) -> None:
-        record = commit_record(self._plan, state, kind, self._memory.sequence, now_ms(), reason)
+    def _write_commit(self, state: PartitionState, kind: Kind) -> None:
+        self._write_record(commit_record(self._plan, state, kind, self._memory.sequence, now_ms()))
+
+    def _write_record(self, record: CommitRecord) -> None:
         key = record.key_bytes()
         spread_by = self._pipeline.group.encode() if self._pipeline.features.optimize_offset_commit_partition else key
         partition = stable_hash(spread_by) % self._plan.control.commit
@@ -297,6 +345,12 @@ class Session:
 
         return check
 
+    def _ensure_idle_topics(self, now: float) -> None:
+        """A topic that moves is looked at with each commit; one that was deleted while nothing came, here."""
+        if now >= self._next_topics:
+            self._next_topics = now + _TOPICS_SECONDS
+            self._ask_topic_ids(list(self._states.values()))()
+
     def _begin(self) -> None:
         self._sink.begin()
         self._begun = True
@@ -312,6 +366,11 @@ class Session:
     def _ensure_newest(self) -> None:
         self._tail.catch_up()
         self._tail.ensure_newest(self._plan.generation)
+
+    def _keep_waiting(self) -> None:
+        self._ensure_newest()
+        if self._plan.generation in self._tail.state.stops:
+            raise _AskedToStop
 
     def _asked_to_stop(self) -> bool:
         stops = self._tail.look().stops

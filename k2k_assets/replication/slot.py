@@ -92,13 +92,13 @@ class Slot:
             source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
             target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))
             while True:
-                sequence = self._memory.sequence
+                commits = self._memory.commits
                 try:
                     with ExitStack() as session_stack:
                         self._session(session_stack, source, target)
                         return self._memory.stopped
                 except (Restart, ClusterUnreachable) as error:
-                    self._wait(error, progressed=self._memory.sequence > sequence)
+                    self._wait(error, progressed=self._memory.commits > commits)
                 except NeedsReports:
                     self._memory.report_each = True
                 except ForeignWriter as error:
@@ -115,7 +115,7 @@ class Slot:
         stack.callback(sink.close)
         reader = LibrdkafkaSource(self._plan.pipeline.client_properties("source", "consumer"))
         stack.callback(reader.close)
-        session = Session(self._plan, self._memory, reader, sink, (source, target), tail, self._chain())
+        session = Session(self._plan, self._memory, reader, sink, (source, target), tail, self._chain(target))
         if session.start():
             session.copy()
 
@@ -127,7 +127,7 @@ class Slot:
             return TransactionalSink(self._producer, owner, each)
         return AtLeastOnceSink(self._producer, owner, each, self._data)
 
-    def _chain(self) -> TargetChain | None:
+    def _chain(self, target: Cluster) -> TargetChain | None:
         if not self._plan.one_to_one:
             return None
         pipeline = self._plan.pipeline
@@ -135,16 +135,16 @@ class Slot:
         return TargetChain(
             fail=pipeline.error_handling.on_foreign_writer != "ignore",
             markers=1 if pipeline.features.exactly_once else 0,
-            read_back=partial(count_records, reader),
+            read_back=partial(count_records, target, reader),
         )
 
     def _refused(self, error: Undeliverable) -> None:
         """A record that the target refuses stops its topic; which one it is only a report per record tells."""
-        if not error.final:
-            self._wait(Restart(error.why), progressed=False)
-            return
-        if error.index is None:
+        if error.index is None and not self._memory.report_each:
             self._memory.report_each = True
+            return
+        if not error.final or error.index is None:
+            self._wait(Restart(error.why), progressed=False)
             return
         sent = error.sent
         self._memory.report_each = False

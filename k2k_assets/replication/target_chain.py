@@ -53,6 +53,7 @@ class TargetChain:
         self._markers = markers
         self._read_back = read_back
         self._expected: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
 
     def start(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         """Begins with the committed target ends. Outside transactions the own tail of a former life may follow."""
@@ -60,6 +61,7 @@ class TargetChain:
             for source, state in states.items():
                 if state.target_end is not None:
                     self._expected[source] = state.target_end + self._markers
+                    self._committed[source] = state.target_end
 
     def follow(self, deliveries: Sequence[Delivery]) -> None:
         """Takes in the deliveries of one transaction.
@@ -75,7 +77,8 @@ class TargetChain:
             for partition, first, last in pieces:
                 target = TopicPartition(delivery.sent.target_topic, partition)
                 expected = self._expected.get(source)
-                if expected is not None and first != expected:
+                # At-least-once leaves no marker behind: a pipeline that was switched over goes on right at its end.
+                if expected is not None and first not in (expected, self._committed.pop(source, expected)):
                     self._gap(source, target, expected, first, before=source not in in_transaction)
                 in_transaction.add(source)
                 self._expected[source] = last + 1
@@ -94,7 +97,8 @@ class TargetChain:
         if self._fail:
             raise ForeignWriter(
                 source,
-                f"{words}. Stop the other writer, or set errorHandling.onForeignWriter: ignore to go on beside it",
+                f"{words}. Stop the other writer and run once with errorHandling.onForeignWriter: ignore; or leave it "
+                "at ignore to go on beside that writer",
             )
         log.warning("%s: %s", source, words)
 

@@ -7,21 +7,24 @@ commit nothing. What it had queued before it was superseded may still land late,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 
+from k2k_assets.deadline import Deadline
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, results
-from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, raise_errors, results
+from k2k_assets.transport.errors import Fatal, Restart
 from k2k_assets.transport.interface import Delivery
 from k2k_assets.transport.librdkafka_sink import FIXED, PREFERRED, TransactionalSink, call, flush
 
 # Without a message time-out and without gaps: a record is retried until the target has it, in order.
 _DATA: dict[str, object] = {**FIXED, "enable.gapless.guarantee": True, "message.timeout.ms": 0}
+# How long a producer that failed may take to report what becomes of its records.
+_LAST_WORDS_SECONDS = 5.0
 _NOT_FOR_DATA = ("transaction.timeout.ms", "message.timeout.ms")
 
 
@@ -63,11 +66,19 @@ class AtLeastOnceSink:
     def write(self, chunk: Chunk) -> None:
         pending = PendingDelivery(chunk, self._report_each)
         self._pending.append(pending)
-        self._data.produce(chunk, pending)
+        try:
+            self._data.produce(chunk, pending)
+        except Restart:
+            raise_errors(self._pending)
+            raise
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []
-        self._data.drain(self._timeout)
+        try:
+            self._data.drain(self._timeout)
+        except Restart:
+            raise_errors(pending)
+            raise
         return results(pending)
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
@@ -94,34 +105,41 @@ class DataProducer:
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._properties = {k: v for k, v in properties.items() if k not in _NOT_FOR_DATA}
-        self._fatal: str | None = None
         self._producer = self._new()
 
     def produce(self, chunk: Chunk, pending: PendingDelivery) -> None:
         """Queues a chunk."""
-        call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending)
+        with self._replaced_if_fatal():
+            call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending)
 
     def drain(self, timeout: float) -> None:
-        """Waits until nothing is queued; after a fatal error starts with a new producer.
+        """Waits until nothing is queued.
 
         Raises:
             Restart: The target does not take them in time; they stay queued.
         """
-        if self._fatal is None:
+        with self._replaced_if_fatal():
             flush(self._producer, timeout)
-        if self._fatal is not None:
-            why, self._fatal = self._fatal, None
-            self._producer = self._new()
-            raise Restart(why)
 
     def close(self, timeout: float) -> None:
         """Gives what is queued a last chance."""
-        with suppress(KafkaException):
+        with suppress(KafkaException, SystemError):
             self._producer.flush(timeout)
 
-    def _new(self) -> Producer:
-        return clients.producer({**PREFERRED, **self._properties}, {**_DATA, "error_cb": self._note})
+    @contextmanager
+    def _replaced_if_fatal(self) -> Iterator[None]:
+        """What a producer held when it failed for good is given up, and its fate heard, before a new one starts."""
+        try:
+            yield
+        except Fatal:
+            deadline = Deadline(_LAST_WORDS_SECONDS)
+            while not deadline.expired():
+                with suppress(KafkaException, SystemError):  # it says again that it has failed
+                    self._producer.purge()
+                    if not self._producer.flush(0.5):
+                        break
+            self._producer = self._new()
+            raise
 
-    def _note(self, error: KafkaError) -> None:
-        if error.fatal():
-            self._fatal = f"data producer: {error.str()}"
+    def _new(self) -> Producer:
+        return clients.producer({**PREFERRED, **self._properties}, _DATA)

@@ -124,10 +124,19 @@ def results(pending: Sequence[PendingDelivery]) -> list[Delivery]:
         Undeliverable: The target refused a record; its own verdict goes before the fate of those queued behind it.
         Restart: A report is missing.
     """
-    for chunk in pending:
-        if chunk.error is not None and _is_verdict(chunk.error):
-            chunk.result()
+    raise_errors(pending)
     return [chunk.result() for chunk in pending]
+
+
+def raise_errors(pending: Sequence[PendingDelivery]) -> None:
+    """Raises what the target said of a record, if anything was reported.
+
+    Raises:
+        Undeliverable: Its verdict on a record goes before the fate of those queued behind it.
+    """
+    failed = [(chunk.error, chunk) for chunk in pending if chunk.error is not None]
+    for _, chunk in sorted(failed, key=lambda each: not _is_verdict(each[0])):
+        chunk.result()
 
 
 def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery) -> None:

@@ -10,6 +10,10 @@ class Restart(Exception):
     """Nothing in memory can be trusted any more: claim the id again and start from what the target holds."""
 
 
+class Fatal(Restart):
+    """The producer can do nothing any more."""
+
+
 class Fenced(Restart):
     """A later holder of the transactional id exists: look who it is before anything else."""
 

@@ -13,8 +13,8 @@ from k2k_assets.deadline import Deadline
 from k2k_assets.errors import Refused
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, results
-from k2k_assets.transport.errors import Fenced, Restart
+from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, raise_errors, results
+from k2k_assets.transport.errors import Fatal, Fenced, Restart, Undeliverable
 from k2k_assets.transport.interface import Delivery
 
 _FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
@@ -70,17 +70,22 @@ def call(step: str, function: Callable[..., Any], *args: object) -> Any:
     Raises:
         Fenced: A later holder of the id exists.
         Refused: The principal may not do it.
+        Fatal: The producer can do nothing any more.
         Restart: Anything else: nothing in memory can be trusted.
     """
     try:
         return function(*args)
-    except KafkaException as exception:
+    except (KafkaException, SystemError) as raised:
+        # A fatal error that shows while a delivery is being reported comes out wrapped in a SystemError.
+        exception = raised if isinstance(raised, KafkaException) else raised.__cause__
+        if not isinstance(exception, KafkaException):
+            raise
         error = clients.error_of(exception)
         if error.code() in _FENCED:
             raise Fenced(f"{step}: {error.str()}") from None
         if error.code() in _FORBIDDEN:
             raise Refused(f"target cluster: {step} is not allowed: {error.str()}") from None
-        raise Restart(f"{step}: {error.str()} ({error.name()})") from None
+        raise (Fatal if error.fatal() else Restart)(f"{step}: {error.str()} ({error.name()})") from None
 
 
 def claim(producer: Producer, timeout: float, what: str) -> None:
@@ -123,12 +128,34 @@ class TransactionalSink:
     def write(self, chunk: Chunk) -> None:
         pending = PendingDelivery(chunk, self._report_each)
         self._pending.append(pending)
-        call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending)
+        try:
+            call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending)
+        except Restart:
+            self._ensure_accepted(self._pending)
+            raise
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []
-        flush(self._producer, self._timeout)
+        flush(self._producer, self._timeout, lambda: self._ensure_accepted(pending))
         return results(pending)
+
+    def _ensure_accepted(self, pending: Sequence[PendingDelivery]) -> None:
+        """Finds out early that the target refused a record: those queued behind it would wait for their time-out.
+
+        The refusal shows in the state of the transaction, and beginning one inside another only asks for that.
+
+        Raises:
+            Undeliverable: It did.
+        """
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as exception:
+            error = clients.error_of(exception)
+            if not error.txn_requires_abort() or not pending:
+                return
+            self._producer.poll(0)
+            raise_errors(pending)
+            raise Undeliverable(pending[0].sent, None, 0, error.str(), final=False) from None
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         call(f"producing to {topic}", self._producer.produce, topic, value, key, partition)
@@ -142,18 +169,25 @@ class TransactionalSink:
 
     def close(self) -> None:
         if self._open:
-            with suppress(KafkaException):
+            with suppress(KafkaException, SystemError):
                 self._producer.abort_transaction(2)
 
 
-def flush(producer: Producer, timeout: float) -> None:
+def flush(producer: Producer, timeout: float, look: Callable[[], None] | None = None) -> None:
     """Waits until nothing is queued any more.
 
+    Args:
+        producer: Whose queue.
+        timeout: Seconds.
+        look: Called twice a second meanwhile; may raise.
+
     Raises:
-        Restart: Something still is after `timeout` seconds.
+        Restart: Something still is after `timeout` seconds, or the producer failed.
     """
     deadline = Deadline(timeout)
-    while producer.flush(min(1.0, deadline.remaining())):
+    while call("delivering", producer.flush, min(0.5, deadline.remaining())):
+        if look:
+            look()
         if deadline.expired():
             raise Restart(f"the target did not take {len(producer)} records within {timeout:g} s")
 

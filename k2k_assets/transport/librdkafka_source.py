@@ -42,6 +42,13 @@ _PREFERRED: dict[str, object] = {
 
 _GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 _OUT_OF_RANGE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION}
+_CORRUPT = {
+    KafkaError._BAD_MSG,
+    KafkaError._BAD_COMPRESSION,
+    KafkaError._NOT_IMPLEMENTED,
+    KafkaError.INVALID_MSG,
+    KafkaError._UNDERFLOW,
+}
 _FORBIDDEN = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
@@ -118,20 +125,29 @@ def _chunks(messages: list[Message]) -> list[Chunk]:
 
 
 def _raise(error: KafkaError, message: Message) -> None:
-    """Turns an error event into what it means for the loop; one that librdkafka mends itself is only logged."""
+    """Turns an error event into what it means for the loop.
+
+    librdkafka goes on behind a batch that it cannot read: going on with it would lose records in silence. Only what
+    is known to be about connections is left to it.
+    """
     topic, code = message.topic(), error.code()
-    if topic is not None and code in _GONE | _OUT_OF_RANGE | _FORBIDDEN:
+    if topic is not None and code in _GONE | _OUT_OF_RANGE | _FORBIDDEN | _CORRUPT:
         partition = TopicPartition(topic, message.partition())
         if code in _GONE:
             reason = "the source topic or partition is gone. If it was deleted on purpose, take it out of the pipeline"
         elif code in _FORBIDDEN:
             reason = f"the source refuses to let it be read ({error.str()}). Grant Read on the topic"
+        elif code in _CORRUPT:
+            reason = (
+                f"the batch at or after offset {message.offset()} of the source cannot be read ({error.str()}): it is "
+                "corrupt on the broker, or in a format that the client does not know"
+            )
         else:
             reason = (
                 f"the source no longer holds offset {message.offset()} ({error.str()}): records were deleted or the "
                 "log was truncated before they were copied"
             )
         raise SourceStopped(partition, reason)
-    if error.fatal():
+    if topic is not None or not clients.is_unreachable(error):
         raise Restart(f"source consumer: {error.str()}")
     log.warning("source consumer: %s (librdkafka goes on by itself)", error.str())

@@ -64,9 +64,7 @@ def test_killed_at_any_step_and_run_again(clusters: KafkaSandbox, tmp_path: Path
 
 def test_what_is_written_between_two_runs_is_copied_by_the_second(clusters: KafkaSandbox, tmp_path: Path) -> None:
     topic = create_topic(clusters.source_servers, unique("twice"), 3)
-    pipeline = make_pipeline(
-        tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=EXACTLY_ONCE
-    )
+    pipeline = make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=EXACTLY_ONCE)
     write_with_gaps(clusters.source_servers, topic, 3, batches=1)
     first = copy(pipeline)
     write_with_gaps(clusters.source_servers, topic, 3, batches=1)

@@ -29,6 +29,7 @@ from k2k_assets.replication.planning import Ground, plan_slots, prepare
 from k2k_assets.replication.progress import PartitionProgress, Progress, ProgressReader
 from k2k_assets.replication.task import SlotResult, run_slots
 from k2k_assets.replication.task_slots import free_cores
+from k2k_assets.replication.traces import ensure_new_group
 from k2k_assets.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class _Run:
         started = time.monotonic()
         failures = 0
         while True:
-            plans = self._take_over()
+            plans = self._take_over(stop)
             job = _Job(self.runner, plans)
             copied_before = self._copied()
             self._watch(job, plans[0].generation, stop, observer)
@@ -138,13 +139,17 @@ class _Run:
             log.warning("the Spark job failed and is run again: %s", _first_line(job.failure))
             stop.wait(min(0.5 * 2.0**failures, 30.0))
 
-    def _take_over(self) -> list[SlotPlan]:
+    def _take_over(self, stop: threading.Event) -> list[SlotPlan]:
         """Announces a new generation, fences the older ones, plans."""
         generation = announce(self.pipeline, self.target, self.slots, self.ground.commit_topic_id)
-        commit_log = read_commit_log(self.pipeline, self.ground.cluster_id, self.target)
+        commit_log = read_commit_log(
+            self.pipeline, self.ground.cluster_id, self.target, keep_waiting=lambda: _ensure_not_stopped(stop)
+        )
         self.progress.begin(commit_log)
         self.progress.counts_for(generation)
         _ensure_newer(self.pipeline, generation, commit_log)
+        if not commit_log.positions:
+            ensure_new_group(self.pipeline, self.target)
         known = frozenset(tp.topic for tp in commit_log.positions)
         plans = plan_slots(self.pipeline, self.ground, self.source, generation, self.slots, self.extent, known)
         log.info(
@@ -212,6 +217,11 @@ class _Run:
             reasons = [f"{tp}: {stopped[tp]}" for tp in names if tp in stopped]
             topics[topic] = TopicOutcome(target_topic, outcomes, "; ".join(reasons) or None, seconds)
         return Outcome(topics, generation, seconds)
+
+
+def _ensure_not_stopped(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise K2KError("stopped while the commit topic was held by somebody else's transaction; nothing was copied")
 
 
 def _ensure_newer(pipeline: Pipeline, generation: int, commit_log: CommitLog) -> None:

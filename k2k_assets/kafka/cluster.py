@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, Off
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import Refused
 from k2k_assets.kafka import clients
+from k2k_assets.kafka.topic_ids import topic_id
 from k2k_assets.topic_partition import TopicPartition
 
 Role = Literal["source", "target"]
@@ -132,7 +133,7 @@ class Cluster:
             for name, future in asked.items():
                 topic = self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
                 if topic is not None:
-                    found[name] = TopicDescription(name, str(topic.topic_id), len(topic.partitions))
+                    found[name] = TopicDescription(name, topic_id(topic), len(topic.partitions))
             return found
 
         return answer

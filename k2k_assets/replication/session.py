@@ -45,7 +45,7 @@ _SHORTEST_WAIT = 0.001
 _SILENCE_SECONDS = 15.0
 # How often to look whether idle topics still are the same.
 _TOPICS_SECONDS = 10.0
-# How often to collect garbage: what the admin client leaves behind is in cycles.
+# How often to collect garbage: errors and futures leave cycles behind.
 _COLLECT_SECONDS = 5.0
 # A mapping record stays well below the usual limit of 1 MB with this many runs.
 _MOST_RUNS = 20_000

@@ -126,7 +126,7 @@ class Cluster:
         """Like `describe`, but asks now and answers when called: the wait can overlap other work."""
         if not names:
             return dict
-        asked = self.admin.describe_topics(TopicCollection(list(set(names))), request_timeout=self.timeout)
+        asked = self.admin.describe_topics(TopicCollection(list(dict.fromkeys(names))), request_timeout=self.timeout)
 
         def answer() -> dict[str, TopicDescription]:
             found = {}

@@ -9,7 +9,6 @@ import pytest
 
 from k2k_assets.sandbox import KafkaSandbox
 
-
 # A runner in the background may ignore the signals of a terminal, and ignoring is inherited: the processes that tests
 # start would be deaf to what the tests send them.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,11 +10,11 @@ import gc
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 
-from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.assignment import AssignmentTail
 from k2k_assets.replication.assignment_records import PARTITION, claim_key, claim_value
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
@@ -25,6 +25,7 @@ from k2k_assets.replication.partition_state import PartitionState, commit_record
 from k2k_assets.replication.plan import SlotPlan, stable_hash, transactional_id
 from k2k_assets.replication.starting import resolve_starts
 from k2k_assets.replication.target_chain import TargetChain
+from k2k_assets.replication.topic_identity import ask_topic_ids
 from k2k_assets.stages import Stage, stages_of
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
@@ -284,7 +285,7 @@ class Session:
         moved = [state for state in self._states.values() if state.moved or kind != "commit"]
         if not self._begun:
             self._begin()
-        ids_match = self._ask_topic_ids(moved)
+        ids_match = self._ask_topic_ids(moved)  # answered while the flush runs, checked before the commit
         deliveries = self._sink.settle()  # a: flush, all deliveries good
         if self._chain:
             self._chain.follow(deliveries)
@@ -328,28 +329,14 @@ class Session:
         partition = stable_hash(key) % self._plan.control.mapping
         self._sink.write_control(self._pipeline.offset_mapping.topic, partition, key, record.value_bytes())
 
-    def _ask_topic_ids(self, moved: list[PartitionState]) -> Callable[[], None]:
-        """Asks both clusters for the topics' ids while the flush runs; the answer is checked before the commit.
-
-        librdkafka goes on silently at the old offset when a topic was deleted and created anew.
-        """
-        source = self._source_cluster.describe_async({state.plan.source.topic for state in moved})
-        target = self._target_cluster.describe_async({state.plan.target_topic for state in moved})
-
-        def check() -> None:
-            on_source, on_target = source(), target()
-            for state in moved:
-                plan = state.plan
-                _ensure_id(plan.source, "source", plan.source.topic, plan.source_topic_id, on_source)
-                _ensure_id(plan.source, "target", plan.target_topic, plan.target_topic_id, on_target)
-
-        return check
+    def _ask_topic_ids(self, states: Iterable[PartitionState]) -> Callable[[], None]:
+        return ask_topic_ids(self._source_cluster, self._target_cluster, [state.plan for state in states])
 
     def _ensure_idle_topics(self, now: float) -> None:
         """A topic that moves is looked at with each commit; one that was deleted while nothing came, here."""
         if now >= self._next_topics:
             self._next_topics = now + _TOPICS_SECONDS
-            self._ask_topic_ids(list(self._states.values()))()
+            self._ask_topic_ids(self._states.values())()
 
     def _begin(self) -> None:
         self._sink.begin()
@@ -399,14 +386,3 @@ class Session:
 
 def _apply(chunk: Chunk, stage: Stage) -> Chunk:
     return stage(chunk)
-
-
-def _ensure_id(tp: TopicPartition, role: str, topic: str, expected: str, found: dict[str, TopicDescription]) -> None:
-    if topic not in found:
-        raise SourceStopped(tp, f"the {role} topic {topic} was deleted while it was copied")
-    if found[topic].topic_id != expected:
-        raise SourceStopped(
-            tp,
-            f"the {role} topic {topic} was deleted and created anew while it was copied (topic id {expected} is now "
-            f"{found[topic].topic_id}); what was in hand was not committed. Copy it under a new group.id",
-        )

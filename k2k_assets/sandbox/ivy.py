@@ -18,7 +18,6 @@ from xml.sax.saxutils import quoteattr
 from k2k_assets.errors import K2KError
 from k2k_assets.sandbox.java import find_java
 
-MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
 REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
 _DOWNLOAD_SECONDS = 300.0
 _ATTEMPTS = 3
@@ -52,7 +51,7 @@ def download(jars: Sequence[Coordinates], work: Path) -> Path:
     Raises:
         K2KError: A jar could not be had; the message holds Ivy's own words.
     """
-    repository = os.environ.get(REPOSITORY_VARIABLE) or MAVEN_CENTRAL
+    repository = os.environ.get(REPOSITORY_VARIABLE) or None
     (work / "ivysettings.xml").write_text(_settings(repository, work / "ivy-cache"))
     (work / "ivy.xml").write_text(_module(jars))
     target = work / "jars"
@@ -67,8 +66,8 @@ def download(jars: Sequence[Coordinates], work: Path) -> Path:
         if done:
             return target
     message = (
-        f"Could not download Kafka's jars from {repository} ({_ATTEMPTS} attempts). Is it reachable? "
-        f"Another Maven repository is named by {REPOSITORY_VARIABLE}. Ivy said:\n{words}"
+        f"Could not download Kafka's jars from {repository or 'Maven Central'} ({_ATTEMPTS} attempts). Is it "
+        f"reachable? Another Maven repository is named by {REPOSITORY_VARIABLE}. Ivy said:\n{words}"
     )
     raise K2KError(_USER_AND_PASSWORD.sub("//", message))
 
@@ -94,14 +93,16 @@ def _ivy_jar() -> Path:
     return found[-1]
 
 
-def _settings(repository: str, cache: Path) -> str:
+def _settings(repository: str | None, cache: Path) -> str:
+    # Without a root Ivy takes the one that it knows itself: Maven Central.
+    root = f" root={quoteattr(repository)}" if repository else ""
     # Ivy's own checksum files are left alone: the SHA-256 of every jar is compared afterwards.
     return f"""<ivysettings>
   <property name="ivy.checksums" value=""/>
   <settings defaultResolver="repository"/>
   <caches defaultCacheDir={quoteattr(str(cache))}/>
   <resolvers>
-    <ibiblio name="repository" m2compatible="true" usepoms="false" root={quoteattr(repository)}/>
+    <ibiblio name="repository" m2compatible="true" usepoms="false"{root}/>
   </resolvers>
 </ivysettings>
 """

@@ -36,6 +36,7 @@ class CommitRecord:
         bytes_: Value bytes copied by this generation so far.
         runs: Runs written by this generation so far.
         reason: Why the partition was stopped; None if it was not.
+        began: Position at which copying of the partition began; None in records of releases that did not note it.
     """
 
     group: str
@@ -57,6 +58,7 @@ class CommitRecord:
     bytes_: int = 0
     runs: int = 0
     reason: str | None = None
+    began: int | None = None
 
     @property
     def order(self) -> tuple[int, int]:
@@ -87,6 +89,7 @@ class CommitRecord:
                 "bytes": self.bytes_,
                 "runs": self.runs,
                 "reason": self.reason,
+                "began": self.began,
             }
         )
 
@@ -121,6 +124,7 @@ class CommitRecord:
                 bytes_=body.get("bytes", 0),
                 runs=body.get("runs", 0),
                 reason=body.get("reason"),
+                began=body.get("began"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{where}: field missing or of a wrong type: {error}") from None

@@ -20,6 +20,7 @@ class PartitionState:
         next: Position after what is in hand.
         leader_epoch: Of the last record taken in.
         target_end: Target offset after the last record; None where several partitions are fed.
+        began: Where copying of the partition began; None if nobody noted it.
         records: Copied by this generation, with what is in hand once a commit record is made.
         bytes: Likewise.
         runs: Likewise.
@@ -30,6 +31,7 @@ class PartitionState:
     next: int
     leader_epoch: int | None
     target_end: int | None
+    began: int | None
     records: int = 0
     bytes: int = 0
     runs: int = 0
@@ -38,7 +40,7 @@ class PartitionState:
     def of(cls, plan: PartitionPlan, record: CommitRecord, generation: int) -> PartitionState:
         """The state that a commit record tells of; the end of a topic that is no longer the target means nothing."""
         target_end = record.target_end if record.target_topic == plan.target_topic else None
-        state = cls(plan, record.position, record.position, record.leader_epoch, target_end)
+        state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
         if record.generation == generation:
             state.records, state.bytes, state.runs = record.records, record.bytes_, record.runs
         return state
@@ -71,6 +73,7 @@ def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: i
         records=state.records,
         bytes_=state.bytes,
         runs=state.runs,
+        began=state.began,
     )
 
 

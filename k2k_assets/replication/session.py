@@ -11,21 +11,20 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import reduce
 
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.assignment import AssignmentTail
 from k2k_assets.replication.assignment_records import PARTITION, claim_key, claim_value
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
-from k2k_assets.replication.commit_record import CommitRecord, Kind
+from k2k_assets.replication.commit_record import Kind
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
-from k2k_assets.replication.folding import RunsByTarget, fold
-from k2k_assets.replication.partition_state import PartitionState, commit_record, mapping_record, stopped_record
-from k2k_assets.replication.plan import SlotPlan, stable_hash, transactional_id
+from k2k_assets.replication.partition_state import PartitionState, stopped_record
+from k2k_assets.replication.plan import SlotPlan, transactional_id
 from k2k_assets.replication.starting import resolve_starts
 from k2k_assets.replication.target_chain import TargetChain
 from k2k_assets.replication.topic_identity import ask_topic_ids
+from k2k_assets.replication.transactions import SlotMemory, Transactions
 from k2k_assets.stages import Stage, stages_of
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
@@ -56,25 +55,6 @@ class _AskedToStop(Exception):
     """The stop record came while something was waited for."""
 
 
-@dataclass(slots=True)
-class SlotMemory:
-    """What outlives a session: nothing that progress depends on.
-
-    Attributes:
-        started: When the slot began, monotonic seconds.
-        sequence: Of the last transaction; it only has to rise.
-        commits: Transactions that closed well: tells whether there is any progress.
-        stopped: Partitions that were stopped, with the reason.
-        report_each: Whether every record has to report its target offset.
-    """
-
-    started: float
-    sequence: int = 0
-    commits: int = 0
-    stopped: dict[TopicPartition, str] = field(default_factory=dict)
-    report_each: bool = False
-
-
 class Session:
     """Copies the partitions of one slot until the end or an error.
 
@@ -102,6 +82,7 @@ class Session:
         self._memory = memory
         self._source = source
         self._sink = sink
+        self._transactions = Transactions(plan, memory, sink, chain)
         self._source_cluster, self._target_cluster = clusters
         self._tail = tail
         self._chain = chain
@@ -110,12 +91,9 @@ class Session:
         self._stages = stages_of(plan.pipeline)
         self._states: dict[TopicPartition, PartitionState] = {}
         self._claims: list[bytes] = []
-        self._begun = False
-        self._in_hand = 0
-        self._possible_runs = 0
         self._moved_past_markers = False
         now = time.monotonic()
-        self._opened = self._last_commit = self._last_record = self._last_heard = now
+        self._last_record = self._last_heard = now
         self._next_look = now
         self._next_collection = now + _COLLECT_SECONDS
         self._next_topics = now + _TOPICS_SECONDS
@@ -165,13 +143,13 @@ class Session:
         topic = self._pipeline.coordination.assignment.topic
         owner = transactional_id(self._pipeline.name, self._pipeline.group, self._plan.slot)
         claim, group = uuid.uuid4().hex, self._pipeline.group
-        self._begin()
+        self._transactions.begin()
         for plan in self._plan.partitions:
             key = claim_key(group, plan.source_topic_id, plan.source.partition, owner, claim)
             value = claim_value(self._plan.generation, self._plan.slot, plan.source.topic, now_ms())
-            self._sink.write_control(topic, PARTITION, key, value)
+            self._transactions.write_control(topic, PARTITION, key, value)
             self._claims.append(key)
-        self._finish_transaction()
+        self._transactions.commit()
 
     def _commit_starts(self, fresh: list[PartitionState], commit_log: CommitLog) -> None:
         """A start position is committed before the first record is consumed: a crash then cannot move it.
@@ -181,17 +159,17 @@ class Session:
         stopped = [tp for tp in self._memory.stopped if tp in commit_log.positions]
         if not fresh and not stopped:
             return
-        self._begin()
+        self._transactions.begin()
         self._memory.sequence += 1
         for state in fresh:
-            self._write_commit(state, "start")
+            self._transactions.write_commit(state, "start")
         for tp in stopped:
             # As it stands in the log, topic ids too: what made it stop has to make the next run stop as well.
             record = commit_log.positions[tp]
-            self._write_record(
+            self._transactions.write_commit_record(
                 stopped_record(self._plan, record, self._memory.sequence, now_ms(), self._memory.stopped[tp])
             )
-        self._finish_transaction()
+        self._transactions.commit()
 
     def _last_sequence(self, commit_log: CommitLog) -> int:
         """Of this slot in this generation: should Spark run its task a second time, the numbers still rise."""
@@ -206,9 +184,9 @@ class Session:
 
     def copy(self) -> None:
         """Step 5: consume a chunk, run the stages, produce; close transactions; until the end. Then step 7."""
-        self._last_commit = self._last_record = self._last_heard = time.monotonic()
+        self._transactions.last_commit = self._last_record = self._last_heard = time.monotonic()
         while self._states:
-            limit = min(_CHUNK, self._commit.batch_size - self._in_hand)
+            limit = min(_CHUNK, self._commit.batch_size - self._transactions.records)
             polled = self._source.poll(limit, self._patience())
             now = time.monotonic()
             dry = sum(len(chunk.records) for chunk in polled.chunks) < limit
@@ -239,9 +217,10 @@ class Session:
 
     def _patience(self) -> float:
         """How long the next poll may wait for a record."""
-        if not (self._in_hand or self._moved_past_markers):
+        if not (self._transactions.records or self._moved_past_markers):
             return _IDLE_SECONDS
-        return max(_SHORTEST_WAIT, min(self._last_commit + self._min_interval - time.monotonic(), _IDLE_SECONDS))
+        due = self._transactions.last_commit + self._min_interval
+        return max(_SHORTEST_WAIT, min(due - time.monotonic(), _IDLE_SECONDS))
 
     def _take(self, polled: Polled, now: float) -> None:
         for chunk in polled.chunks:
@@ -253,16 +232,11 @@ class Session:
                     chunk.source,
                     f"the source gave offset {first} where {state.next} or later was expected: its log was truncated",
                 )
-            if not self._begun:
-                self._begin()
-                self._opened = now
-            self._sink.write(reduce(_apply, self._stages, chunk))
+            self._transactions.write(reduce(_apply, self._stages, chunk), now)
             state.next = records.last_offset + 1
             state.leader_epoch = records.leader_epoch
             state.records += len(records)
             state.bytes += records.size()
-            self._in_hand += len(records)
-            self._possible_runs += 1 if chunk.contiguous and self._plan.one_to_one else len(records)
             self._last_record = now
         for tp, end in polled.ends.items():
             state = self._states[tp]
@@ -273,61 +247,22 @@ class Session:
 
     def _must_close(self, dry: bool, now: float) -> bool:
         """Full, old enough, or nothing more is there now: a lone record and a steady stream are visible at once."""
-        due = now - self._last_commit >= self._min_interval
-        if not self._in_hand:
+        current = self._transactions
+        due = now - current.last_commit >= self._min_interval
+        if not current.records:
             return self._moved_past_markers and due
-        if self._in_hand >= self._commit.batch_size or self._possible_runs >= _MOST_RUNS:
+        if current.records >= self._commit.batch_size or current.possible_runs >= _MOST_RUNS:
             return True
-        return now - self._opened >= self._batch_seconds or (dry and due)
+        return now - current.opened >= self._batch_seconds or (dry and due)
 
     def _close(self, kind: Kind) -> None:
-        """Closes the transaction; the letters are those of the design."""
         moved = [state for state in self._states.values() if state.moved or kind != "commit"]
-        if not self._begun:
-            self._begin()
-        ids_match = self._ask_topic_ids(moved)  # answered while the flush runs, checked before the commit
-        deliveries = self._sink.settle()  # a: flush, all deliveries good
-        if self._chain:
-            self._chain.follow(deliveries)
-        runs = fold(deliveries)  # b: source and target offsets become runs
-        self._memory.sequence += 1
-        for state in moved:  # c: commit and mapping records
-            of_state = runs.get(state.plan.source, {})
-            self._account(state, of_state)
-            self._write_mapping(state, of_state)
-            self._write_commit(state, kind)
-        ids_match()
-        self._finish_transaction()  # d and e: flush again, EndTxn alone, timed
-        self._memory.commits += 1
-        for state in moved:
-            state.committed = state.next
+        # Topic ids are asked for now, answered while the flush runs, and looked at before the commit.
+        self._transactions.close(moved, kind, self._ask_topic_ids(moved))
         self._moved_past_markers = False
-        if self._last_commit >= self._next_collection:
-            self._next_collection = self._last_commit + _COLLECT_SECONDS
+        if self._transactions.last_commit >= self._next_collection:
+            self._next_collection = self._transactions.last_commit + _COLLECT_SECONDS
             gc.collect()
-
-    def _account(self, state: PartitionState, runs: RunsByTarget) -> None:
-        state.runs += sum(map(len, runs.values()))
-        if self._plan.one_to_one and runs:
-            ((_, of_partition),) = runs.items()
-            state.target_end = of_partition[-1].target_end
-
-    def _write_commit(self, state: PartitionState, kind: Kind) -> None:
-        self._write_record(commit_record(self._plan, state, kind, self._memory.sequence, now_ms()))
-
-    def _write_record(self, record: CommitRecord) -> None:
-        key = record.key_bytes()
-        spread_by = self._pipeline.group.encode() if self._pipeline.features.optimize_offset_commit_partition else key
-        partition = stable_hash(spread_by) % self._plan.control.commit
-        self._sink.write_control(self._commit.topic, partition, key, record.value_bytes())
-
-    def _write_mapping(self, state: PartitionState, runs: RunsByTarget) -> None:
-        if not self._plan.control.mapping or not state.moved:
-            return
-        record = mapping_record(self._plan, state, runs, self._memory.sequence, now_ms())
-        key = record.key_bytes()
-        partition = stable_hash(key) % self._plan.control.mapping
-        self._sink.write_control(self._pipeline.offset_mapping.topic, partition, key, record.value_bytes())
 
     def _ask_topic_ids(self, states: Iterable[PartitionState]) -> Callable[[], None]:
         return ask_topic_ids(self._source_cluster, self._target_cluster, [state.plan for state in states])
@@ -337,16 +272,6 @@ class Session:
         if now >= self._next_topics:
             self._next_topics = now + _TOPICS_SECONDS
             self._ask_topic_ids(self._states.values())()
-
-    def _begin(self) -> None:
-        self._sink.begin()
-        self._begun = True
-
-    def _finish_transaction(self) -> None:
-        self._sink.commit()
-        self._begun = False
-        self._in_hand = self._possible_runs = 0
-        self._last_commit = time.monotonic()
 
     # -- ending -------------------------------------------------------------------------------------------------
 
@@ -371,16 +296,15 @@ class Session:
         if isinstance(extent, Window):
             over = now - self._memory.started >= extent.duration.total_seconds()
             idle = now - self._last_record >= extent.idle.total_seconds()
-            return over or (idle and not self._in_hand)
+            return over or (idle and not self._transactions.records)
         return False
 
     def _release(self) -> None:
         """Step 7: the last commit, with the releases of all partitions and their claims."""
-        if not self._begun:
-            self._begin()
+        self._transactions.begin()
         topic = self._pipeline.coordination.assignment.topic
         for key in self._claims:
-            self._sink.write_control(topic, PARTITION, key, None)
+            self._transactions.write_control(topic, PARTITION, key, None)
         self._close("release")
 
 

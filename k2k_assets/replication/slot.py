@@ -23,8 +23,9 @@ from k2k_assets.replication.assignment import AssignmentTail
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan, transactional_id
 from k2k_assets.replication.read_back import count_records
-from k2k_assets.replication.session import Session, SlotMemory
+from k2k_assets.replication.session import Session
 from k2k_assets.replication.target_chain import ForeignWriter, NeedsReports, TargetChain
+from k2k_assets.replication.transactions import SlotMemory
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.at_least_once_sink import AtLeastOnceSink, DataProducer
 from k2k_assets.transport.errors import Restart, SourceStopped, Undeliverable

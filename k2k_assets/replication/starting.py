@@ -145,4 +145,4 @@ def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int, stable: int) -> 
             "Set it to earliest or latest"
         )
     position = low if start_from == "earliest" else stable
-    return PartitionState(plan, position, position, None, None)
+    return PartitionState(plan, position, position, None, None, position)

@@ -1,17 +1,19 @@
 """Finds foreign writers: chunks have to lie one behind the other on the target.
 
 Only where one source partition feeds one target partition. A gap in the chain is read back: transaction markers and
-aborted records leave gaps too, but nothing that a reader sees.
+aborted records leave gaps too, but nothing that a reader sees. The chain also tells beforehand where the next
+chunks will go, so that their mapping need not wait for them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from k2k_assets.replication.partition_state import PartitionState
 from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.chunk import Sent
 from k2k_assets.transport.interface import Delivery
 
 log = logging.getLogger("k2k.replication")
@@ -54,6 +56,7 @@ class TargetChain:
         self._read_back = read_back
         self._expected: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
+        self._partitions: dict[TopicPartition, int] = {}
 
     def start(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         """Begins with the committed target ends. Outside transactions the own tail of a former life may follow."""
@@ -62,6 +65,23 @@ class TargetChain:
                 if state.target_end is not None:
                     self._expected[source] = state.target_end + self._markers
                     self._committed[source] = state.target_end
+
+    def predict(self, sent: Iterable[Sent]) -> list[Delivery] | None:
+        """Where chunks will go if nobody else writes; None unless a transaction of this session shows it for each.
+
+        Args:
+            sent: The chunks of one transaction, in order.
+        """
+        ends: dict[TopicPartition, int] = {}
+        predicted = []
+        for chunk in sent:
+            partition = self._partitions.get(chunk.source)
+            if partition is None or not self._markers:
+                return None
+            first = ends.get(chunk.source, self._expected[chunk.source])
+            ends[chunk.source] = first + chunk.count
+            predicted.append(Delivery(chunk, partition, first, first + chunk.count - 1))
+        return predicted
 
     def follow(self, deliveries: Sequence[Delivery]) -> None:
         """Takes in the deliveries of one transaction.
@@ -82,6 +102,7 @@ class TargetChain:
                     self._gap(source, target, expected, first, before=source not in in_transaction)
                 in_transaction.add(source)
                 self._expected[source] = last + 1
+                self._partitions[source] = partition
             if delivery.each is None and delivery.last - delivery.first + 1 > delivery.sent.count:
                 raise NeedsReports
         for source in in_transaction:

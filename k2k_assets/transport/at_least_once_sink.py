@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException, Producer
 
 from k2k_assets.deadline import Deadline
 from k2k_assets.kafka import clients
-from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, raise_errors, results
 from k2k_assets.transport.errors import Fatal, Restart
 from k2k_assets.transport.interface import Delivery
@@ -63,7 +63,7 @@ class AtLeastOnceSink:
     def begin(self) -> None:
         """Nothing yet: the control transaction begins with its first record, so it stays short."""
 
-    def write(self, chunk: Chunk) -> None:
+    def write(self, chunk: Chunk) -> Sent:
         pending = PendingDelivery(chunk, self._report_each)
         self._pending.append(pending)
         try:
@@ -71,6 +71,7 @@ class AtLeastOnceSink:
         except Restart:
             raise_errors(self._pending)
             raise
+        return pending.sent
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []

@@ -87,8 +87,8 @@ class Sink(Protocol):
         """Begins a transaction."""
         ...
 
-    def write(self, chunk: Chunk) -> None:
-        """Queues a chunk, in order."""
+    def write(self, chunk: Chunk) -> Sent:
+        """Queues a chunk, in order; returns what is remembered of it."""
         ...
 
     def settle(self) -> Sequence[Delivery]:

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import Refused
 from k2k_assets.kafka import clients
-from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, raise_errors, results
 from k2k_assets.transport.errors import Fatal, Fenced, Restart, Undeliverable
 from k2k_assets.transport.interface import Delivery
@@ -125,7 +125,7 @@ class TransactionalSink:
         call("beginning a transaction", self._producer.begin_transaction)
         self._open = True
 
-    def write(self, chunk: Chunk) -> None:
+    def write(self, chunk: Chunk) -> Sent:
         pending = PendingDelivery(chunk, self._report_each)
         self._pending.append(pending)
         try:
@@ -133,6 +133,7 @@ class TransactionalSink:
         except Restart:
             self._ensure_accepted(self._pending)
             raise
+        return pending.sent
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []

@@ -26,8 +26,9 @@ records = st.builds(
     generation=numbers,
     sequence=numbers,
     reason=st.none() | st.text(),
+    began=st.none() | numbers,
 )
-RECORD = commit_record(TopicPartition("orders", 0), 1234, leader_epoch=None, target_end=1301)
+RECORD = commit_record(TopicPartition("orders", 0), 1234, leader_epoch=None, target_end=1301, began=7)
 
 
 def changed(**fields: Any) -> bytes:
@@ -60,6 +61,7 @@ def test_the_format_on_the_topic_is_the_documented_one() -> None:
         "bytes": 22,
         "runs": 3,
         "reason": None,
+        "began": 7,
     }
 
 
@@ -78,10 +80,10 @@ def test_the_newest_is_the_highest_generation_then_sequence() -> None:
 
 def test_fields_of_later_releases_are_passed_over_and_counters_may_be_missing() -> None:
     body = {**json.loads(RECORD.value_bytes()), "later": 1}
-    for counter in ("records", "bytes", "runs", "reason"):
+    for counter in ("records", "bytes", "runs", "reason", "began"):
         del body[counter]
     read = CommitRecord.parse(RECORD.key_bytes(), json.dumps(body).encode(), "there")
-    assert (read.position, read.records, read.bytes_, read.runs, read.reason) == (1234, 0, 0, 0, None)
+    assert (read.position, read.records, read.bytes_, read.runs, read.reason, read.began) == (1234, 0, 0, 0, None, None)
 
 
 @pytest.mark.parametrize(

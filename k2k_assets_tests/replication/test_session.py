@@ -19,12 +19,15 @@ from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.mapping.runs import runs_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session as module
+from k2k_assets.replication import transactions
 from k2k_assets.replication.assignment_records import Assignments
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.session import Session, SlotMemory
+from k2k_assets.replication.session import Session
+from k2k_assets.replication.target_chain import TargetChain
+from k2k_assets.replication.transactions import SlotMemory
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Position
@@ -76,6 +79,7 @@ class Bench:
         ends: High watermarks past trailing markers.
         extent: When to end.
         positions: What the commit topic says; start positions are 0 otherwise.
+        chain: Follows the target offsets; without it nothing is predicted.
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class Bench:
         newer_at: float = float("inf"),
         starts: Mapping[TopicPartition, int] | None = None,
         fail_at_commit: int = 0,
+        chain: TargetChain | None = None,
     ) -> None:
         self.began = clock.now
         self.clock = clock
@@ -103,7 +108,7 @@ class Bench:
         self.sink = FakeSink(clock, fail_at_commit)
         self.clusters = (FakeCluster(TOPICS["s"], starts=starts, ends=ends), FakeCluster(TOPICS["t"]))
         tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at)
-        self.session = Session(self.plan, self.memory, self.source, self.sink, self.clusters, tail, None)  # type: ignore[arg-type]
+        self.session = Session(self.plan, self.memory, self.source, self.sink, self.clusters, tail, chain)  # type: ignore[arg-type]
 
     def run(self) -> Bench:
         self.session.start()
@@ -159,8 +164,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def use_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(module, "now_ms", lambda: int(clock.now * 1000))
+    for used in (module, transactions):
+        monkeypatch.setattr(used, "time", clock)
+        monkeypatch.setattr(used, "now_ms", lambda: int(clock.now * 1000))
     return clock
 
 
@@ -303,9 +309,38 @@ def test_steps_come_in_order_flush_then_control_records_then_commit(bench: Any) 
     ]  # fmt: skip
 
 
+def lone_writer() -> TargetChain:
+    return TargetChain(fail=True, markers=1, read_back=lambda *_: 0)
+
+
+def test_where_records_will_go_is_told_before_they_are_there_once_a_transaction_has_shown_it(bench: Any) -> None:
+    made = bench(arrivals(0) + arrivals(1, at=0.2), {P0: 2}, chain=lone_writer()).run()
+    first, second = (i for i, step in enumerate(made.sink.steps) if step == "write")
+    assert made.sink.steps[first : first + 5] == ["write", "settle", "write_control", "write_control", "commit"]
+    assert made.sink.steps[second : second + 5] == ["write", "write_control", "write_control", "settle", "commit"]
+    told = [m.targets[0].runs[0] for t in made.copying for m in made.mappings(t) if m.targets]
+    assert told == [(0, 0, 1), (1, 2, 1)]
+
+
+def test_a_prediction_that_does_not_come_true_commits_nothing_and_is_the_last(bench: Any) -> None:
+    made = bench(arrivals(0) + arrivals(1, at=0.2), {P0: 2}, chain=lone_writer())
+    write = made.sink.write
+
+    def beside(chunk: Any) -> Any:
+        if chunk.records.first_offset == 1:
+            made.sink.log_ends["t", 0] += 1  # a marker of somebody else's empty transaction
+        return write(chunk)
+
+    made.sink.write = beside
+    with pytest.raises(Restart, match="did not go where the mapping says"):
+        made.run()
+    assert [r.position for t in made.copying for r in made.commits(t, "commit")] == [1]
+    assert not made.memory.predict
+
+
 def test_without_offset_mapping_there_are_only_commit_records(bench: Any, tmp_path: Path) -> None:
     made = bench(arrivals(0, 1), {P0: 2}, pipeline=pipeline_with(tmp_path, offsetMapping="disabled"))
-    made.session._plan = replace(made.plan, control=replace(made.plan.control, mapping=0))
+    made.session._transactions._plan = replace(made.plan, control=replace(made.plan.control, mapping=0))
     made.run()
     assert {c.topic for t in made.sink.transactions for c in t.controls} == {"commits", "claims"}
 
@@ -333,7 +368,8 @@ def test_model_every_record_once_in_order_and_all_that_is_told_of_it_is_true(
             offset += 1
         ends[source] = offset + data.draw(st.integers(0, 2))
     poll_seconds = data.draw(st.sampled_from([0.0, 0.001, 0.02]))
-    made = Bench(pipeline, clock, records, ends, starts=first, poll_seconds=poll_seconds)
+    chain = lone_writer() if data.draw(st.booleans()) else None
+    made = Bench(pipeline, clock, records, ends, starts=first, poll_seconds=poll_seconds, chain=chain)
     monkeypatch.setattr(module, "read_commit_log", lambda *_, **__: made.commit_log)
     made.run()
 

@@ -99,6 +99,24 @@ def test_a_target_that_went_back_was_truncated() -> None:
         own.follow([stretch(4, 1)])
 
 
+def test_what_it_predicts_is_what_a_lone_writer_gets() -> None:
+    own = chain([])
+    own.start(states({SOURCE: (0, 10), OTHER: (0, None)}))
+    transaction = [stretch(11, 5), stretch(70, 1, source=OTHER), stretch(16, 2)]
+    assert own.predict([d.sent for d in transaction]) is None, "the committed end alone does not tell of aborts"
+    own.follow(transaction)
+    following = [stretch(19, 3), stretch(72, 2, source=OTHER), stretch(22, 1)]
+    assert own.predict([d.sent for d in following]) == following
+    assert own.predict([stretch(19, 3).sent, stretch(0, 1, source=TopicPartition("t", 2)).sent]) is None
+    assert own.predict([]) == []
+
+
+def test_outside_transactions_nothing_is_predicted() -> None:
+    own = chain([], markers=0)
+    own.follow([stretch(13, 2)])
+    assert own.predict([stretch(15, 2).sent]) is None
+
+
 def test_outside_transactions_there_are_no_markers_and_an_own_tail_may_follow_the_committed_end() -> None:
     asked: Asked = []
     own = chain(asked, found=3, markers=0)

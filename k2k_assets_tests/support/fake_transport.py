@@ -208,7 +208,7 @@ class FakeSink:
         self._current = Transaction(self._clock.now)
         self.steps.append("begin")
 
-    def write(self, chunk: Chunk) -> None:
+    def write(self, chunk: Chunk) -> Sent:
         assert self._current is not None
         assert chunk.target_topic
         self._current.chunks.append(chunk)
@@ -217,6 +217,7 @@ class FakeSink:
         self.log_ends[chunk.target_topic, partition] = first + len(chunk.records)
         self._unsettled.append(Delivery(Sent(chunk), partition, first, first + len(chunk.records) - 1))
         self.steps.append("write")
+        return self._unsettled[-1].sent
 
     def settle(self) -> Sequence[Delivery]:
         self.steps.append("settle")
@@ -225,7 +226,6 @@ class FakeSink:
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         assert self._current is not None
-        assert value is None or not self._unsettled, "what is told of deliveries needs all of them"
         self._current.controls.append(Control(topic, partition, key, value))
         self.steps.append("write_control")
 

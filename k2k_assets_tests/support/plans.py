@@ -74,7 +74,7 @@ def commit_record(source: TopicPartition, position: int, **changed: Any) -> Comm
 def states(positions: Mapping[TopicPartition, tuple[int, int | None]]) -> dict[TopicPartition, PartitionState]:
     """States by partition from (position, target end)."""
     return {
-        tp: PartitionState(partition_plan(tp), position, position, None, target_end)
+        tp: PartitionState(partition_plan(tp), position, position, None, target_end, position)
         for tp, (position, target_end) in positions.items()
     }
 

@@ -1,0 +1,171 @@
+"""The transactions of one session: records, commit records and mapping records go into the target together.
+
+The letters are those of step 5 in `docs/architecture.md`: (a) flush, all deliveries good; (b) source and target
+offsets become runs; (c) commit and mapping records; (d) flush again; (e) EndTxn alone, timed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from k2k_assets.replication.commit_log import now_ms
+from k2k_assets.replication.commit_record import CommitRecord, Kind
+from k2k_assets.replication.folding import RunsByTarget, fold
+from k2k_assets.replication.partition_state import PartitionState, commit_record, mapping_record
+from k2k_assets.replication.plan import SlotPlan, stable_hash
+from k2k_assets.replication.target_chain import TargetChain
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.chunk import Chunk, Sent
+from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.interface import Delivery, Sink
+
+
+@dataclass(slots=True)
+class SlotMemory:
+    """What outlives a session: nothing that progress depends on.
+
+    Attributes:
+        started: When the slot began, monotonic seconds.
+        sequence: Of the last transaction; it only has to rise.
+        commits: Transactions that closed well: tells whether there is any progress.
+        stopped: Partitions that were stopped, with the reason.
+        report_each: Whether every record has to report its target offset.
+        predict: Whether mappings may be written before the target has said where the records went.
+    """
+
+    started: float
+    sequence: int = 0
+    commits: int = 0
+    stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    report_each: bool = False
+    predict: bool = True
+
+
+class Transactions:
+    """One transaction after the other, through one sink.
+
+    Args:
+        plan: The slot.
+        memory: What outlives the session.
+        sink: Writes.
+        chain: Finds foreign writers and predicts target offsets; None where that cannot be told.
+
+    Attributes:
+        records: Records in the open transaction.
+        possible_runs: The most runs that they may fold into.
+        opened: When the first of them came, monotonic seconds.
+        last_commit: When the last transaction was committed, monotonic seconds.
+    """
+
+    def __init__(self, plan: SlotPlan, memory: SlotMemory, sink: Sink, chain: TargetChain | None) -> None:
+        self._plan = plan
+        self._pipeline = plan.pipeline
+        self._memory = memory
+        self._sink = sink
+        self._chain = chain
+        self._begun = False
+        self._sent: list[Sent] = []
+        self.records = self.possible_runs = 0
+        self.opened = self.last_commit = time.monotonic()
+
+    def begin(self) -> None:
+        """Begins a transaction, unless one is open."""
+        if not self._begun:
+            self._sink.begin()
+            self._begun = True
+
+    def write(self, chunk: Chunk, now: float) -> None:
+        """Queues a chunk that has been through all stages."""
+        if not self.records:
+            self.opened = now
+        self.begin()
+        self._sent.append(self._sink.write(chunk))
+        n = len(chunk.records)
+        self.records += n
+        self.possible_runs += 1 if chunk.contiguous and self._plan.one_to_one else n
+
+    def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        """Queues a control record into the open transaction."""
+        self._sink.write_control(topic, partition, key, value)
+
+    def write_commit(self, state: PartitionState, kind: Kind) -> None:
+        """Queues the commit record that a state amounts to."""
+        self.write_commit_record(commit_record(self._plan, state, kind, self._memory.sequence, now_ms()))
+
+    def write_commit_record(self, record: CommitRecord) -> None:
+        """Queues a commit record."""
+        key = record.key_bytes()
+        spread_by = self._pipeline.group.encode() if self._pipeline.features.optimize_offset_commit_partition else key
+        partition = stable_hash(spread_by) % self._plan.control.commit
+        self._sink.write_control(self._pipeline.coordination.commit.topic, partition, key, record.value_bytes())
+
+    def close(self, moved: Sequence[PartitionState], kind: Kind, ids_match: Callable[[], None]) -> None:
+        """Writes the progress of partitions and commits it with their records.
+
+        Args:
+            moved: What the commit records speak of.
+            kind: Of the commit records.
+            ids_match: Asked before the commit; raises where a topic is no longer the same.
+
+        Raises:
+            Restart: Nothing, or nothing certain, was committed.
+        """
+        self.begin()
+        predicted = self._predict()
+        if predicted is not None:
+            self._write_progress(moved, predicted, kind)
+        deliveries = list(self._sink.settle())  # a
+        if self._chain:
+            self._chain.follow(deliveries)
+        if predicted is None:
+            self._write_progress(moved, deliveries, kind)
+        elif deliveries != predicted:
+            self._memory.predict = False
+            raise Restart("the records did not go where the mapping says: they are copied again, without predictions")
+        ids_match()
+        self.commit()
+        self._memory.commits += 1
+        for state in moved:
+            state.committed = state.next
+
+    def commit(self) -> None:
+        """Commits what was queued."""
+        self._sink.commit()  # d and e
+        self._begun = False
+        self._sent.clear()
+        self.records = self.possible_runs = 0
+        self.last_commit = time.monotonic()
+
+    def _predict(self) -> list[Delivery] | None:
+        """Where a lone writer's records will go, known beforehand: a small transaction is a third shorter for it.
+
+        What was predicted is compared with what came before anything is committed.
+        """
+        if not (self._chain and self._memory.predict) or self._memory.report_each:
+            return None
+        return self._chain.predict(self._sent)
+
+    def _write_progress(self, moved: Iterable[PartitionState], deliveries: Sequence[Delivery], kind: Kind) -> None:
+        runs = fold(deliveries)  # b
+        self._memory.sequence += 1
+        for state in moved:  # c
+            of_state = runs.get(state.plan.source, {})
+            self._account(state, of_state)
+            self._write_mapping(state, of_state)
+            self.write_commit(state, kind)
+
+    def _account(self, state: PartitionState, runs: RunsByTarget) -> None:
+        state.runs += sum(map(len, runs.values()))
+        if self._plan.one_to_one and runs:
+            ((_, of_partition),) = runs.items()
+            state.target_end = of_partition[-1].target_end
+
+    def _write_mapping(self, state: PartitionState, runs: RunsByTarget) -> None:
+        if not self._plan.control.mapping or not state.moved:
+            return
+        record = mapping_record(self._plan, state, runs, self._memory.sequence, now_ms())
+        key = record.key_bytes()
+        partition = stable_hash(key) % self._plan.control.mapping
+        self._sink.write_control(self._pipeline.offset_mapping.topic, partition, key, record.value_bytes())

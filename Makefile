@@ -26,7 +26,7 @@ dev: setup ## The same clusters with traffic that never ends, under Dagster's UI
 	@$(BIN)/k2k demo --ui
 
 test: setup ## Run the whole test suite, on real clusters
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 bench: setup ## Measure against MirrorMaker 2 (some twenty minutes); results go to benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

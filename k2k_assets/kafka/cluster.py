@@ -71,6 +71,7 @@ class Cluster:
         self._properties = dict(properties)
         self._last_error: str | None = None
         self._admin: AdminClient | None = None
+        self._knows_leaders = False
 
     @property
     def servers(self) -> str:
@@ -87,6 +88,7 @@ class Cluster:
     def close(self) -> None:
         """Lets go of the client."""
         self._admin = None
+        self._knows_leaders = False
 
     def __enter__(self) -> Cluster:
         return self
@@ -187,6 +189,10 @@ class Cluster:
     def _until_settled(self, ask: Callable[[], T]) -> T:
         """Asks again while leaders are being elected: right after a creation, or a broker's restart."""
         deadline = Deadline(self.timeout)
+        if not self._knows_leaders:
+            # A new client that has to find the leaders first waits for its own next look, one to three seconds later.
+            self.topics()
+            self._knows_leaders = True
         while True:
             try:
                 return ask()

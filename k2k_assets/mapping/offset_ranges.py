@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
@@ -81,6 +81,10 @@ def read_range(
         return
     consumer = clients.consumer({"isolation.level": "read_committed", **properties}, _SETTINGS)
     try:
+        try:
+            clients.know_cluster(consumer, STALL_SECONDS)
+        except KafkaException as error:
+            raise ReadStalled(f"{_where(wanted, wanted.start)}: {clients.error_of(error).str()}") from None
         consumer.assign([KafkaTopicPartition(wanted.topic, wanted.partition, wanted.start)])
         yield from _chunks(consumer, wanted, skip_deleted)
     finally:

@@ -59,7 +59,11 @@ class Source(Protocol):
     """Reads assigned partitions."""
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
-        """Reads these partitions from these positions on, and no others."""
+        """Reads these partitions from these positions on, and no others.
+
+        Raises:
+            ClusterUnreachable: The source does not answer.
+        """
         ...
 
     def poll(self, limit: int, timeout: float) -> Polled:

@@ -40,6 +40,8 @@ _PREFERRED: dict[str, object] = {
     "socket.nagle.disable": True,
 }
 
+_METADATA_SECONDS = 15.0
+
 _GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 _OUT_OF_RANGE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION}
 _CORRUPT = {
@@ -60,9 +62,14 @@ class LibrdkafkaSource:
     """
 
     def __init__(self, properties: Mapping[str, object]) -> None:
+        self._properties = properties
         self._consumer: Consumer = clients.consumer({**_PREFERRED, **properties}, _FIXED)
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+        try:
+            clients.know_cluster(self._consumer, _METADATA_SECONDS)
+        except KafkaException as error:
+            raise clients.unreachable("source", self._properties, clients.error_of(error).str()) from None
         # The leader epoch makes the client ask the broker whether the log still holds what was read (KIP-320).
         self._consumer.assign(
             [

@@ -27,6 +27,14 @@ def write_with_gaps(servers: str, topic: str, partitions: int, batches: int = 4,
             produce(servers, topic, records[:5], partition)
 
 
+@pytest.fixture(scope="module")
+def topic_with_gaps(clusters: KafkaSandbox) -> str:
+    """Two partitions of 260 committed records each, written once for all tests that only read it."""
+    topic = create_topic(clusters.source_servers, unique("killed"), 2)
+    write_with_gaps(clusters.source_servers, topic, 2)
+    return topic
+
+
 @pytest.mark.parametrize(
     ("step", "occurrence"),
     [
@@ -43,14 +51,16 @@ def write_with_gaps(servers: str, topic: str, partitions: int, batches: int = 4,
         ("commit", 4),
     ],
 )
-def test_killed_at_any_step_and_run_again(clusters: KafkaSandbox, tmp_path: Path, step: str, occurrence: int) -> None:
-    topic = create_topic(clusters.source_servers, unique("killed"), 2)
-    write_with_gaps(clusters.source_servers, topic, 2)
+def test_killed_at_any_step_and_run_again(
+    clusters: KafkaSandbox, tmp_path: Path, topic_with_gaps: str, step: str, occurrence: int
+) -> None:
+    topic, prefix = topic_with_gaps, f"{unique('copy')}."
     pipeline = make_pipeline(
         tmp_path,
         clusters.source_servers,
         clusters.target_servers,
         [topic],
+        sink={"prefix": prefix},
         features=EXACTLY_ONCE,
         coordination={"commit": SMALL_BATCHES},
     )
@@ -58,7 +68,7 @@ def test_killed_at_any_step_and_run_again(clusters: KafkaSandbox, tmp_path: Path
     outcome = copy(pipeline, cores=1, runner=dying_first(step, occurrence))
 
     assert outcome.topics[topic].lag == 0
-    assert assert_same_content(clusters.source_servers, topic, clusters.target_servers) == 2 * 4 * 65
+    assert assert_same_content(clusters.source_servers, topic, clusters.target_servers, prefix + topic) == 2 * 4 * 65
     assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic)
 
 

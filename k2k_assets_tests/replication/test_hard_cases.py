@@ -208,8 +208,8 @@ def test_a_source_that_goes_down_ends_a_bounded_run(
     real = LibrdkafkaSource.assign
 
     def assign(self: LibrdkafkaSource, positions: Any) -> None:
-        clusters.source.kill()
         real(self, positions)
+        clusters.source.kill()
 
     monkeypatch.setattr(LibrdkafkaSource, "assign", assign)
     pipeline = make([written(clusters, "down")])

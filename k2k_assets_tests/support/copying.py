@@ -25,7 +25,9 @@ from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.task import SlotResult, copy_slot
 from k2k_assets_tests.support.kafka import ReadRecord, read_all
 
-_SPAWN = multiprocessing.get_context("spawn")
+# Processes of their own, forked from one that has imported everything and has no threads: quick to start.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["k2k_assets_tests.support.copying"])
 
 
 def in_threads(plans: Any) -> list[SlotResult]:
@@ -82,7 +84,7 @@ def dying_first(step: str, occurrence: int) -> Runner:
         lives += 1
         if lives > 1:
             return in_threads(plans)
-        workers = [_SPAWN.Process(target=_copy_and_die, args=(plan, step, occurrence)) for plan in plans]
+        workers = [_PROCESSES.Process(target=_copy_and_die, args=(plan, step, occurrence)) for plan in plans]
         for worker in workers:
             worker.start()
         for worker in workers:
@@ -124,7 +126,7 @@ class DyingSink:
                 self._die_at("before_commit")
                 if self._step == "during_commit" and self._left == 1:
                     self._sink._producer.flush(30)
-                    _SPAWN_TIMER(0.002)
+                    _die_after(0.002)
                 elif self._step == "during_commit":
                     self._left -= 1
             result = real(*args)
@@ -140,7 +142,7 @@ class DyingSink:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _SPAWN_TIMER(seconds: float) -> None:  # noqa: N802
+def _die_after(seconds: float) -> None:
     """Lets the kernel kill this process after a while, whatever it does then."""
     signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -67,7 +67,7 @@ class AtLeastOnceSink:
         pending = PendingDelivery(chunk, self._report_each)
         self._pending.append(pending)
         try:
-            self._data.produce(chunk, pending)
+            self._data.produce(chunk, pending, self._timeout)
         except Restart:
             raise_errors(self._pending)
             raise
@@ -108,10 +108,14 @@ class DataProducer:
         self._properties = {k: v for k, v in properties.items() if k not in _NOT_FOR_DATA}
         self._producer = self._new()
 
-    def produce(self, chunk: Chunk, pending: PendingDelivery) -> None:
-        """Queues a chunk."""
+    def produce(self, chunk: Chunk, pending: PendingDelivery, timeout: float) -> None:
+        """Queues a chunk.
+
+        Raises:
+            Restart: The queue stayed full for `timeout` seconds, or the producer failed; what is queued stays queued.
+        """
         with self._replaced_if_fatal():
-            call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending)
+            call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending, timeout)
 
     def drain(self, timeout: float) -> None:
         """Waits until nothing is queued.

@@ -15,6 +15,7 @@ from operator import length_hint
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from k2k_assets.deadline import Deadline
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.interface import Delivery
@@ -23,7 +24,7 @@ log = logging.getLogger("k2k.transport")
 
 _Report = Callable[[KafkaError | None, Message], None]
 
-# How long to let the producer work when its queue is full; the delivery time-outs bound the number of rounds.
+# How long to let the producer work when its queue is full.
 _FULL_QUEUE_WAIT = 0.05
 
 
@@ -139,13 +140,20 @@ def raise_errors(pending: Sequence[PendingDelivery]) -> None:
         chunk.result()
 
 
-def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery) -> None:
+def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery, timeout: float = 30.0) -> None:
     """Queues a chunk's records in order; waits while the producer's queue is full.
 
     The loop over the records runs in C: `produce` is mapped over the columns with positional arguments.
 
+    Args:
+        producer: Takes them.
+        chunk: The records.
+        pending: Reports where they go.
+        timeout: Seconds that the queue may stay full.
+
     Raises:
         KafkaException: The producer refuses (for example after a fatal error).
+        Restart: The queue stayed full: the target takes nothing.
     """
     records = chunk.records
     columns: list[Sequence[object] | None] = [
@@ -156,9 +164,15 @@ def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery) ->
         records.headers() if chunk.keep_headers else None,
     ]
     n, done = len(records), 0
+    deadline = Deadline(timeout)
     while done < n:
-        done += _produce(producer, chunk, columns if not done else [c and c[done:] for c in columns], n - done)
+        queued = _produce(producer, chunk, columns if not done else [c and c[done:] for c in columns], n - done)
+        done += queued
         producer.poll(0 if done == n else _FULL_QUEUE_WAIT)
+        if queued:
+            deadline = Deadline(timeout)
+        elif deadline.expired():
+            raise Restart(f"the target did not take one of {len(producer)} records within {timeout:g} s")
 
 
 def _produce(producer: Producer, chunk: Chunk, columns: list[Sequence[object] | None], n: int) -> int:

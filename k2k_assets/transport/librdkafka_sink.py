@@ -129,7 +129,7 @@ class TransactionalSink:
         pending = PendingDelivery(chunk, self._report_each)
         self._pending.append(pending)
         try:
-            call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending)
+            call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending, self._timeout)
         except Restart:
             self._ensure_accepted(self._pending)
             raise

@@ -115,9 +115,9 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     ids=["aliases", "flow lists", "flow maps", "block lists", "block maps", "long list", "many keys", "long text"],
 )
 def test_hostile_documents_are_given_up_in_under_a_second(text: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()  # not what other tests take meanwhile
     refused(text)
-    assert time.perf_counter() - start < 1.0
+    assert time.thread_time() - start < 1.0
 
 
 @given(st.text(max_size=80))

@@ -260,17 +260,17 @@ def test_a_foreign_writer_inside_a_transaction(
     real, left = librdkafka_sink.produce_chunk, times
     monkeypatch.setattr(session, "_CHUNK", chunk)
 
-    def beside(producer: Any, sent: Any, pending: Any) -> None:
+    def beside(producer: Any, sent: Any, *rest: Any) -> None:
         nonlocal left
         if len(sent.records) >= 5 and left:
             left -= 1
             if chunk == 5:
-                real(producer, sent, pending)
+                real(producer, sent, *rest)
                 producer.flush(SECONDS)
                 produce(target, topic, [b"foreign"])
                 return
             producer = Interrupted(producer, lambda: produce(target, topic, [b"foreign"]) and None)
-        real(producer, sent, pending)
+        real(producer, sent, *rest)
 
     monkeypatch.setattr(librdkafka_sink, "produce_chunk", beside)
     outcome = copy(pipeline)

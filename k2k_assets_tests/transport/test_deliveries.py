@@ -67,6 +67,9 @@ class FakeProducer:
         self.sent.append(record)
         self._queue.append(record)
 
+    def __len__(self) -> int:
+        return len(self._queue)
+
     def poll(self, timeout: float = 0) -> int:
         if timeout:
             self.waits += 1
@@ -112,6 +115,14 @@ def chunks(draw: st.DrawFn) -> Chunk:
     chunk = Chunk(SOURCE, records, "there", draw(st.none() | st.integers(0, 5)))
     chunk.keep_headers, chunk.keep_timestamps = draw(st.booleans()), draw(st.booleans())
     return chunk
+
+
+def test_a_queue_that_stays_full_is_waited_for_in_bounded_time() -> None:
+    producer = FakeProducer([0] * 10_000)
+    chunk = Chunk(SOURCE, ListRecords([1, 2]), "there", 0)
+    with pytest.raises(Restart, match="the target did not take one of"):
+        produce_chunk(producer, chunk, PendingDelivery(chunk, False), timeout=0.01)  # type: ignore[arg-type]
+    assert producer.sent == []
 
 
 @given(chunks(), st.lists(st.integers(0, 4), max_size=8), st.booleans())

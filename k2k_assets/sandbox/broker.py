@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import K2KError
 from k2k_assets.sandbox.broker_settings import java_flags, load_identity, server_properties
+from k2k_assets.sandbox.class_archive import archive_of, flags_with
 from k2k_assets.sandbox.jars import fetch_jars
 from k2k_assets.sandbox.java import find_java
 
@@ -40,6 +41,7 @@ class Broker:
         temporary: The directory goes when the process that started the broker is gone.
         settings: More lines for `server.properties`, which win over the sandbox's own.
         benchmark: A larger heap and the full just-in-time compiler.
+        flags: For Java, instead of those that use the class archive.
     """
 
     def __init__(
@@ -50,12 +52,14 @@ class Broker:
         temporary: bool = False,
         settings: Mapping[str, str] | None = None,
         benchmark: bool = False,
+        flags: Sequence[str] | None = None,
     ) -> None:
         self.role = role
         self.directory = directory
         self._temporary = temporary
         self._settings = dict(settings or {})
         self._benchmark = benchmark
+        self._flags = flags
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._pid: int | None = None
         self._identity = load_identity(directory)
@@ -96,8 +100,9 @@ class Broker:
         if self.is_running():
             return
         self._forget()
-        classpath = f"{fetch_jars()}/*"
-        java = [str(find_java()), *java_flags(self._benchmark), "-cp", classpath]
+        jars, java_program = fetch_jars(), find_java()
+        flags = flags_with(archive_of(jars, java_program)) if self._flags is None else self._flags
+        java = [str(java_program), *flags, *java_flags(self._benchmark), "-cp", f"{jars}/*"]
         properties = self._write_properties()
         if not (self.directory / "data" / "meta.properties").exists():
             self._format(java, properties)

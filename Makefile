@@ -11,10 +11,10 @@ BIN := $(VENV)/bin
 # Says that the environment holds what pyproject.toml asks for.
 STAMP := $(VENV)/.set-up
 
-.PHONY: help setup demo dev test bench lint clean
+.PHONY: help setup demo dev test bench bench-offsets lint clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Set up .venv and fetch Kafka's jars; quick when that is done already
 	@$(BIN)/python -m k2k_assets.sandbox
@@ -30,6 +30,9 @@ test: setup ## Run the whole test suite, on real clusters
 
 bench: setup ## Measure against MirrorMaker 2 (some twenty minutes); results go to benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+bench-offsets: setup ## Where consumer groups end up, against MirrorMaker 2 (some fifteen minutes); results likewise
+	$(BIN)/python -m benchmarks.offsets
 
 lint: $(STAMP) ## Check style and types
 	$(BIN)/ruff check .

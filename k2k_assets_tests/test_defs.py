@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -34,8 +34,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-def _write(folder: Path, name: str, topics: str | Sequence[str], file: str | None = None) -> None:
-    path = write_pipeline(folder, NOBODY, NOBODY, topics, features={"offsetMapping": "enabled"})
+def _write(
+    folder: Path,
+    name: str,
+    topics: str | Sequence[str],
+    file: str | None = None,
+    features: Mapping[str, str] | None = None,
+    consumer_groups: str | Sequence[str] = ".*",
+) -> None:
+    enabled = {"offsetMapping": "enabled"} if features is None else features
+    groups = {"groups": {"consumerGroups": consumer_groups}} if enabled else {}
+    path = write_pipeline(folder, NOBODY, NOBODY, topics, features=enabled, **groups)
     document = {**yaml.safe_load(path.read_text()), "name": name}
     path.unlink()
     (folder / (file or f"{len(list(folder.iterdir()))}.yaml")).write_text(yaml.safe_dump(document))
@@ -58,7 +67,7 @@ def test_odd_names_load_and_every_job_resolves(folder: Path) -> None:
     repository = build_definitions(folder).get_repository_def()
     jobs = {job.name: job for job in repository.get_all_jobs()}
     assert Translator("my-pipeline").job in jobs
-    assert len(jobs) == 6, "one a pipeline, and Dagster's own for the asset graph"
+    assert len(jobs) == 11, "two a pipeline, and Dagster's own for the asset graph"
     graph = repository.asset_graph
     for name in ("my-pipeline", "my.pipeline", "my_pipeline"):
         for topic in ODD_TOPICS:
@@ -85,6 +94,44 @@ def test_every_job_has_its_blocking_checks(folder: Path) -> None:
         "content",
     }
     assert all(repository.asset_graph.get(check).blocking for check in checks)
+    sensors = {sensor.name for sensor in repository.sensor_defs}
+    assert sensors == {"k2k_replication_sensor", "k2k_offset_sync_sensor"}
+
+
+def test_consumer_groups_are_assets_below_the_mappings(folder: Path) -> None:
+    _write(folder, "p", ["one"])
+    names = Translator("p")
+    assert _names(folder, "consumer_groups") == {".*"}, "one stands for all"
+    groups = ("billing", "a.b", "a-b", "a b/ü", "x" * 300)
+    discovery.save(Discovery("p", 1, "source-id", "target-id", {"one": DiscoveredTopic(1, "one")}, groups))
+    repository = build_definitions(folder).get_repository_def()
+    for group in groups:
+        node = repository.asset_graph.get(names.consumer_group_key(group))
+        assert node.parent_keys == {names.offset_mappings_key}
+        (check,) = node.check_keys
+        assert check.name == {"a.b": "resumes_exactly_a_dot_b", "a-b": "resumes_exactly_a_dash_b"}.get(
+            group, "resumes_exactly"
+        )
+        for job in (names.job, names.offset_sync_job):
+            assert node.key in repository.get_job(job).asset_layer.asset_graph.get_all_asset_keys()
+    assert len(_names(folder, "consumer_groups")) == len(groups)
+
+
+def test_which_consumer_groups_are_shown(folder: Path) -> None:
+    _write(folder, "p", ["one"], consumer_groups=["billing", "shipping"])
+    assert _names(folder, "consumer_groups") == {"billing", "shipping"}, "before discovery"
+    _write(folder, "q", ["one"], consumer_groups="b.*")
+    found = {"one": DiscoveredTopic(1, "one")}
+    discovery.save(Discovery("q", 1, "source-id", "target-id", found, ("billing", "shipping", "backup")))
+    keys = build_definitions(folder).resolve_asset_graph().materializable_asset_keys
+    shown = {key.path[2] for key in keys if key.path[0] == "q" and key.path[1] == "consumer_groups"}
+    assert shown == {"billing", "backup"}
+
+
+def test_without_mappings_there_are_no_consumer_groups(folder: Path) -> None:
+    _write(folder, "p", ["one"], features={})
+    repository = build_definitions(folder).get_repository_def()
+    assert _names(folder, "consumer_groups") == set()
     assert [sensor.name for sensor in repository.sensor_defs] == ["k2k_replication_sensor"]
 
 
@@ -162,5 +209,10 @@ def test_the_tools_load_them(folder: Path, command: tuple[str, ...]) -> None:
 
 
 def _topics(folder: Path) -> set[str]:
+    return _names(folder, "topics")
+
+
+def _names(folder: Path, kind: str) -> set[str]:
     graph = build_definitions(folder).get_repository_def().asset_graph
-    return {key.path[2] for key in graph.materializable_asset_keys if len(key.path) == 3}
+    keys = (key for key in graph.materializable_asset_keys if len(key.path) == 3)
+    return {key.path[2] for key in keys if key.path[1] == kind}

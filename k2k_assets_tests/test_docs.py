@@ -9,13 +9,15 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import click
 import pytest
 
 from k2k_assets.checks.asset_checks import CHECKS
-from k2k_assets.cli import exit_codes
+from k2k_assets.cli import exit_codes, offset_mapping, tool
 from k2k_assets.cli.main import COMMANDS, cli
 from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.pipeline import load_pipeline
@@ -24,6 +26,7 @@ from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.topics.control_topics import control_topics
 
 ROOT = Path(__file__).parents[1]
+PROGRAMS = {"k2k": cli, "k2k-tool": tool.cli, "k2k-offset-mapping": offset_mapping.cli}
 PAGES = [ROOT / "README.md", ROOT / "TESTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONTROL = ROOT / "docs" / "control-topics.md"
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
@@ -69,7 +72,7 @@ def test_every_documented_command_exists_with_its_flags(page: str, command: list
     program, *arguments = command
     check = {
         "make": _check_make,
-        "k2k": _check_k2k,
+        **{name: partial(_check_program, command) for name, command in PROGRAMS.items()},
         "dagster": _check_dagster,
         "python": _check_python,
         "kafka-topics.sh": _check_topic_creation,
@@ -84,14 +87,14 @@ def _check_make(arguments: list[str]) -> None:
     assert target in _make_targets()
 
 
-def _check_k2k(arguments: list[str]) -> None:
-    command: click.Command = cli
-    with click.Context(cli) as context:
+def _check_program(command: click.Command, arguments: list[str]) -> None:
+    with click.Context(command) as context:
         while isinstance(command, click.Group):
             found = command.get_command(context, arguments.pop(0))
             assert found
             command = found
-    command.make_context(command.name, arguments)  # parses, runs nothing
+    with patch.object(click.File, "convert", lambda self, value, param, ctx: value):  # a file that need not exist
+        command.make_context(command.name, arguments)  # parses, runs nothing
 
 
 def _check_dagster(arguments: list[str]) -> None:
@@ -131,16 +134,16 @@ def _features() -> Path:
 
 def _make_targets() -> set[str]:
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
-    return set(re.findall(r"^  make (\w+)", listed.stdout, re.MULTILINE))
+    return set(re.findall(r"^  make ([\w-]+)", listed.stdout, re.MULTILINE))
 
 
 def test_make_alone_lists_the_targets() -> None:
-    assert _make_targets() == {"help", "setup", "demo", "dev", "test", "bench", "lint", "clean"}
+    assert _make_targets() == {"help", "setup", "demo", "dev", "test", "bench", "bench-offsets", "lint", "clean"}
     assert (
         subprocess.run(
             ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, timeout=30, check=True
         ).stdout.count(b"\n")
-        == 8
+        == 9
     )
 
 
@@ -168,6 +171,13 @@ def test_help_of_every_command(command: list[str]) -> None:
     )  # fmt: skip
     assert "Usage: k2k" in shown.stdout
     assert not shown.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_documented_import_works(page: Path) -> None:
+    for block in _blocks(page, "python"):
+        compile(block, page.name, "exec")
+        exec("\n".join(line for line in block.splitlines() if line.startswith(("from ", "import "))), {})
 
 
 # -- links, names, tables -------------------------------------------------------------------------------------------

@@ -29,6 +29,12 @@ INDEX_VERSION = "k2k/index_version"
 LOST = "k2k/lost_mapping_ranges"
 SUMMARY = "k2k/summary"
 OFFENDERS = "k2k/offenders"
+GROUPS = "k2k/groups"
+COMMITTED = "k2k/committed"
+LEFT_ON_SOURCE = "k2k/left_on_source"
+LEFT_ON_TARGET = "k2k/left_on_target"
+STATE = "k2k/state"
+OBSERVATION = "k2k/observation"
 
 # A table of metadata is one event in Dagster's database; beyond this it would no longer be small.
 MOST_ROWS = 500

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dagster as dg
 
 from k2k_assets.assets.commit_log import commit_log_asset
+from k2k_assets.assets.consumer_groups import consumer_group_assets
 from k2k_assets.assets.offset_mappings import offset_mappings_asset
+from k2k_assets.assets.shown_groups import shown_groups
 from k2k_assets.assets.shown_topics import shown_topics
 from k2k_assets.assets.sources import source_specs
 from k2k_assets.assets.topics import topic_assets
 from k2k_assets.assets.translator import Translator
 from k2k_assets.automation.discovery import Discovery
+from k2k_assets.automation.offset_sensor import offset_sync_sensor
 from k2k_assets.automation.sensors import replication_sensor
 from k2k_assets.checks.asset_checks import mapping_checks
 from k2k_assets.pipeline import Pipeline
@@ -34,23 +37,38 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, alone:
     }
     assets = [replicated, commit_log_asset(pipeline, names, upstream)]
     checks: list[dg.AssetChecksDefinition] = []
+    groups: list[dg.AssetsDefinition] = []
     if pipeline.features.offset_mapping:
         assets.append(offset_mappings_asset(pipeline, names, upstream))
         checks.extend(mapping_checks(pipeline, names))
+        groups.append(consumer_group_assets(pipeline, names, shown_groups(pipeline, discovery)))
+    assets.extend(groups)
     job = dg.define_asset_job(
         names.job,
         selection=dg.AssetSelection.assets(*assets),
-        description=f"Copies {pipeline.selection.describe()}, then brings the commit log and the offset mappings up to "
-        "date and checks them.",
+        description=f"Copies {pipeline.selection.describe()}, brings the commit log and the offset mappings up to "
+        "date, checks them, and moves the consumer groups.",
         tags=names.tags,
         executor_def=dg.in_process_executor,
     )
+    jobs, sensors = [job], [replication_sensor(pipeline, names, job, alone)]
+    if groups:
+        mapped = dg.AssetSelection.assets(names.offset_mappings_key, *groups[0].keys)
+        moving = dg.define_asset_job(
+            names.offset_sync_job,
+            selection=mapped,
+            description="Brings the offset mappings up to date, checks them, and moves the consumer groups.",
+            tags=names.offset_sync_tags,
+            executor_def=dg.in_process_executor,
+        )
+        jobs.append(moving)
+        sensors.append(offset_sync_sensor(pipeline, names, moving, alone))
     # Not as a configured resource: its settings may hold secrets, and Dagster's UI shows configuration.
     spark = dg.ResourceDefinition.hardcoded_resource(PipelineSparkResource(spark_config=spark_conf(pipeline)))
     return dg.Definitions(
         assets=[*source_specs(pipeline, names, topics), *assets],
         asset_checks=checks,
-        jobs=[job],
-        sensors=[replication_sensor(pipeline, names, job, alone)],
+        jobs=jobs,
+        sensors=sensors,
         resources={names.resource: spark},
     )

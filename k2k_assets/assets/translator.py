@@ -7,6 +7,8 @@ so topics `a.b` and `a-b`, or pipelines `my-pipeline` and `my_pipeline`, never m
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Collection
 from urllib.parse import quote
 
 from dagster import AssetKey
@@ -14,9 +16,12 @@ from dagster import AssetKey
 from k2k_assets.naming import escape
 
 SENSOR_NAME = "k2k_replication_sensor"
+OFFSET_SENSOR_NAME = "k2k_offset_sync_sensor"
 # Not a possible result of `escape` ("_broken_" is none of its words): no pipeline's group can be this one.
 BROKEN_FILES_GROUP = "k2k_broken_files"
+GROUP_CHECK = "resumes_exactly"
 PIPELINE_TAG = "k2k/pipeline"
+OFFSET_SYNC_TAG = "k2k/offset_sync"
 
 _KEY_PART = re.compile(r"^(?!k2k\.)[A-Za-z0-9_.-]+$")
 
@@ -35,6 +40,10 @@ def broken_file_key(file_name: str) -> AssetKey:
 def broken_file_op(file_name: str) -> str:
     """The op of `broken_file_key`."""
     return f"{escape(file_name)}_broken_file"
+
+
+def _pattern_part(pattern: str) -> str:
+    return quote(pattern, safe="^$.*+?()[]{}|,-_ ")
 
 
 class Translator:
@@ -60,6 +69,11 @@ class Translator:
         return f"{self._escaped}_job_materialize_all"
 
     @property
+    def offset_sync_job(self) -> str:
+        """The job that materializes the consumer groups alone."""
+        return f"{self._escaped}_job_sync_offsets"
+
+    @property
     def resource(self) -> str:
         """The key of the pipeline's Spark resource."""
         return f"{self._escaped}_spark_session"
@@ -69,6 +83,11 @@ class Translator:
         """The tags of the pipeline's runs."""
         return {PIPELINE_TAG: self.pipeline}
 
+    @property
+    def offset_sync_tags(self) -> dict[str, str]:
+        """The tags of runs that materialize consumer groups alone: they may go on beside a run that copies."""
+        return {OFFSET_SYNC_TAG: self.pipeline}
+
     def sensor(self, alone: bool) -> str:
         """The replication sensor.
 
@@ -76,6 +95,10 @@ class Translator:
             alone: Whether no other pipeline is shown; then the name needs no suffix.
         """
         return SENSOR_NAME if alone else f"{SENSOR_NAME}_{self._escaped}"
+
+    def offset_sensor(self, alone: bool) -> str:
+        """The offset sync sensor; the argument as in `sensor`."""
+        return OFFSET_SENSOR_NAME if alone else f"{OFFSET_SENSOR_NAME}_{self._escaped}"
 
     # -- asset keys ---------------------------------------------------------------------------------------------
 
@@ -93,7 +116,23 @@ class Translator:
         Args:
             selection: The pattern, as the pipeline file has it.
         """
-        return AssetKey([self._prefix, "topics", quote(selection, safe="^$.*+?()[]{}|,-_ ")])
+        return AssetKey([self._prefix, "topics", _pattern_part(selection)])
+
+    def consumer_group_key(self, group: str) -> AssetKey:
+        """The translated consumer group."""
+        return AssetKey([self._prefix, "consumer_groups", key_part(group)])
+
+    def undiscovered_groups_key(self, selection: str) -> AssetKey:
+        """The one asset that stands for all consumer groups until they are discovered.
+
+        Args:
+            selection: The pattern, as the pipeline file has it.
+        """
+        return AssetKey([self._prefix, "consumer_groups", _pattern_part(selection)])
+
+    def is_consumer_group(self, key: AssetKey) -> bool:
+        """Whether a key is that of a consumer group of this pipeline, or of the one that stands for all."""
+        return len(key.path) == 3 and list(key.path[:2]) == [self._prefix, "consumer_groups"]
 
     @property
     def commit_log_key(self) -> AssetKey:
@@ -111,7 +150,7 @@ class Translator:
         """The op that makes an asset.
 
         Args:
-            what: `topics`, `commit_log` or `offset_mappings`.
+            what: `topics`, `commit_log`, `offset_mappings` or `consumer_groups`.
         """
         return f"{self._escaped}_op_{what}"
 
@@ -122,6 +161,26 @@ class Translator:
     def output(self, topic: str) -> str:
         """The output of the topics op for one topic."""
         return f"topic_{escape(topic)}"
+
+    def group_output(self, group: str) -> str:
+        """The output of the consumer groups op for one group."""
+        return f"group_{escape(group)}"
+
+    def group_checks(self, groups: Collection[str]) -> dict[str, str]:
+        """The check on each consumer group.
+
+        Dagster names a check's output after the asset's key, with `_` for `.` and `-`: where two groups would meet,
+        their checks are named after them.
+
+        Args:
+            groups: All that are shown.
+        """
+        outputs = {group: self.consumer_group_key(group).to_python_identifier() for group in groups}
+        times = Counter(outputs.values())
+        return {
+            group: GROUP_CHECK if times[output] == 1 else f"{GROUP_CHECK}_{escape(group)}"
+            for group, output in outputs.items()
+        }
 
     def source_input(self, topic: str) -> str:
         """The input through which the topics op depends on a source topic."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from k2k_assets.atomic_file import write_atomically
-from k2k_assets.errors import Refused
+from k2k_assets.errors import K2KError, Refused
+from k2k_assets.groups.selection import GroupSelection
+from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.home import discovery_file
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
@@ -50,6 +52,8 @@ class Discovery:
         source_cluster: Id of the source cluster.
         target_cluster: Id of the target cluster.
         topics: By source topic.
+        groups: Selected consumer groups of the source that have a commit on one of the topics, by name; none where
+            offsets are not mapped.
     """
 
     pipeline: str
@@ -57,6 +61,7 @@ class Discovery:
     source_cluster: str
     target_cluster: str
     topics: Mapping[str, DiscoveredTopic]
+    groups: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The JSON document of the state file."""
@@ -69,6 +74,7 @@ class Discovery:
             "topics": {
                 name: {"partitions": topic.partitions, "target": topic.target} for name, topic in self.topics.items()
             },
+            "groups": list(self.groups),
         }
 
     @classmethod
@@ -90,6 +96,8 @@ class Discovery:
                 name: DiscoveredTopic(topic["partitions"], topic["target"])
                 for name, topic in document["topics"].items()
             },
+            # Releases without consumer groups wrote none.
+            groups=tuple(document.get("groups", ())),
         )
 
     def same_as(self, other: Discovery | None) -> bool:
@@ -112,7 +120,27 @@ def discover(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
         source_cluster=source.cluster_id(),
         target_cluster=target.cluster_id(),
         topics={name: DiscoveredTopic(count, target_of(pipeline, name)) for name, count in topics.items()},
+        groups=_groups(pipeline, source, topics),
     )
+
+
+def _groups(pipeline: Pipeline, source: Cluster, topics: Collection[str]) -> tuple[str, ...]:
+    """The groups; those that were known before where they cannot be told now: topics are copied without them."""
+    if not pipeline.features.offset_mapping:
+        return ()
+    before = load(pipeline.name)
+    known = {group for group in (before.groups if before else ()) if selection_of(pipeline).matches(group)}
+    try:
+        seen = SourceGroups(source, selection_of(pipeline)).observe(topics)
+    except K2KError as error:
+        _log.warning("the consumer groups of pipeline %s cannot be discovered: %s", pipeline.name, error)
+        return tuple(sorted(known))
+    return tuple(sorted({*seen.groups, *known.intersection(seen.failed)}))
+
+
+def selection_of(pipeline: Pipeline) -> GroupSelection:
+    """Which consumer groups the pipeline selects."""
+    return GroupSelection(pipeline.groups.consumer_groups)
 
 
 def target_of(pipeline: Pipeline, topic: str) -> str | None:

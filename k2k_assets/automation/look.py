@@ -9,7 +9,7 @@ from k2k_assets.automation.discovery import Discovery
 from k2k_assets.automation.lag import Positions
 from k2k_assets.errors import K2KError
 from k2k_assets.home import index_directory
-from k2k_assets.mapping.manifest import read_manifest
+from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.resources.clusters import both_clusters

@@ -15,21 +15,13 @@ from k2k_assets.assets import metadata as keys
 from k2k_assets.assets.translator import Translator
 from k2k_assets.automation.lag import Cursor, Decision, Facts, decide
 from k2k_assets.automation.look import Look, look
+from k2k_assets.automation.runs import last_run, running
 from k2k_assets.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 
 SENSORS_VARIABLE = "K2K_SENSORS"
 INTERVAL_SECONDS = 10
 _DATA_VERSION = "dagster/data_version"
-_IN_PROGRESS = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
-# Runs of the whole code location that are looked through for one that copies this pipeline's assets.
-_RUNS_LOOKED_AT = 50
 
 
 def default_status() -> dg.DefaultSensorStatus:
@@ -63,7 +55,7 @@ def replication_sensor(
         except K2KError as error:
             return dg.SkipReason(str(error))
         before = Cursor.read(context.cursor)
-        shown = _shown(context, names)
+        shown = frozenset(key for key in shown_assets(context, names) if not names.is_consumer_group(key))
         decision = decide(_facts(context.instance, names, seen, shown), before)
         return _result(pipeline, names, decision, list(_moved(names, before, seen)), shown)
 
@@ -97,29 +89,19 @@ def _result(
 
 
 def _facts(instance: dg.DagsterInstance, names: Translator, seen: Look, shown: frozenset[dg.AssetKey]) -> Facts:
-    newest = instance.get_run_records(dg.RunsFilter(tags=names.tags), limit=1)
+    last = last_run(instance, names.tags)
     return Facts(
         now=time.time(),
         ends=seen.ends,
         positions=seen.positions,
         mappings=seen.mappings,
-        running=_running(instance, names, shown),
-        last_run=newest[0].dagster_run.run_id if newest else None,
-        last_ended=newest[0].end_time if newest else None,
+        running=running(instance, names.tags, shown, besides={}),
+        last_run=last.run_id,
+        last_ended=last.ended,
     )
 
 
-def _running(instance: dg.DagsterInstance, names: Translator, shown: frozenset[dg.AssetKey]) -> str | None:
-    """A run in progress that copies this pipeline, also one without tags that was started from the asset graph."""
-    for record in instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS), limit=_RUNS_LOOKED_AT):
-        run = record.dagster_run
-        tagged = all(run.tags.get(key) == value for key, value in names.tags.items())
-        if tagged or not shown.isdisjoint(run.asset_selection or ()):
-            return run.run_id
-    return None
-
-
-def _shown(context: dg.SensorEvaluationContext, names: Translator) -> frozenset[dg.AssetKey]:
+def shown_assets(context: dg.SensorEvaluationContext, names: Translator) -> frozenset[dg.AssetKey]:
     """The assets of the pipeline that the loaded definitions can materialize."""
     definition = context.repository_def
     graph = definition.asset_graph if definition else None

@@ -1,8 +1,8 @@
-"""The checks on the offset mappings as Dagster asset checks: thin, the logic is in the modules beside this one."""
+"""The checks on mappings and consumer groups as Dagster asset checks: thin, the logic is in the modules beside it."""
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import dagster as dg
@@ -97,6 +97,22 @@ def mapping_checks(pipeline: Pipeline, names: Translator) -> Iterable[dg.AssetCh
     return [_definition(pipeline, names, name, *CHECKS[name]) for name in CHECKS]
 
 
+def group_check_specs(names: Translator, groups: Collection[str]) -> dict[str, dg.AssetCheckSpec]:
+    """The check on each consumer group (`checks.group_content`).
+
+    It is run by the op that translates the groups, so that both speak of the same positions.
+    """
+    return {
+        group: dg.AssetCheckSpec(
+            check,
+            asset=names.consumer_group_key(group),
+            description="By content, on both clusters: the group goes on at the record at which it stands on the "
+            "source. Nothing is skipped; one to one, nothing is read again.",
+        )
+        for group, check in names.group_checks(groups).items()
+    }
+
+
 def run_check(name: str, evidence: Evidence) -> Verdict:
     """Runs one check without Dagster.
 
@@ -116,12 +132,12 @@ def _definition(
         resource = getattr(context.op_execution_context.resources, names.resource)
         with failures_in_words(), both_clusters(pipeline) as (source, target):
             evidence = Evidence(pipeline, resource.session(), MappingIndex.open(pipeline), source, target)
-            return asset_check_result(names, name, check(evidence))
+            return asset_check_result(spec.key, check(evidence))
 
     return checked
 
 
-def asset_check_result(names: Translator, name: str, verdict: Verdict) -> dg.AssetCheckResult:
+def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetCheckResult:
     """A verdict in Dagster's terms; a doubt is a failure of severity WARN, which blocks nothing."""
     columns = {
         "what": "string",
@@ -139,8 +155,8 @@ def asset_check_result(names: Translator, name: str, verdict: Verdict) -> dg.Ass
     offenders = {keys.OFFENDERS: keys.table(columns, rows)} if verdict.offenders else {}
     return dg.AssetCheckResult(
         passed=verdict.passed,
-        asset_key=names.offset_mappings_key,
-        check_name=name,
+        asset_key=check.asset_key,
+        check_name=check.name,
         severity=dg.AssetCheckSeverity.WARN if verdict.judgement is Judgement.WARNED else dg.AssetCheckSeverity.ERROR,
         description=verdict.summary,
         metadata={

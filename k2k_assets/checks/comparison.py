@@ -114,7 +114,7 @@ def plan_comparison(
     existing = source.describe({topic for topic, _ in ids})
     today = {name: topic for name, topic in existing.items() if (name, topic.topic_id) in ids}
     on_target = target.describe({name for _, name in routes})
-    timed = _timed(pipeline, routes, source, target, today, on_target)
+    timed = timed_topics(pipeline, routes, source, target, today, on_target)
     source_side = _side(source, today, frozenset(t for t, to in routes if to in timed))
     target_side = _side(target, on_target, timed)
     ranges: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
@@ -128,12 +128,17 @@ def plan_comparison(
 
 def _side(cluster: Cluster, topics: Mapping[str, TopicDescription], timestamps: frozenset[str]) -> Side:
     partitions = [TopicPartition(topic.name, p) for topic in topics.values() for p in range(topic.partitions)]
+    stable = cluster.offsets(partitions, "stable")
+    return Side(cluster, topics, stable, compacted_topics(cluster, topics), timestamps)
+
+
+def compacted_topics(cluster: Cluster, topics: Iterable[str]) -> frozenset[str]:
+    """Those of existing topics in which any record may be missing for a good reason."""
     configs = cluster.topic_configs(list(topics), only_changed=False)
-    compacted = frozenset(name for name, config in configs.items() if "compact" in config.get("cleanup.policy", ""))
-    return Side(cluster, topics, cluster.offsets(partitions, "stable"), compacted, timestamps)
+    return frozenset(name for name, config in configs.items() if "compact" in config.get("cleanup.policy", ""))
 
 
-def _timed(
+def timed_topics(
     pipeline: Pipeline,
     routes: Iterable[tuple[str, str]],
     source: Cluster,
@@ -141,7 +146,16 @@ def _timed(
     on_source: Mapping[str, TopicDescription],
     on_target: Mapping[str, TopicDescription],
 ) -> frozenset[str]:
-    """Target topics whose timestamps must be those of the source: nobody else stamps them on either side."""
+    """Target topics whose timestamps must be those of the source: nobody else stamps them on either side.
+
+    Args:
+        pipeline: May not keep timestamps at all.
+        routes: Source topics, each with its target topic.
+        source: The source cluster.
+        target: The target cluster.
+        on_source: Existing source topics, by name.
+        on_target: Existing target topics, by name.
+    """
     if not pipeline.features.keep_record_creation_timestamp:
         return frozenset()
     stamped_there = _create_time(source, on_source)

@@ -75,7 +75,7 @@ def clipped_runs(spark: SparkSession, runs: DataFrame, plan: Comparison) -> Data
 
     Args:
         spark: Makes the frame of stretches.
-        runs: Columns `mapping.schemas.RUNS`.
+        runs: Columns `mapping.index.schemas.RUNS`.
         plan: The stretches, and the source topic ids that count.
     """
     ids = spark.createDataFrame(plan.source_ids(), "topic string, source_topic_id string")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from k2k_assets.checks.verdict import Offender, Verdict, verdict
 from k2k_assets.mapping.fold import Covered
-from k2k_assets.mapping.manifest import Lost, Position
+from k2k_assets.mapping.index.manifest import Lost, Position
 from k2k_assets.topic_partition import TopicPartition
 
 

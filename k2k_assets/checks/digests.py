@@ -50,7 +50,7 @@ def digests(
                     [wanted.topic] * len(chunk),
                     [wanted.partition] * len(chunk),
                     [message.offset() for message in chunk],
-                    [_digest(message, headers, timestamp) for message in chunk],
+                    [digest(message, headers, timestamp) for message in chunk],
                 ]
                 arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
@@ -58,7 +58,14 @@ def digests(
     return ranges_frame(spark, ranges).mapInArrow(read, DIGESTS)
 
 
-def _digest(message: Any, headers: bool, timestamp: bool) -> bytes:
+def digest(message: Any, headers: bool, timestamp: bool) -> bytes:
+    """Digest of one record's content, 16 bytes.
+
+    Args:
+        message: The record.
+        headers: Whether headers are part of the content.
+        timestamp: Whether the timestamp is.
+    """
     fields: list[bytes | None] = [message.key(), message.value()]
     if headers:
         for name, value in message.headers() or ():

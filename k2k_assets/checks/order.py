@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from k2k_assets.checks.verdict import SHOWN, Offender, Verdict, verdict
-from k2k_assets.mapping.schemas import SOURCE_PARTITION
+from k2k_assets.mapping.index.schemas import SOURCE_PARTITION
 
 _TARGET_PARTITION = ("target_topic", "target_topic_id", "target_partition")
 
@@ -19,7 +19,7 @@ def check_order(runs: DataFrame) -> Verdict:
     """Looks at each run and the one before it, from both sides.
 
     Args:
-        runs: Columns `mapping.schemas.RUNS`, of any number of partitions.
+        runs: Columns `mapping.index.schemas.RUNS`, of any number of partitions.
     """
     source_end = F.col("source_start") + F.col("count")
     target_end = F.col("target_start") + F.col("count")

@@ -40,7 +40,7 @@ def check_schema(runs: DataFrame) -> Verdict:
     """Validates the runs.
 
     Args:
-        runs: Columns `mapping.schemas.RUNS`; cached by the caller, as each rule is a Spark job.
+        runs: Columns `mapping.index.schemas.RUNS`; cached by the caller, as each rule is a Spark job.
     """
     errors = RunsModel.validate(runs).pandera.errors
     faults = list(_faults(errors))

@@ -27,7 +27,7 @@ def target_extents(runs: DataFrame) -> list[TargetExtent]:
     """The extent of each target partition.
 
     Args:
-        runs: Columns `mapping.schemas.RUNS`.
+        runs: Columns `mapping.index.schemas.RUNS`.
     """
     keys = ("target_topic", "target_topic_id", "target_partition")
     end = F.max(F.col("target_start") + F.col("count"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+INTERRUPTED = 130
+
 EXIT_CODES: dict[int, str] = {
     0: "done: caught up (--once), or stopped by SIGINT or SIGTERM after a last commit",
     1: "an error that none of the others names",
@@ -9,7 +11,7 @@ EXIT_CODES: dict[int, str] = {
     3: "a cluster does not answer, or the request was refused as things stand; nothing was lost",
     4: "superseded: a newer instance of the pipeline has taken over",
     5: "some topics were stopped, each with its reason; the others went on",
-    130: "interrupted at once, by a second signal",
+    INTERRUPTED: "interrupted at once, by a second signal",
 }
 
 

@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 import click
 
-from k2k_assets.errors import K2KError
-
-INTERRUPTED = 130
+from k2k_assets.cli.program import run_program
 
 
 class _Entry(NamedTuple):
@@ -68,17 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs `k2k` and returns the exit code; a command that returns an integer has chosen its own."""
-    try:
-        result = cli.main(args=None if arguments is None else list(arguments), prog_name="k2k", standalone_mode=False)
-    except K2KError as error:
-        click.echo(f"{click.style('Error:', fg='red', bold=True)} {error}", err=True)
-        return error.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    return result if isinstance(result, int) else 0
+    return run_program(cli, "k2k", arguments)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.options import pipeline_files, start_options
 from k2k_assets.cli.progress import shown
 from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.cli.summary import summary
-from k2k_assets.cli.termination_log import DEFAULT, failure_written_to
+from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.cli.words import plural
 from k2k_assets.errors import TopicsStopped
 from k2k_assets.kafka.cluster import Cluster
@@ -29,29 +30,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("k2k.cli")
 
-_SWITCH = click.Choice(["enabled", "disabled"])
-
 
 @click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "-f", "--file", "files",
-    multiple=True, required=True, type=click.Path(dir_okay=False, path_type=Path),
-    help="Pipeline file. Repeated: merged into one, later files over earlier ones.",
-)  # fmt: skip
+@pipeline_files
 @click.option("--once", is_flag=True, help="End when all that was committed on the source at the start is copied.")
-@click.option("-t", "--telemetry", is_flag=True, help="Accepted; telemetry is not built yet.")
-@click.option(
-    "-g", "--template-engine", type=_SWITCH, default="enabled", show_default=True,
-    help="Accepted; the substitution of variables is not built yet.",
-)  # fmt: skip
-@click.option(
-    "-l", "--termination-log", type=click.Path(dir_okay=False, path_type=Path), default=DEFAULT, show_default=True,
-    help="File that receives the failure that ended the program. The default is written only if it exists.",
-)  # fmt: skip
-@click.option(
-    "-w", "--termination-log-enabled", type=_SWITCH, default="enabled", show_default=True,
-    help="Whether the termination log is written.",
-)  # fmt: skip
+@start_options
 def start(
     files: tuple[Path, ...],
     once: bool,

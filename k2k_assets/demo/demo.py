@@ -10,6 +10,7 @@ from k2k_assets.assets import metadata as keys
 from k2k_assets.automation.discovery import Discovery
 from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.cli.words import plural
+from k2k_assets.demo.groups import GROUPS, consume_on_source, resume_on_target
 from k2k_assets.demo.materialize import Loaded, Materialized, interrupted, load, materialize
 from k2k_assets.demo.screen import Screen, Step
 from k2k_assets.demo.summary import TopicRow, faults, summary
@@ -41,6 +42,9 @@ def run_demo(screen: Screen) -> bool:
         step.next("writing sample traffic")
         written = write_sample_traffic(sandbox.source_servers)
         step.done(f"{plural(sum(written.values()), 'record')} written to {plural(len(written), 'source topic')}")
+        step.next("reading a part of it with two consumer groups")
+        read = consume_on_source(sandbox.source_servers)
+        step.done(f"{plural(sum(read.values()), 'record')} read on the source by {plural(len(read), 'consumer group')}")
         step.next("loading the definitions")
         pipeline = place.write_pipeline(sandbox)
         discovery = discovered(pipeline)
@@ -48,9 +52,19 @@ def run_demo(screen: Screen) -> bool:
         step.done(f"Dagster has loaded {plural(len(loaded.assets), 'asset')} and {plural(loaded.checks, 'check')}")
         result = _materialize(loaded, step)
         rows = _rows(pipeline, discovery, result, loaded, written)
+        step.next("letting the groups go on on the target")
+        groups = resume_on_target(sandbox.source_servers, sandbox.target_servers, read, _states(loaded, result))
+        resumed = sum(group.resumed for group in groups)
+        step.done(f"{plural(resumed, 'record')} read on the target by {plural(len(groups), 'consumer group')}")
         step.next("stopping the clusters")
-    screen.line(f"\n{summary(rows, result, screen.console.width)}")
-    return not faults(rows, result)
+    screen.line(f"\n{summary(rows, groups, result, screen.console.width)}")
+    return not faults(rows, groups, result)
+
+
+def _states(loaded: Loaded, result: Materialized) -> dict[str, str]:
+    """What is said of each group's positions, such as "3 exact"."""
+    found = {group.name: loaded.names.consumer_group_key(group.name).to_user_string() for group in GROUPS}
+    return {name: str(result.metadata[key][keys.STATE]) for name, key in found.items() if key in result.metadata}
 
 
 def _materialize(loaded: Loaded, step: Step) -> Materialized:
@@ -74,6 +88,7 @@ class _Events:
             names.op("commit_log"): "reading the commit log",
             names.op("offset_mappings"): "building the index of offset mappings with PySpark",
             **{names.check_op(check): f"checking {check}" for check in CHECKS},
+            names.op("consumer_groups"): "moving the consumer groups",
         }
         self._assets: list[Mapping[str, object]] = []
         self._named: list[str] = []
@@ -100,6 +115,9 @@ class _Events:
         records = [int(str(m[keys.RECORDS])) for m in self._assets if keys.RECORDS in m]
         if records and len(self._named) > 1:
             return f"{plural(len(self._named), 'topic')} copied, {plural(sum(records), 'record')}"
+        groups = sum(keys.STATE in metadata for metadata in self._assets)
+        if groups:
+            return f"{plural(groups, 'consumer group')} moved, and checked by content"
         return ", ".join(self._named)
 
 

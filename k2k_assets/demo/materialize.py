@@ -28,11 +28,13 @@ class CheckResult:
         name: Of the check.
         judgement: "passed", "warned" or "failed".
         summary: The evidence in one sentence.
+        asset: The key of the asset that it is on, with slashes.
     """
 
     name: str
     judgement: str
     summary: str
+    asset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,9 @@ def _materialized(loaded: Loaded, result: ExecuteInProcessResult) -> Materialize
 def _check(evaluation: dg.AssetCheckEvaluation) -> CheckResult:
     warned = evaluation.severity is dg.AssetCheckSeverity.WARN
     judgement = "passed" if evaluation.passed else "warned" if warned else "failed"
-    return CheckResult(evaluation.check_name, judgement, evaluation.description or "")
+    return CheckResult(
+        evaluation.check_name, judgement, evaluation.description or "", evaluation.asset_key.to_user_string()
+    )
 
 
 def _failure(event: DagsterEvent) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from k2k_assets.cli.words import plural
+from k2k_assets.demo.groups import Resumed
 from k2k_assets.demo.materialize import CheckResult, Materialized
 
 _HEAD = ("topic", "records", "bytes", "source end", "target end", "runs", "seconds")
@@ -37,21 +38,27 @@ class TopicRow:
     seconds: float
 
 
-def summary(rows: Sequence[TopicRow], result: Materialized, width: int) -> str:
+def summary(rows: Sequence[TopicRow], groups: Sequence[Resumed], result: Materialized, width: int) -> str:
     """The text.
 
     Args:
         rows: One a topic.
+        groups: How consumer groups went on on the target.
         result: What the Dagster run did.
         width: Columns of the terminal.
     """
     parts = ["\n".join(_table(rows)), _offsets_explained(width)] if rows else []
-    if result.checks:
-        parts.append("\n".join(["Checks on the offset mappings", *_checks(result.checks, width)]))
-    return "\n\n".join([*parts, "\n".join(verdict(rows, result))])
+    if on_mappings := [check for check in result.checks if not _of_group(check)]:
+        parts.append("\n".join(["Checks on the offset mappings", *_checks(on_mappings, width)]))
+    if groups:
+        on_groups = {check.asset: check.judgement for check in result.checks if _of_group(check)}
+        parts.append(
+            "\n".join(["Consumer groups, resumed on the target by real consumers", *_groups(groups, on_groups)])
+        )
+    return "\n\n".join([*parts, "\n".join(verdict(rows, groups, result))])
 
 
-def faults(rows: Iterable[TopicRow], result: Materialized) -> list[str]:
+def faults(rows: Iterable[TopicRow], groups: Iterable[Resumed], result: Materialized) -> list[str]:
     """What is not as it must be, a line each."""
     lost = [
         f"{row.topic}: {plural(row.written, 'record')} written, {row.records:,} copied"
@@ -60,12 +67,17 @@ def faults(rows: Iterable[TopicRow], result: Materialized) -> list[str]:
     ]
     missing = [f"{key}: not materialized" for key in result.missing]
     failed = [f"check {check.name}: failed" for check in result.checks if check.judgement == "failed"]
-    return [*lost, *result.failures, *missing, *failed]
+    return [*lost, *result.failures, *missing, *failed, *(_strayed(group) for group in groups if not group.good)]
 
 
-def verdict(rows: Sequence[TopicRow], result: Materialized) -> list[str]:
+def _strayed(group: Resumed) -> str:
+    order = "" if group.in_order else ", not in the order of the source"
+    return f"group {group.group}: {group.skipped:,} records skipped, {group.again:,} read again{order}"
+
+
+def verdict(rows: Sequence[TopicRow], groups: Sequence[Resumed], result: Materialized) -> list[str]:
     """The closing lines."""
-    bad = faults(rows, result)
+    bad = faults(rows, groups, result)
     if bad:
         return ["Not everything is as it must be:", *(f"  {line}" for line in bad)]
     warned = sum(check.judgement == "warned" for check in result.checks)
@@ -97,6 +109,21 @@ def _offsets_explained(width: int) -> str:
         "offset became which.",
         min(width, 100),
     )
+
+
+def _of_group(check: CheckResult) -> bool:
+    return "/consumer_groups/" in check.asset
+
+
+def _groups(groups: Sequence[Resumed], checks: Mapping[str, str]) -> Iterable[str]:
+    longest = max(len(group.group) for group in groups)
+    for group in groups:
+        found = [judgement for key, judgement in checks.items() if key.endswith(f"/{group.group}")]
+        head = f"  {found[0] if found else 'not checked'}  {group.group.ljust(longest)}  {group.state}: "
+        yield (
+            f"{head}{group.read:,} read on the source, {group.unread:,} unread; {group.resumed:,} read on the target, "
+            f"skipped {group.skipped:,}, read again {group.again:,}"
+        )
 
 
 def _checks(checks: Iterable[CheckResult], width: int) -> Iterable[str]:

@@ -90,6 +90,14 @@ class Cluster:
         self._admin = None
         self._knows_leaders = False
 
+    def renew_if_disturbed(self) -> None:
+        """Lets go of a client that has lost a broker: it may never find the coordinators of groups again (2.16)."""
+        if self._admin is not None:
+            self._admin.poll(0)
+        if self._last_error is not None:
+            self.close()
+            self._last_error = None
+
     def __enter__(self) -> Cluster:
         return self
 
@@ -179,6 +187,23 @@ class Cluster:
             return {TopicPartition(t.topic, t.partition): end.offset for t, end in found.items() if end is not None}
 
         return self._until_settled(ask)
+
+    def offset_at(self, partition: TopicPartition, timestamp: int) -> int | None:
+        """The first offset whose record is not older than a time; the last stable offset if there is none.
+
+        Args:
+            partition: One that may not exist: the answer is None then.
+            timestamp: Milliseconds since the epoch, UTC.
+        """
+        wanted = {KafkaTopicPartition(*partition): OffsetSpec.for_timestamp(timestamp)}
+
+        def ask() -> int | None:
+            asked = self.admin.list_offsets(wanted, request_timeout=self.timeout)
+            (found,) = (self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART) for future in asked.values())
+            return None if found is None else int(found.offset)
+
+        offset = self._until_settled(ask)
+        return self.offsets([partition], "stable").get(partition) if offset is not None and offset < 0 else offset
 
     def partitions_of(self, names: Collection[str]) -> list[TopicPartition]:
         """All partitions of those topics that exist."""

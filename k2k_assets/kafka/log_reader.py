@@ -62,6 +62,11 @@ class LogReader:
             raise self._failed(clients.error_of(error)) from None
         self._consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, at) for tp, at in starts.items()])
 
+    @property
+    def reached(self) -> Mapping[TopicPartition, int]:
+        """Next offset to read, by partition."""
+        return self._reached
+
     def read_until(self, ends: Mapping[TopicPartition, int], deadline: Deadline) -> Iterator[list[Message]]:
         """Batches of records until each partition was read up to its end (high watermark).
 

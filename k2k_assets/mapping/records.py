@@ -7,12 +7,20 @@ for, written even when nothing of it went to the target: so "nothing went there"
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from k2k_assets import json_codec
 from k2k_assets.mapping.runs import Run
 
 VERSION = 1
+
+
+class MappingKey(NamedTuple):
+    """The key of a mapping record: whose progress, and the source partition."""
+
+    group: str
+    topic: str
+    partition: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +80,25 @@ class MappingRecord:
 
     def value_bytes(self) -> bytes:
         """The record's value."""
-        return json_codec.encode(
-            {
-                "version": VERSION,
-                "pipeline": self.pipeline,
-                "cluster": self.cluster,
-                "sourceTopicId": self.source_topic_id,
-                "generation": self.generation,
-                "slot": self.slot,
-                "sequence": self.sequence,
-                "time": self.time,
-                "from": self.covered_from,
-                "to": self.covered_to,
-                "targets": [
-                    {"topic": t.topic, "id": t.topic_id, "partition": t.partition, "runs": t.runs} for t in self.targets
-                ],
-            }
-        )
+        return json_codec.encode(self.document())
+
+    def document(self) -> dict[str, Any]:
+        """The record's value as a JSON document."""
+        return {
+            "version": VERSION,
+            "pipeline": self.pipeline,
+            "cluster": self.cluster,
+            "sourceTopicId": self.source_topic_id,
+            "generation": self.generation,
+            "slot": self.slot,
+            "sequence": self.sequence,
+            "time": self.time,
+            "from": self.covered_from,
+            "to": self.covered_to,
+            "targets": [
+                {"topic": t.topic, "id": t.topic_id, "partition": t.partition, "runs": t.runs} for t in self.targets
+            ],
+        }
 
     @classmethod
     def parse(cls, key: bytes | None, value: bytes | None, where: str = "mapping record") -> MappingRecord:
@@ -102,14 +112,14 @@ class MappingRecord:
         Raises:
             ValueError: It cannot be read, or a newer release wrote it.
         """
-        head = json_codec.decode(key, f"{where}, key")
+        head = parse_key(key, where)
         body = json_codec.decode(value, where)
         json_codec.check_version(body, VERSION, where)
         try:
             return cls(
-                group=head["group"],
-                topic=head["topic"],
-                partition=head["partition"],
+                group=head.group,
+                topic=head.topic,
+                partition=head.partition,
                 pipeline=body["pipeline"],
                 cluster=body["cluster"],
                 source_topic_id=body["sourceTopicId"],
@@ -123,6 +133,21 @@ class MappingRecord:
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"{where}: field missing or of a wrong type: {error}") from None
+
+
+def parse_key(key: bytes | None, where: str = "mapping record") -> MappingKey:
+    """Reads a record's key.
+
+    Raises:
+        ValueError: It cannot be read.
+    """
+    head = json_codec.decode(key, f"{where}, key")
+    parsed = MappingKey(head.get("group", ""), head.get("topic", ""), head.get("partition", -1))
+    if not (isinstance(parsed.group, str) and isinstance(parsed.topic, str) and isinstance(parsed.partition, int)):
+        raise ValueError(f"{where}: a field of the key is of a wrong type: {parsed}")
+    if not {"group", "topic", "partition"} <= head.keys():
+        raise ValueError(f"{where}: field missing in the key, which has {', '.join(head) or 'none'}")
+    return parsed
 
 
 def _mapped_partition(target: dict[str, Any]) -> MappedPartition:

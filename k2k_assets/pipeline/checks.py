@@ -14,7 +14,7 @@ from k2k_assets.pipeline.values import format_duration
 
 def check_all(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     """Path and message of every fault that spans sections."""
-    for check in (check_clients, check_topics, check_routing, check_timeouts):
+    for check in (check_clients, check_topics, check_routing, check_timeouts, check_guard):
         yield from check(pipeline)
 
 
@@ -75,6 +75,14 @@ def check_timeouts(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
             f"exactly-once needs more than {format_duration(least)} (the producer's transaction.timeout.ms and 10 "
             f"seconds), found {format_duration(found)}",
         )
+
+
+def check_guard(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
+    """The guard has two spellings; they must not contradict each other."""
+    features = pipeline.features
+    other = features.apply_mappings_guards
+    if "apply_mappings_guard" in features.model_fields_set and other not in (None, features.apply_mappings_guard):
+        yield ("features", "applyMappingsGuards"), "says the contrary of applyMappingsGuard; write one of them"
 
 
 def warnings(pipeline: Pipeline) -> tuple[str, ...]:

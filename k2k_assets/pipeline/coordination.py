@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from k2k_assets.pipeline.values import Count, Duration, Section, TopicName
 
@@ -41,10 +42,29 @@ class Coordination(Section):
     assignment: Assignment = Field(default_factory=Assignment, description="Ownership of partitions.")
 
 
+def _unless_topic(value: object) -> object:
+    return None if value == "topic" else value
+
+
+class MappingRetention(Section):
+    """What a running offset mapper holds in memory; for older mappings it goes to the index."""
+
+    time: Annotated[Duration | None, BeforeValidator(_unless_topic)] = Field(
+        default=None,
+        description="Age up to which mappings are held: a duration, or `topic` (the default): as long as the mapping "
+        "topic keeps them.",
+    )
+    count: Count | None = Field(default=None, description="Most runs held of a source partition. Absent: no limit.")
+    schedule: Duration = Field(default=timedelta(minutes=5), description="Time between two looks for what is too old.")
+
+
 class OffsetMapping(Section):
     """Where mappings go (`features.offsetMapping`)."""
 
     topic: TopicName = Field(default="__k2k_offset_mappings", description="Topic with the offset mappings.")
+    retention: MappingRetention = Field(
+        default_factory=MappingRetention, description="What a running offset mapper holds in memory."
+    )
 
 
 class Configuration(Section):

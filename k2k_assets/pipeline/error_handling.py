@@ -25,3 +25,13 @@ class ErrorHandling(Section):
         description="Somebody else wrote to a target partition between our records. Absent: fail where one source "
         "partition feeds the target partition, ignore elsewhere.",
     )
+    on_active_consumer_group_commit: Policy = Field(
+        default="fail",
+        description="A group would be moved on the target while it has members there. `ignore` leaves it alone until "
+        "they are gone.",
+    )
+    on_multiple_target_committed_offsets: Policy = Field(
+        default="fail",
+        description="A source record has been mapped by two pipelines that share the mapping topic. `ignore` goes by "
+        "the own mapping.",
+    )

@@ -28,6 +28,14 @@ class Features(Section):
     offset_mapping: Flag = Field(
         default=False, description="Publish where each source offset went, so that consumer groups can move over."
     )
+    apply_mappings_guard: Flag = Field(
+        default=True,
+        description="A group's commit is only replaced by one that was seen later on the source. Disabled, for a reset "
+        "of all offsets: by any.",
+    )
+    apply_mappings_guards: Flag | None = Field(
+        default=None, description="Another spelling of `applyMappingsGuard`; K2K's pages have both."
+    )
     optimize_offset_commit_partition: Flag = Field(
         default=True, description="Keep all commit records of one group in one partition of the commit topic."
     )
@@ -39,3 +47,8 @@ class Features(Section):
         default=True,
         description="Accepted for K2K's sake: both clusters are always checked before anything is copied.",
     )
+
+    @property
+    def mappings_guard(self) -> bool:
+        """Whether versions are compared before a commit, whichever spelling says so."""
+        return self.apply_mappings_guard if self.apply_mappings_guards is None else self.apply_mappings_guards

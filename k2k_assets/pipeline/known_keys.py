@@ -13,12 +13,6 @@ IGNORED: dict[Path, str] = {
     ("license",): "everything is free here",
     ("metrics",): "telemetry, which only starts when it is asked for",
     ("topicCreation", "control", "metrics"): "telemetry, which only starts when it is asked for",
-    ("groups",): "belongs to the offset mapper",
-    ("offsetMapping", "retention"): "belongs to the offset mapper",
-    ("features", "applyMappingsGuard"): "belongs to the offset mapper",
-    ("features", "applyMappingsGuards"): "belongs to the offset mapper",
-    ("errorHandling", "onActiveConsumerGroupCommit"): "belongs to the offset mapper",
-    ("errorHandling", "onMultipleTargetCommittedOffsets"): "belongs to the offset mapper",
 }
 """Accepted without a look at the value, and why."""
 
@@ -32,7 +26,6 @@ NOT_YET: tuple[Path, ...] = (
     ("target", "kafka", "registry"),
     ("target", "kafka", "topicPropsExclusionList"),
     ("topicCreation", "replication"),
-    ("index", "retention"),
 )
 """Keys whose feature is not built yet."""
 

@@ -21,6 +21,7 @@ from k2k_assets.pipeline.client_properties import (
 from k2k_assets.pipeline.coordination import Configuration, Coordination, OffsetMapping
 from k2k_assets.pipeline.error_handling import ErrorHandling
 from k2k_assets.pipeline.features import Features
+from k2k_assets.pipeline.groups import Groups
 from k2k_assets.pipeline.java_properties import Scalar
 from k2k_assets.pipeline.kafka import Source, Target
 from k2k_assets.pipeline.own_sections import Index, Spark, Sync
@@ -45,6 +46,7 @@ class Pipeline(Section):
     features: Features = Field(default_factory=Features, description="What is done beyond plain copying.")
     coordination: Coordination = Field(default_factory=Coordination, description="Progress and ownership.")
     offset_mapping: OffsetMapping = Field(default_factory=OffsetMapping, description="Where offset mappings go.")
+    groups: Groups = Field(default_factory=Groups, description="Consumer groups whose positions are translated.")
     topic_creation: TopicCreation = Field(default_factory=TopicCreation, description="Topics that are created.")
     configuration: Configuration = Field(default_factory=Configuration, description="Parallelism and waiting.")
     error_handling: ErrorHandling = Field(default_factory=ErrorHandling, description="What is done about faults.")

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from pydantic import Field
 
-from k2k_assets.pipeline.values import Duration, Section, TextMap
+from k2k_assets.pipeline.values import Duration, PositiveDuration, Section, TextMap
 
 
 class Spark(Section):
@@ -35,4 +35,9 @@ class Index(Section):
         default=None,
         min_length=1,
         description="Folder of the index; drivers and executors must share it. Absent: `index/<pipeline>` in K2K_HOME.",
+    )
+    retention: PositiveDuration | None = Field(
+        default=None,
+        description="Mappings older than this leave the index, but for the newest of each partition. Absent: it keeps "
+        "everything.",
     )

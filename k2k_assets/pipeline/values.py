@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, NoReturn
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -66,6 +66,12 @@ def _duration(value: object) -> object:
     return timedelta(**{_UNITS[match[2].removesuffix("s")]: int(match[1])})
 
 
+def _above_zero(value: timedelta) -> timedelta:
+    if not value:
+        fault("a duration above zero")
+    return value
+
+
 def _not_a_boolean(value: object) -> object:
     # pydantic would read `true` as 1.
     if isinstance(value, bool):
@@ -109,6 +115,9 @@ Flag = Annotated[bool, BeforeValidator(_flag)]
 
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 """`<number> <milliseconds|seconds|minutes|hours>` in the file, a timedelta here."""
+
+PositiveDuration = Annotated[Duration, AfterValidator(_above_zero)]
+"""A duration above zero."""
 
 Count = Annotated[int, BeforeValidator(_not_a_boolean), Field(ge=1, le=2**31 - 1)]
 """A whole number from 1."""

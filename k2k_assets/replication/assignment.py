@@ -118,21 +118,25 @@ def new_instance(pipeline: Pipeline, slots: int, commit_topic_id: str) -> Instan
 def write_instance(pipeline: Pipeline, instance: Instance) -> int:
     """Writes an instance record; returns its generation."""
     instance = replace(instance, time=int(time.time() * 1000))
-    return _write(pipeline, instance_key(pipeline.group, instance.instance), instance_value(instance))
+    return write_record(pipeline, instance_key(pipeline.group, instance.instance), instance_value(instance))
 
 
 def forget_instance(pipeline: Pipeline, instance: str) -> None:
     """Removes the record of an instance whose slots have been fenced."""
-    _write(pipeline, instance_key(pipeline.group, instance), None)
+    write_record(pipeline, instance_key(pipeline.group, instance), None)
 
 
 def write_stop(pipeline: Pipeline, generation: int) -> None:
     """Asks the slots of a generation to end: the driver has no other channel to a running Spark task."""
-    _write(pipeline, stop_key(pipeline.group, generation), stop_value(int(time.time() * 1000)))
+    write_record(pipeline, stop_key(pipeline.group, generation), stop_value(int(time.time() * 1000)))
 
 
-def _write(pipeline: Pipeline, key: bytes, value: bytes | None) -> int:
-    """Writes one record outside transactions; returns its offset."""
+def write_record(pipeline: Pipeline, key: bytes, value: bytes | None) -> int:
+    """Writes one record of the assignment topic, outside transactions; returns its offset.
+
+    Raises:
+        ClusterUnreachable: It was not taken.
+    """
     answers: list[tuple[KafkaError | None, int]] = []
 
     def answer(error: KafkaError | None, message: Message) -> None:

@@ -13,11 +13,16 @@ from pyspark.sql import SparkSession
 
 from k2k_assets.assets import metadata as keys
 from k2k_assets.assets.translator import Translator
+from k2k_assets.automation.discovery import Discovery, refresh
 from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.definitions import build_definitions
+from k2k_assets.naming import escape
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.groups import commit, held, member
+from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -28,7 +33,9 @@ CAUGHT_UP = {"extent": "caught_up"}
 class Stage:
     """A folder with one pipeline, and Dagster on it."""
 
-    def __init__(self, clusters: KafkaSandbox, folder: Path, topics: str | Sequence[str]) -> None:
+    def __init__(
+        self, clusters: KafkaSandbox, folder: Path, topics: str | Sequence[str], groups: str | list[str] = "none"
+    ) -> None:
         self.clusters = clusters
         self.folder = folder
         folder.mkdir()
@@ -38,10 +45,25 @@ class Stage:
             clusters.target_servers,
             topics,
             features={"offsetMapping": "enabled", "exactlyOnce": "enabled", "headerReplication": "enabled"},
+            groups={"consumerGroups": groups},
         )
         self.pipeline: Pipeline = load_pipeline([path])
         self.names = Translator(self.pipeline.name)
         self.instance = dg.DagsterInstance.ephemeral()
+
+    def discover(self) -> Discovery:
+        with both_clusters(self.pipeline) as (source, target):
+            return refresh(self.pipeline, source, target)
+
+    def move(self, *groups: dg.AssetKey, **config: Any) -> dg.ExecuteInProcessResult:
+        """Materializes consumer groups alone."""
+        job = build_definitions(self.folder).resolve_job_def(self.names.offset_sync_job)
+        return job.execute_in_process(
+            run_config={"ops": {self.names.op("consumer_groups"): {"config": config}}},
+            asset_selection=groups,
+            instance=self.instance,
+            raise_on_error=False,
+        )
 
     def run(self, selection: Sequence[dg.AssetKey] | None = None, **config: Any) -> dg.ExecuteInProcessResult:
         job = build_definitions(self.folder).resolve_job_def(self.names.job)
@@ -60,6 +82,11 @@ class Stage:
         return {name: value.value for name, value in materialization.metadata.items()}
 
 
+def _verdicts(result: dg.ExecuteInProcessResult, key: dg.AssetKey | None = None) -> dict[str, bool]:
+    evaluations = result.get_asset_check_evaluations()
+    return {e.check_name: e.passed for e in evaluations if key is None or e.asset_key == key}
+
+
 @pytest.fixture
 def prefix() -> str:
     return unique("m")
@@ -76,7 +103,12 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     for topic, partitions in zip(topics, (1, 3), strict=True):
         create_topic(clusters.source_servers, topic, partitions)
         produce(clusters.source_servers, topic, [(b"%d" % i, b"value %d" % i) for i in range(100)])
-    stage = Stage(clusters, place, topics)
+    one, three = (TopicPartition(topics[0], 0), TopicPartition(topics[1], 1))
+    middle, late = f"{prefix}.g", f"{prefix}-g"
+    commit(clusters.source_servers, middle, {one: 40, three: 10})
+    commit(clusters.source_servers, late, {one: 100})
+    stage = Stage(clusters, place, topics, f"{prefix}.*")
+    assert set(stage.discover().groups) == {middle, late}
     names = stage.names
     result = stage.run()
     assert result.success
@@ -90,8 +122,46 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     index = stage.metadata(names.offset_mappings_key)
     assert index[keys.MAPPED] == 200
     assert {row.data["topic"] for row in index[keys.COVERAGE].records} == set(topics)
-    verdicts = {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
-    assert verdicts == dict.fromkeys(CHECKS, True)
+    on_mappings, on_groups = _verdicts(result, names.offset_mappings_key), _verdicts(result)
+    assert on_mappings == dict.fromkeys(CHECKS, True)
+    assert on_groups.items() >= {f"resumes_exactly_{escape(group)}": True for group in (middle, late)}.items()
+    steps = [event.step_key for event in result.all_events if event.is_step_start]
+    assert steps[-1] == names.op("consumer_groups"), "after the checks"
+    assert set(steps[-1 - len(CHECKS) : -1]) == {names.check_op(check) for check in CHECKS}
+
+    group = stage.metadata(names.consumer_group_key(middle))
+    assert (group[keys.PARTITIONS], group[keys.STATE], group[keys.COMMITTED]) == (2, "2 exact", True)
+    rows = {row.data["source"]: row.data for row in group[keys.POSITIONS].records}
+    assert (rows[str(one)]["source offset"], rows[str(one)]["target offset"]) == (40, 40)
+    assert (rows[str(one)]["left on source"], rows[str(one)]["state"]) == (60, "exact")
+    assert rows[str(one)]["left on target"] == end_offsets(clusters.target_servers, topics[0])[0] - 40
+    assert {at: offset for at, (offset, _) in held(clusters.target_servers, middle).items()} == {one: 40, three: 10}
+    assert held(clusters.target_servers, late)[one][0] == 100
+
+    # A group alone: the other one is left where it is. A window ends when nothing moves.
+    commit(clusters.source_servers, middle, {one: 30})
+    commit(clusters.source_servers, late, {one: 70})
+    moved = stage.move(names.consumer_group_key(middle), window_seconds=60)
+    assert moved.success
+    assert [e.asset_key for e in moved.get_asset_materialization_events()] == [names.consumer_group_key(middle)]
+    assert _verdicts(moved) == {f"resumes_exactly_{escape(middle)}": True}
+    assert held(clusters.target_servers, middle)[one][0] == 30
+    assert held(clusters.target_servers, late)[one][0] == 100
+    assert stage.metadata(names.consumer_group_key(middle))[keys.COMMITTED]
+
+    # A policy fails in words; a group that has no asset yet is moved along with one that has.
+    with member(clusters.target_servers, middle, topics[0], "classic"):
+        commit(clusters.source_servers, middle, {one: 20})
+        refused = stage.move(names.consumer_group_key(middle))
+    assert not refused.success
+    (failed,) = refused.filter_events(lambda event: event.is_step_failure)
+    words = failed.step_failure_data.user_failure_data.description
+    assert f"group {middle} has members on the target cluster" in words
+    new = f"{prefix}.new"
+    commit(clusters.source_servers, new, {one: 55})
+    assert stage.move(names.consumer_group_key(late), also=[new]).success
+    assert stage.metadata(names.consumer_group_key(new))[keys.STATE] == "1 exact"
+    assert {name: held(clusters.target_servers, name)[one][0] for name in (late, new)} == {late: 70, new: 55}
 
     produce(clusters.source_servers, topics[0], [b"more"] * 7)
     again = stage.run([names.topic_key(topics[0])])
@@ -106,15 +176,23 @@ def test_before_discovery_one_asset_finds_and_copies_all(
     for topic in ("one", "two"):
         create_topic(clusters.source_servers, f"{prefix}.{topic}")
         produce(clusters.source_servers, f"{prefix}.{topic}", [b"1", b"2"])
-    stage = Stage(clusters, place, f"{prefix}[.].*")
+    stage = Stage(clusters, place, f"{prefix}[.].*", f"{prefix}.*")
     key = stage.names.undiscovered_key(f"{prefix}[.].*")
+    for_groups = stage.names.undiscovered_groups_key(f"{prefix}.*")
+    group, at = f"{prefix}.group", TopicPartition(f"{prefix}.two", 0)
     assert stage.run([key]).success
+    commit(clusters.source_servers, group, {at: 1})
+    assert stage.move(for_groups).success
     assert stage.metadata(key)[keys.RECORDS] == 4
+    assert stage.metadata(for_groups)[keys.PARTITIONS] == 1
+    assert stage.metadata(stage.names.consumer_group_key(group))[keys.STATE] == "1 exact"
+    assert held(clusters.target_servers, group)[at][0] == 1
     for topic in ("one", "two"):
         assert stage.metadata(stage.names.topic_key(f"{prefix}.{topic}"))[keys.RECORDS] == 2
     graph = build_definitions(stage.folder).resolve_asset_graph()
     assert stage.names.topic_key(f"{prefix}.one") in graph.materializable_asset_keys
-    assert key not in graph.materializable_asset_keys
+    assert stage.names.consumer_group_key(group) in graph.materializable_asset_keys
+    assert not graph.materializable_asset_keys & {key, for_groups}
 
 
 def test_a_topic_that_was_found_since_is_copied_too(

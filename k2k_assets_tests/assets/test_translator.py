@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,8 +39,19 @@ def test_different_names_stay_different(one: str, other: str) -> None:
 
 def _op_names(pipeline: str) -> list[str]:
     names = Translator(pipeline)
-    ops = [names.op(what) for what in ("topics", "commit_log", "offset_mappings")]
-    return [*ops, *(names.check_op(check) for check in ("schema", "content")), names.job, broken_file_op(pipeline)]
+    ops = [names.op(what) for what in ("topics", "commit_log", "offset_mappings", "consumer_groups")]
+    return [
+        *ops,
+        *(names.check_op(check) for check in ("schema", "content")),
+        names.job,
+        names.offset_sync_job,
+        broken_file_op(pipeline),
+    ]
+
+
+def _sensors(pipeline: str) -> list[Callable[[bool], str]]:
+    names = Translator(pipeline)
+    return [names.sensor, names.offset_sensor]
 
 
 @given(_NAMES, _NAMES)
@@ -48,21 +60,23 @@ def test_ops_of_different_pipelines_never_meet(one: str, other: str) -> None:
     if one != other:
         assert not set(_op_names(one)) & set(_op_names(other))
         assert Translator(one).group != Translator(other).group
-        assert Translator(one).sensor(alone=False) != Translator(other).sensor(alone=False)
+        sensors = [make(False) for name in (one, other) for make in _sensors(name)]
+        assert len(set(sensors)) == 4
 
 
 @given(_NAMES, _NAMES, _NAMES, _NAMES)
 def test_keys_are_injective_also_as_strings(one: str, topic: str, other: str, other_topic: str) -> None:
     def keys(pipeline: str, name: str) -> list[str]:
         names = Translator(pipeline)
-        made = (names.source_key(name), names.topic_key(name), names.commit_log_key, names.offset_mappings_key)
+        by_name = (names.source_key(name), names.topic_key(name), names.consumer_group_key(name))
+        made = (*by_name, names.commit_log_key, names.offset_mappings_key)
         return [key.to_user_string() for key in made]
 
-    assert len(set(keys(one, topic))) == 4
+    assert len(set(keys(one, topic))) == 5
     if one != other:
         assert not set(keys(one, topic)) & set(keys(other, other_topic))
     elif topic != other_topic:
-        assert not set(keys(one, topic)[:2]) & set(keys(other, other_topic)[:2])
+        assert not set(keys(one, topic)[:3]) & set(keys(other, other_topic)[:3])
 
 
 @given(_NAMES)
@@ -75,5 +89,11 @@ def test_the_names_people_use_stay_readable() -> None:
     assert names.group == "my_dash_pipeline"
     assert names.topic_key("orders.v1").path == ["my-pipeline", "topics", "orders.v1"]
     assert {names.output(topic) for topic in ("a.b", "a-b", "a_b")} == {"topic_a_dot_b", "topic_a_dash_b", "topic_a__b"}
+    assert {names.group_output(group) for group in ("a.b", "a_b")} == {"group_a_dot_b", "group_a__b"}
     assert names.sensor(alone=True) == "k2k_replication_sensor"
+    assert names.offset_sensor(alone=True) == "k2k_offset_sync_sensor"
+    assert names.is_consumer_group(names.consumer_group_key("a/b"))
+    assert names.is_consumer_group(names.undiscovered_groups_key("a/.*"))
+    assert not names.is_consumer_group(Translator("other").consumer_group_key("a/b"))
+    assert not names.is_consumer_group(names.topic_key("consumer_groups"))
     assert broken_file_key("orders.yaml").path == ["broken_pipeline_files", "orders.yaml"]

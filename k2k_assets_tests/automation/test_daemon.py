@@ -18,6 +18,8 @@ import pytest
 
 from k2k_assets.deadline import wait_until
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, topics, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 
@@ -98,6 +100,7 @@ def dev(clusters: KafkaSandbox, prefix: str, tmp_path: Path) -> Iterator[Dagster
         clusters.target_servers,
         f"{prefix}[.].*",
         features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        groups={"consumerGroups": f"{prefix}-.*"},
         sync={"window": "20 seconds", "idle": "2 seconds"},
     )
     running = DagsterDev(
@@ -122,6 +125,8 @@ def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: Dagste
 
     orders, late = f"{prefix}.orders", f"{prefix}.late"
     produce(clusters.source_servers, orders, [b"%d" % i for i in range(500)])
+    group, at = f"{prefix}-billing", TopicPartition(orders, 0)
+    commit(clusters.source_servers, group, {at: 7})
     dev.await_answer()
     dev.await_that(arrived(orders, 500), 150, f"500 records of {orders}")
 
@@ -131,6 +136,9 @@ def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: Dagste
     dev.await_that(arrived(late, 2), 150, f"2 records of {late}, which has no asset yet")
     dev.await_that(arrived(orders, 520), 150, f"520 records of {orders}")
     assert [r.value for r in read_all(clusters.target_servers, late)] == [b"a", b"b"]
+
+    dev.await_that(lambda: at in held(clusters.target_servers, group), 150, f"{group} to be moved")
+    assert held(clusters.target_servers, group)[at][0] == 7
     assert dev.failed_runs() == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.home import discovery_file
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.kafka import create_topic, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
 
@@ -25,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _found(time: int = 1, partitions: int = 3) -> Discovery:
     topics = {"a.b": DiscoveredTopic(partitions, "copy.a.b"), "static": DiscoveredTopic(1, None)}
-    return Discovery("my pipeline/ü", time, "source-id", "target-id", topics)
+    return Discovery("my pipeline/ü", time, "source-id", "target-id", topics, ("billing", "ü/shipping"))
 
 
 def test_what_is_saved_is_loaded(home: Path) -> None:
@@ -40,6 +43,16 @@ def test_only_a_change_is_written() -> None:
     assert not discovery.save(_found(time=2))
     assert discovery.load("my pipeline/ü") == _found(time=1)
     assert discovery.save(_found(time=3, partitions=4))
+
+
+def test_a_file_without_consumer_groups_is_read() -> None:
+    """Releases before those did not write them."""
+    discovery.save(_found())
+    path = discovery_file("my pipeline/ü")
+    document = json.loads(path.read_text())
+    del document["groups"]
+    path.write_text(json.dumps(document))
+    assert discovery.load("my pipeline/ü") == replace(_found(), groups=())
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", json.dumps({"version": 99, "pipeline": "my pipeline/ü"})])
@@ -57,8 +70,18 @@ def test_discovery_finds_what_the_pipeline_selects(clusters: KafkaSandbox, tmp_p
     prefix = unique("d")
     for topic, partitions in ((f"{prefix}.a", 1), (f"{prefix}.b", 4), (f"{prefix}x", 1)):
         create_topic(clusters.source_servers, topic, partitions)
-    sink = {"prefix": "copy."}
-    pipeline = make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, f"{prefix}[.].*", sink=sink)
+    for group, topic in ((f"{prefix}-billing", "a"), (f"{prefix}-other", "x"), ("elsewhere", "a")):
+        at = TopicPartition(f"{prefix}x" if topic == "x" else f"{prefix}.{topic}", 0)
+        commit(clusters.source_servers, group, {at: 0})
+    pipeline = make_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        f"{prefix}[.].*",
+        sink={"prefix": "copy."},
+        features={"offsetMapping": "enabled"},
+        groups={"consumerGroups": f"{prefix}-.*"},
+    )
     source = Cluster("source", pipeline.client_properties("source", "admin"))
     target = Cluster("target", pipeline.client_properties("target", "admin"))
     found = discovery.refresh(pipeline, source, target)
@@ -66,6 +89,7 @@ def test_discovery_finds_what_the_pipeline_selects(clusters: KafkaSandbox, tmp_p
         f"{prefix}.a": DiscoveredTopic(1, f"copy.{prefix}.a"),
         f"{prefix}.b": DiscoveredTopic(4, f"copy.{prefix}.b"),
     }
+    assert found.groups == (f"{prefix}-billing",), "selected, and with a commit on a topic that is copied"
     assert (found.source_cluster, found.target_cluster) == (source.cluster_id(), target.cluster_id())
     assert discovery.load(pipeline.name) == found
 

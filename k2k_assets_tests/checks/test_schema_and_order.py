@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from k2k_assets.checks.order import check_order
 from k2k_assets.checks.schema import check_schema
 from k2k_assets.checks.verdict import Judgement
-from k2k_assets.mapping.schemas import RUNS
+from k2k_assets.mapping.index.schemas import RUNS
 
 pytestmark = pytest.mark.spark
 

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from k2k_assets.checks.asset_checks import CHECKS
+from k2k_assets.demo.groups import GROUPS
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker_settings import is_free
 from k2k_assets.sandbox.traffic import SAMPLE_TOPICS, write_sample_traffic
@@ -24,7 +25,12 @@ from k2k_assets_tests.support import kafka
 README = Path(__file__).parents[2] / "README.md"
 _DEMO = [sys.executable, "-m", "k2k_assets.cli.main", "demo"]
 _ROW = re.compile(r"^(demo\.\w+)((?: +[\d,]+){5}) +([\d.]+)$", re.MULTILINE)
-_CHECK = re.compile(r"^  (passed|warned|failed)  (\w+)", re.MULTILINE)
+_CHECK = re.compile(r"^  (passed|warned|failed)  (\w+)  ", re.MULTILINE)
+_GROUP = re.compile(
+    r"^  passed  (demo-\w+) +(\d+) exact: ([\d,]+) read on the source, ([\d,]+) unread; ([\d,]+) read on the target, "
+    r"skipped 0, read again 0$",
+    re.MULTILINE,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 
@@ -44,6 +50,20 @@ def _shown(text: str) -> dict[str, Shown]:
         topic: Shown(*(int(number.replace(",", "")) for number in numbers.split()))
         for topic, numbers, _ in _ROW.findall(text)
     }
+
+
+def _assert_groups(text: str, truth: dict[str, tuple[int, int, int]]) -> None:
+    """Each group has read on the source and on the target together what there is, and one of them has a lag."""
+    found = {
+        name: (int(partitions), *(int(number.replace(",", "")) for number in numbers))
+        for name, partitions, *numbers in _GROUP.findall(text)
+    }
+    assert set(found) == {group.name for group in GROUPS}, text
+    for group in GROUPS:
+        partitions, read, unread, resumed = found[group.name]
+        assert partitions == {topic.name: topic.partitions for topic in SAMPLE_TOPICS}[group.topic]
+        assert (read + unread, unread) == (truth[group.topic][0], resumed)
+        assert (unread > 0) == (group.records is not None)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +92,7 @@ def test_the_summary_is_the_truth(truth: dict[str, tuple[int, int, int]]) -> Non
     assert dict.fromkeys(CHECKS, "passed") == {name: verdict for verdict, name in _CHECK.findall(ended.stdout)}
     total = sum(records for records, _, _ in truth.values())
     assert f"{total:,} records written and committed on the source, {total:,} copied." in ended.stdout
+    _assert_groups(ended.stdout, truth)
     _assert_stopped(ended.stdout)
 
 
@@ -79,6 +100,7 @@ def test_the_readme_shows_what_it_prints(truth: dict[str, tuple[int, int, int]])
     text = README.read_text(encoding="utf-8")
     assert {topic: (row.records, row.bytes, row.source_end) for topic, row in _shown(text).items()} == truth
     assert {name for _, name in _CHECK.findall(text)} == set(CHECKS)
+    _assert_groups(text, truth)
 
 
 @pytest.mark.parametrize("after", ["two Kafka clusters run", "Dagster has loaded"])

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from k2k_assets.demo.groups import Resumed
 from k2k_assets.demo.materialize import CheckResult, Materialized
 from k2k_assets.demo.summary import TopicRow, faults, summary
 
@@ -15,22 +16,28 @@ ROWS = [
     ),
     TopicRow("empty", written=0, records=0, bytes=0, source_end=0, target_end=0, runs=0, seconds=1.25),
 ]
+GROUPS = [Resumed("billing", read=900, unread=600, resumed=600, skipped=0, again=0, in_order=True, state="3 exact")]
 GOOD = Materialized(
     metadata={"demo/topics/orders": {}, "demo/topics/empty": {}},
-    checks=(CheckResult("coverage", "passed", "all is answered for " * 10), CheckResult("content", "passed", "same")),
+    checks=(
+        CheckResult("coverage", "passed", "all is answered for " * 10),
+        CheckResult("content", "passed", "same"),
+        CheckResult("resumes_exactly", "passed", "same", "demo/consumer_groups/billing"),
+    ),
     failures=(),
     missing=(),
 )
 
 
 def test_a_good_run() -> None:
-    assert faults(ROWS, GOOD) == []
-    said = summary(ROWS, GOOD, 80)
+    assert faults(ROWS, GROUPS, GOOD) == []
+    said = summary(ROWS, GROUPS, GOOD, 80)
     assert "orders    1,500  12,345       1,600       1,510     7      1.2" in said
     assert "  passed  content   same" in said
+    assert "  passed  billing  3 exact: 900 read on the source, 600 unread; 600 read on the target, " in said
     assert said.endswith("1,500 records written and committed on the source, 1,500 copied. 2 assets materialized, "
-                         "2 checks passed.")  # fmt: skip
-    assert max(len(line) for line in said.splitlines()[:-1]) <= 80
+                         "3 checks passed.")  # fmt: skip
+    assert max(len(line) for line in said.splitlines()[:-1] if "billing" not in line) <= 80
 
 
 @pytest.mark.parametrize(
@@ -44,11 +51,27 @@ def test_a_good_run() -> None:
     ],
 )
 def test_what_is_wrong_is_said(rows: list[TopicRow], result: Materialized, fault: str) -> None:
-    assert faults(rows, result) == [fault]
-    assert summary(rows, result, 80).endswith(f"Not everything is as it must be:\n  {fault}")
+    assert faults(rows, GROUPS, result) == [fault]
+    assert summary(rows, GROUPS, result, 80).endswith(f"Not everything is as it must be:\n  {fault}")
+
+
+@pytest.mark.parametrize(
+    ("group", "fault"),
+    [
+        (replace(GROUPS[0], skipped=1, resumed=599), "group billing: 1 records skipped, 0 read again"),
+        (replace(GROUPS[0], again=2), "group billing: 0 records skipped, 2 read again"),
+        (
+            replace(GROUPS[0], in_order=False),
+            "group billing: 0 records skipped, 0 read again, not in the order of the source",
+        ),
+    ],
+)
+def test_a_group_that_strays_is_a_failure(group: Resumed, fault: str) -> None:
+    assert faults(ROWS, [group], GOOD) == [fault]
+    assert summary(ROWS, [group], GOOD, 80).endswith(f"Not everything is as it must be:\n  {fault}")
 
 
 def test_a_doubt_is_no_failure() -> None:
     doubtful = replace(GOOD, checks=(CheckResult("content", "warned", "nothing is comparable"),))
-    assert faults(ROWS, doubtful) == []
-    assert summary(ROWS, doubtful, 80).endswith("2 assets materialized, 1 check in doubt.")
+    assert faults(ROWS, GROUPS, doubtful) == []
+    assert summary(ROWS, GROUPS, doubtful, 80).endswith("2 assets materialized, 1 check in doubt.")

@@ -61,11 +61,14 @@ ACCEPTED: dict[str, object] = {
     "configuration/partitionParallelism": 2,
     "offsetMapping/topic": "m",
     "offsetMapping/retention": {"time": "topic", "count": 1000, "schedule": "5 minutes"},
-    "groups": {"pollInterval": "5 seconds", "consumerGroups": ".*", "offsetGuardPrefix": "k2k_"},
+    "groups/pollInterval": "5 seconds",
+    "groups/consumerGroups": ".*",
+    "groups/offsetGuardPrefix": "k2k_",
+    "groups/onForeignTargetCommit": "overwrite",
     "metrics": {"prefix": {"targetConsumer": "a.", "offsetMappingApp": "b."}, "kafka": {"topic": "__k2k_metrics"}},
     "spark": {"master": "local[1]", "config": {"spark.ui.enabled": False}},
     "sync": {"window": "1 minute", "idle": "1 second", "minCommitInterval": "10 milliseconds"},
-    "index": {"path": "/tmp/index"},
+    "index": {"path": "/tmp/index", "retention": "720 hours"},
     "errorHandling/onForeignWriter": "ignore",
 }
 
@@ -79,7 +82,6 @@ NOT_YET: dict[str, object] = {
     "source/registry": {"config": {}, "headers": {}, "cacheSize": 31},
     "target/registry": {"config": {}},
     "target/kafka/topicPropsExclusionList": ["a"],
-    "index/retention": "1 hour",
     "topicCreation/replication": {"common": COUNTS, "rules": [{"pattern": ".*", "properties": COUNTS}]},
     "name": "${env:NAME}",
     "source/kafka/common/sasl.password": "${file:string:/secret}",
@@ -126,6 +128,7 @@ def test_defaults_are_k2ks(tmp_path: Path) -> None:
     features = pipeline.features
     enabled = {name for name in type(features).model_fields if getattr(features, name)}
     assert enabled == {
+        "apply_mappings_guard",
         "optimize_offset_commit_partition",
         "validate_control_topic_settings",
         "keep_record_creation_timestamp",

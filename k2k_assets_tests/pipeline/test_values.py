@@ -29,6 +29,10 @@ def test_durations(count: int, space: str, unit: str, plural: str) -> None:
     assert read.total_seconds() == pytest.approx(count * _SECONDS[unit])
 
 
+def test_a_retention_of_nothing_is_refused(tmp_path: Path) -> None:
+    assert "a duration above zero, found '0 hours'" in refusal(tmp_path, changed({"index/retention": "0 hours"}))
+
+
 @given(st.integers(0, 10**12))
 def test_a_duration_is_shown_as_it_is_read(millis: int) -> None:
     shown = format_duration(timedelta(milliseconds=millis))

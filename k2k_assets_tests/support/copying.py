@@ -23,6 +23,7 @@ from k2k_assets.replication.progress import Progress
 from k2k_assets.replication.replicate import Runner, replicate_with
 from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.task import SlotResult, copy_slot
+from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import ReadRecord, read_all
 
 # Processes of their own, forked from one that has imported everything and has no threads: quick to start.
@@ -64,6 +65,9 @@ class Running:
 
     def copied(self) -> int:
         return sum(p.records for p in self.progress.partitions.values()) if self.progress else 0
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return {tp: p.position for tp, p in self.progress.partitions.items()} if self.progress else {}
 
     def join(self) -> None:
         self._thread.join(60)

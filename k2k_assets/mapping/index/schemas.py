@@ -1,8 +1,8 @@
-"""The columns of the mapping index, and of the rows that its build passes around."""
+"""The columns of the mapping index as Spark sees it."""
 
 from __future__ import annotations
 
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 
 def _struct(**columns: type) -> StructType:
@@ -35,25 +35,4 @@ COVERAGE = _struct(
     covered_to=LongType,
     generation=LongType,
     sequence=LongType,
-)
-
-# Mapping records as they were read. The record itself is parsed again where it is folded.
-RECORDS = _struct(
-    cluster=StringType,
-    topic=StringType,
-    source_topic_id=StringType,
-    partition=IntegerType,
-    key=BinaryType,
-    value=BinaryType,
-)
-
-# One row of either table; `kind` says of which.
-RUN, COVERED, LATE = "run", "covered", "late"
-FOLDED = StructType(
-    [
-        StructField("kind", StringType(), False),
-        *RUNS.fields,
-        StructField("generation", LongType(), False),
-        StructField("sequence", LongType(), False),
-    ]
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from k2k_assets.deadline import wait_until
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.manifest import IndexUnusable, Lost, Manifest, Position
+from k2k_assets.mapping.index.manifest import Identity, IndexUnusable, Lost, Position
 from k2k_assets.mapping.offset_ranges import OffsetRange
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
@@ -30,6 +31,7 @@ class Unread:
         source_cluster: Cluster id.
         target_cluster: Cluster id.
         mapping_topic_id: Topic id.
+        earlier_topics: Ids of mapping topics of that name that the index has read and that are gone.
     """
 
     ranges: list[OffsetRange]
@@ -39,9 +41,10 @@ class Unread:
     target_cluster: str
     mapping_topic_id: str
     lost: list[Lost] = field(default_factory=list)
+    earlier_topics: list[str] = field(default_factory=list)
 
 
-def unread(pipeline: Pipeline, source: Cluster, target: Cluster, before: Manifest | None) -> Unread:
+def unread(pipeline: Pipeline, source: Cluster, target: Cluster, before: Identity | None) -> Unread:
     """Compares the manifest with the mapping topic.
 
     The commit log is read before the topic's ends are taken, and the ends are awaited to be stable: so what
@@ -57,13 +60,44 @@ def unread(pipeline: Pipeline, source: Cluster, target: Cluster, before: Manifes
     if description is None:
         raise Refused(f"the mapping topic '{topic}' does not exist on the {target}: copy something first")
     if before:
-        _check_identity(pipeline, before, *ids)
+        check_identity(pipeline, before, ids[1])
     positions = _positions(pipeline, target, ids[0])
     partitions = [TopicPartition(topic, p) for p in range(description.partitions)]
     starts = {tp.partition: start for tp, start in target.offsets(partitions, "earliest").items()}
     ends = _stable_ends(target, partitions)
+    return compared(topic, description.topic_id, starts, ends, positions, ids, before)
+
+
+def compared(
+    topic: str,
+    topic_id: str,
+    starts: Mapping[int, int],
+    ends: Mapping[int, int],
+    positions: list[Position],
+    clusters: tuple[str, str],
+    before: Identity | None,
+) -> Unread:
+    """Compares an index with the mapping topic: pure.
+
+    Args:
+        topic: The mapping topic.
+        topic_id: Its id.
+        starts: Log start of each of its partitions.
+        ends: Last stable offset of each.
+        positions: See `Unread`.
+        clusters: Ids of source and target.
+        before: The index; None: read all.
+
+    Raises:
+        IndexUnusable: The mapping topic was cut off.
+    """
     # A topic that was deleted and created anew counts its offsets from zero; what it held is gone.
-    known = before.offsets if before and before.mapping_topic_id == description.topic_id else {}
+    known: Mapping[int, int] = {}
+    earlier = list(before.earlier_topics) if before else []
+    if before and before.mapping_topic_id == topic_id:
+        known = before.offsets
+    elif before:
+        earlier.append(before.mapping_topic_id)
     ranges, lost = [], list(before.lost) if before else []
     for p, end in ends.items():
         start = known.get(p, 0)
@@ -76,7 +110,23 @@ def unread(pipeline: Pipeline, source: Cluster, target: Cluster, before: Manifes
             lost.append(Lost(partition=p, start=start, end=starts[p], before_first_read=p not in known))
         if end > max(start, starts[p]):
             ranges.append(OffsetRange(topic, p, max(start, starts[p]), end))
-    return Unread(ranges, ends, positions, *ids, description.topic_id, lost)
+    return Unread(ranges, dict(ends), positions, *clusters, topic_id, lost, earlier)
+
+
+def missing_from(new: Unread, before: Identity) -> str | None:
+    """What an index has read that a build from the start would not find any more, in words; None: it finds all.
+
+    Args:
+        new: What there is to read from the start.
+        before: The index.
+    """
+    if before.earlier_topics or before.mapping_topic_id != new.mapping_topic_id:
+        return "the mapping topic was deleted and created anew since"
+    first_read = {lost.partition: lost.end for lost in before.lost if lost.before_first_read}
+    for lost in new.lost:
+        if lost.partition in before.offsets and lost.end > first_read.get(lost.partition, 0):
+            return f"partition {lost.partition} of the mapping topic begins at {lost.end} now"
+    return None
 
 
 def _stable_ends(target: Cluster, partitions: list[TopicPartition]) -> dict[int, int]:
@@ -102,12 +152,18 @@ def _positions(pipeline: Pipeline, target: Cluster, source_cluster: str) -> list
             source_topic_id=record.source_topic_id,
             position=record.position,
             records=record.records,
+            began=record.began,
         )
         for tp, record in sorted(log.positions.items())
     ]
 
 
-def _check_identity(pipeline: Pipeline, before: Manifest, source_cluster: str, target_cluster: str) -> None:
+def check_identity(pipeline: Pipeline, before: Identity, target_cluster: str) -> None:
+    """Whether an index is the one of a pipeline.
+
+    Raises:
+        IndexUnusable: It is another's.
+    """
     was = (before.group, before.target_cluster, before.mapping_topic)
     now = (pipeline.group, target_cluster, pipeline.offset_mapping.topic)
     if was != now:

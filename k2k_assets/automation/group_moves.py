@@ -1,0 +1,180 @@
+"""Decides which consumer groups a sensor asks a run for: pure, so that every case can be tested.
+
+A group has moved when its commits on the source are others than at the last good run, or when copying went on for a
+position that lay beyond it. After a run that failed, groups wait, longer each time: 30 s, 60 s, ... 15 minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from k2k_assets.automation.lag import FIRST_BACK_OFF, LONGEST_BACK_OFF
+from k2k_assets.topic_partition import TopicPartition
+
+VERSION = 1
+# Brokers delete offsets of groups without members some days after their commit: the mapper renews old ones.
+RENEW_SECONDS = 12 * 3600.0
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Synced(_Model):
+    """Where a group stood when a good run was asked for."""
+
+    standing: str
+    time: float
+
+
+class GroupCursor(_Model):
+    """What the sensor remembers between ticks.
+
+    Attributes:
+        version: Of this format.
+        synced: By group.
+        asked: What the last request was for, until it is known how it ended.
+        attempts: Requests since the last good run.
+        asked_at: Time of the last request.
+        before: The newest run when it was made.
+    """
+
+    version: int = VERSION
+    synced: dict[str, Synced] = {}
+    asked: dict[str, str] = {}
+    attempts: int = 0
+    asked_at: float = 0.0
+    before: str | None = None
+
+    @classmethod
+    def read(cls, text: str | None) -> GroupCursor:
+        """A cursor from its JSON; an empty one when there is none that this release can read."""
+        try:
+            cursor = cls.model_validate_json(text or "")
+        except ValueError:
+            return cls()
+        return cursor if cursor.version == VERSION else cls()
+
+
+class GroupFacts(_Model):
+    """What a tick has seen.
+
+    Attributes:
+        now: Seconds since the epoch.
+        groups: See `standing`; by group, those with a commit on a mapped topic.
+        copied: Whether anything has been copied yet.
+        failed_checks: Checks on the mappings whose last verdict is a failure; None where not all of them have run.
+        running: Id of a run in progress that moves groups.
+        copying: Id of a run in progress that brings the mappings up to date.
+        last_run: Id of the newest run that moved groups.
+        last_ended: When that one ended, seconds since the epoch.
+        last_good: Whether it ended well.
+    """
+
+    now: float
+    groups: dict[str, str]
+    copied: bool = True
+    failed_checks: list[str] | None = []
+    running: str | None = None
+    copying: str | None = None
+    last_run: str | None = None
+    last_ended: float | None = None
+    last_good: bool = False
+
+
+class GroupDecision(_Model):
+    """What to do.
+
+    Attributes:
+        groups: To move; empty to skip.
+        mappings: Whether the run has to bring the mappings up to date and check them first.
+        run_key: Of the run to ask for; None to skip.
+        reason: Why nothing is asked for, in words.
+        cursor: To remember.
+    """
+
+    groups: tuple[str, ...] = ()
+    mappings: bool = False
+    run_key: str | None = None
+    reason: str = ""
+    cursor: GroupCursor
+
+
+def standing(offsets: Mapping[TopicPartition, int], copied: Mapping[TopicPartition, int]) -> str:
+    """What changes when a group has to be translated again.
+
+    Args:
+        offsets: Where it stands on the source.
+        copied: Committed positions of the copy.
+    """
+    rows = [[*tp, offset, min(offset, copied.get(tp, -1))] for tp, offset in sorted(offsets.items())]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:24]
+
+
+def decide_groups(facts: GroupFacts, before: GroupCursor) -> GroupDecision:
+    """What a tick asks for."""
+    cursor = _settled(facts, before)
+    if facts.running:
+        return _skip(f"run {facts.running} is in progress, and one moves offsets at a time", cursor)
+    if not facts.groups:
+        return _skip("no selected consumer group of the source has a commit on a topic that is copied", cursor)
+    if not facts.copied:
+        return _skip("nothing is copied yet, so there is nothing to translate by", cursor)
+    moved = sorted(name for name, now in facts.groups.items() if _moved(facts, cursor.synced.get(name), now))
+    if not moved:
+        return _skip(f"all {len(facts.groups)} groups stand where they stood when they were moved last", cursor)
+    wait = _wait(facts, cursor)
+    if wait > 0:
+        words = f"the last {cursor.attempts} runs did not move them, next in {wait:.0f} s"
+        return _skip(f"waiting before asking again for {', '.join(moved[:5])} ({words})", cursor)
+    unproven = facts.failed_checks is None or bool(facts.failed_checks)
+    if unproven and facts.copying:
+        return _skip(f"{_unproven(facts)}; run {facts.copying} is in progress and comes first", cursor)
+    asked = {name: facts.groups[name] for name in moved}
+    changed = {"asked": asked, "attempts": cursor.attempts + 1, "asked_at": facts.now, "before": facts.last_run}
+    return GroupDecision(
+        groups=tuple(moved),
+        mappings=unproven,
+        run_key=_run_key(asked, facts, cursor),
+        cursor=cursor.model_copy(update=changed),
+    )
+
+
+def _skip(reason: str, cursor: GroupCursor) -> GroupDecision:
+    return GroupDecision(reason=reason, cursor=cursor)
+
+
+def _settled(facts: GroupFacts, before: GroupCursor) -> GroupCursor:
+    """The cursor once the run that was asked for has ended well; groups that are gone are forgotten."""
+    synced = {name: one for name, one in before.synced.items() if name in facts.groups}
+    if not (before.asked and facts.last_good and facts.last_run != before.before):
+        return before.model_copy(update={"synced": synced})
+    done = {name: Synced(standing=at, time=before.asked_at) for name, at in before.asked.items()}
+    return GroupCursor(synced={**synced, **{name: one for name, one in done.items() if name in facts.groups}})
+
+
+def _moved(facts: GroupFacts, synced: Synced | None, now: str) -> bool:
+    return synced is None or synced.standing != now or facts.now - synced.time >= RENEW_SECONDS
+
+
+def _wait(facts: GroupFacts, cursor: GroupCursor) -> float:
+    if not cursor.attempts:
+        return 0.0
+    pause = min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** (cursor.attempts - 1))
+    return max(cursor.asked_at, facts.last_ended or 0.0) + pause - facts.now
+
+
+def _unproven(facts: GroupFacts) -> str:
+    if facts.failed_checks is None:
+        return "the offset mappings have not been checked yet"
+    return f"the offset mappings failed their checks ({', '.join(facts.failed_checks)})"
+
+
+def _run_key(asked: Mapping[str, str], facts: GroupFacts, cursor: GroupCursor) -> str:
+    """Differs after each run, so that what a failed one did not do is asked for again."""
+    wanted = {"groups": dict(asked), "after": facts.last_run, "attempts": cursor.attempts}
+    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:24]

@@ -1,0 +1,82 @@
+"""What Dagster's instance knows of runs and checks: which are in progress, how the last one ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import dagster as dg
+
+_IN_PROGRESS = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+# Runs of the whole code location that are looked through.
+_RUNS_LOOKED_AT = 50
+# Runs of one check that are looked through for a verdict.
+_VERDICTS_LOOKED_AT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The newest run with some tags.
+
+    Attributes:
+        run_id: Its id; None if there is none.
+        ended: When it ended, seconds since the epoch; None if it did not.
+        good: Whether it ended well.
+    """
+
+    run_id: str | None = None
+    ended: float | None = None
+    good: bool = False
+
+
+def running(
+    instance: dg.DagsterInstance, tags: dict[str, str], keys: Iterable[dg.AssetKey], besides: dict[str, str]
+) -> str | None:
+    """A run in progress that makes one of some assets, also one without tags that was started from the asset graph.
+
+    Args:
+        instance: Dagster's.
+        tags: Runs with these make them, whatever they select.
+        keys: The assets.
+        besides: Runs with these tags make them only if they select one.
+    """
+    wanted = frozenset(keys)
+    for record in instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS), limit=_RUNS_LOOKED_AT):
+        run = record.dagster_run
+        selected = run.asset_selection
+        if _has(run, tags) or not wanted.isdisjoint(selected or ()) or (_has(run, besides) and selected is None):
+            return run.run_id
+    return None
+
+
+def last_run(instance: dg.DagsterInstance, tags: dict[str, str]) -> LastRun:
+    """The newest run with these tags."""
+    newest = instance.get_run_records(dg.RunsFilter(tags=tags), limit=1)
+    if not newest:
+        return LastRun()
+    run = newest[0].dagster_run
+    return LastRun(run.run_id, newest[0].end_time, run.status is dg.DagsterRunStatus.SUCCESS)
+
+
+def failed_checks(instance: dg.DagsterInstance, checks: Iterable[dg.AssetCheckKey]) -> list[str] | None:
+    """Names of the checks whose last verdict is a failure; None if one of them never gave a verdict."""
+    failed = []
+    for key in checks:
+        # The newest may be of a run in progress, and have no verdict yet.
+        history = instance.event_log_storage.get_asset_check_execution_history(key, limit=_VERDICTS_LOOKED_AT)
+        verdicts = [r.evaluation for r in history if isinstance(r.evaluation, dg.AssetCheckEvaluation)]
+        if not verdicts:
+            return None
+        if not verdicts[0].passed and verdicts[0].severity is dg.AssetCheckSeverity.ERROR:
+            failed.append(key.name)
+    return failed
+
+
+def _has(run: dg.DagsterRun, tags: dict[str, str]) -> bool:
+    return bool(tags) and all(run.tags.get(key) == value for key, value in tags.items())

@@ -1,0 +1,200 @@
+"""Check: every group resumes on the target at the record at which it stands on the source, by content.
+
+Reads the records around both positions on both clusters. S, what would be skipped, must be 0. R, what was read and
+would be read again, must be 0 where one source partition feeds one target partition; with several, records lie mixed,
+and R is shown. What retention or compaction took cannot be compared: counted, never a failure. Positions that are
+left alone (unknown, foreign, active, ...) are shown by their word.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from confluent_kafka import Message
+
+from k2k_assets.checks.comparison import compacted_topics, timed_topics
+from k2k_assets.checks.digests import digest
+from k2k_assets.checks.group_match import Match, Sides, Window, match
+from k2k_assets.checks.group_windows import At, read_windows
+from k2k_assets.checks.verdict import Offender, Verdict, verdict
+from k2k_assets.groups.decide import Row, Word
+from k2k_assets.groups.report import PollResult
+from k2k_assets.groups.translations import feeding
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.topic_partition import TopicPartition
+
+MOST_PARTITIONS = 2000
+"""Target partitions that are looked at in one run, over all groups: some seconds of reading."""
+_COMPARED = (Word.EXACT, Word.AHEAD, Word.EXPIRED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A group's position in one target partition, and where it comes from."""
+
+    group: str
+    target: At
+    sources: tuple[At, ...]
+    alone: bool
+    word: Word
+
+
+@dataclass(slots=True)
+class _Told:
+    """What is found of one group."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    words: Counter[str] = field(default_factory=Counter)
+    offenders: list[Offender] = field(default_factory=list)
+
+
+def check_groups(
+    pipeline: Pipeline, result: PollResult, source: Cluster, target: Cluster, groups: Iterable[str] | None = None
+) -> dict[str, Verdict]:
+    """Looks at groups as they were translated.
+
+    Args:
+        pipeline: Whose groups.
+        result: The poll that translated them.
+        source: The source cluster.
+        target: The target cluster.
+        groups: Which; all of the poll by default.
+
+    Returns:
+        By group.
+
+    Raises:
+        K2KError: A cluster does not answer, or a partition cannot be read.
+    """
+    chosen = sorted(result.decisions if groups is None else set(groups).intersection(result.decisions))
+    told = {group: _Told() for group in chosen}
+    places = list(_places(pipeline, result, chosen, told))
+    step = max(1, -(-len(places) // MOST_PARTITIONS))
+    for place in places:
+        told[place.group].counts["not_looked_at"] += 1
+    looked_at = places[::step]
+    on_source, on_target = _windows(pipeline, result, looked_at, source, target)
+    for place in looked_at:
+        told[place.group].counts["not_looked_at"] -= 1
+        _judge(place, told[place.group], on_source, on_target, pipeline.features.exactly_once)
+    return {group: _verdict(told[group]) for group in chosen}
+
+
+def _places(
+    pipeline: Pipeline, result: PollResult, groups: Iterable[str], told: Mapping[str, _Told]
+) -> Iterator[_Place]:
+    feeds = {
+        target: (sources, len(sources) == len(targets) == 1)
+        for targets, sources in feeding(result.source_ends, pipeline.routing, result.target_ends)
+        for target in targets
+    }
+    for group in groups:
+        own = {tp.topic for row in result.decisions[group].rows for tp, _ in row.sources}
+        for row in result.decisions[group].rows:
+            word = Word.ACTIVE if row.commit and group in result.active else row.word
+            told[group].words[word.value] += 1
+            if word in _COMPARED and row.target in feeds:
+                sources, alone = feeds[row.target]
+                yield _Place(group, (row.target, row.offset), _standing(row, sources, own), alone, word)
+
+
+def _standing(row: Row, sources: Iterable[TopicPartition], own: set[str]) -> tuple[At, ...]:
+    """Where the group stands in each source partition: at 0 where it has read nothing of a topic of its own."""
+    committed = {tp: position.offset for tp, position in row.sources}
+    return tuple((tp, committed.get(tp, 0)) for tp in sources if tp in committed or tp.topic in own)
+
+
+def _windows(
+    pipeline: Pipeline, result: PollResult, places: list[_Place], source: Cluster, target: Cluster
+) -> tuple[dict[At, Window], dict[At, Window]]:
+    routes = {(tp.topic, place.target[0].topic) for place in places for tp, _ in place.sources}
+    on_source = source.describe({topic for topic, _ in routes})
+    on_target = target.describe({topic for _, topic in routes})
+    timed = timed_topics(pipeline, routes, source, target, on_source, on_target)
+    timed_sources = {topic for topic, to in routes if to in timed}
+    source_properties = {"isolation.level": "read_committed", **pipeline.client_properties("source", "consumer")}
+    target_properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
+    headers = pipeline.features.header_replication
+
+    def digest_of(timed_here: Iterable[str], message: Message) -> bytes:
+        return digest(message, headers, message.topic() in timed_here)
+
+    return (
+        read_windows(
+            source,
+            source_properties,
+            {at for place in places for at in place.sources},
+            {tp: end for tp, end in result.source_ends.items() if tp.topic in on_source},
+            partial(digest_of, timed_sources),
+            compacted_topics(source, on_source),
+        ),
+        read_windows(
+            target,
+            target_properties,
+            {place.target for place in places},
+            {tp: ends.end for tp, ends in result.target_ends.items() if tp.topic in on_target},
+            partial(digest_of, timed),
+            compacted_topics(target, on_target),
+        ),
+    )
+
+
+def _judge(
+    place: _Place, told: _Told, on_source: Mapping[At, Window], on_target: Mapping[At, Window], exactly_once: bool
+) -> None:
+    sources = {at[0]: on_source[at] for at in place.sources if at in on_source}
+    window = on_target.get(place.target)
+    if window is None or not sources:
+        told.counts["not_comparable"] += 1
+        return
+    found = match(Sides(sources, window, place.alone and place.word is Word.EXACT, exactly_once))
+    nothing_there = not window.records or not any(one.records for one in sources.values())
+    faulty = bool(found.skipped or found.different or (place.alone and found.read_again))
+    if found.compared or nothing_there or faulty:
+        told.counts["compared"] += 1
+    else:
+        told.counts["not_comparable"] += 1
+    told.counts["records"] += found.compared
+    told.counts["skipped"] += found.skipped
+    told.counts["read_again"] += found.read_again
+    if faulty:
+        told.counts["offending"] += 1
+        told.offenders.append(_offender(place, found))
+
+
+def _offender(place: _Place, found: Match) -> Offender:
+    target, offset = place.target
+    what = f"{target} at {offset}: "
+    if found.different:
+        what += "the records around it are not those around the position on the source"
+    else:
+        what += f"{found.skipped} records are skipped, {found.read_again} are read again"
+    source, record = found.first or (place.sources[0][0], place.sources[0][1])
+    standing = dict(place.sources).get(source, record)
+    what += f" (the group stands at {standing} in {source} on the source)"
+    return Offender(what, source.topic, source.partition, record, target.topic, target.partition, offset)
+
+
+def _verdict(told: _Told) -> Verdict:
+    counts = {
+        "partitions": sum(told.words.values()),
+        **{
+            name: told.counts[name]
+            for name in ("compared", "not_comparable", "not_looked_at", "records", "skipped", "read_again", "offending")
+        },
+        **{f"state_{word.replace(' ', '_')}": count for word, count in sorted(told.words.items())},
+    }
+    words = ", ".join(f"{count} {word}" for word, count in told.words.most_common())
+    compared = counts["compared"]
+    good = (
+        f"skipped {counts['skipped']}, read again {counts['read_again']}: {compared} of {counts['partitions']} "
+        f"partitions ({words}) and {counts['records']} records compared"
+    )
+    doubt = None
+    if not compared and counts["not_comparable"]:
+        doubt = f"nothing could be compared ({words}): retention or compaction took the records on one side"
+    return verdict(told.offenders, counts["offending"], good, counts, doubt)

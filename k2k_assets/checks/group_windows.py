@@ -1,0 +1,194 @@
+"""Reads the records around many positions of a cluster with one plain consumer: some before, some after each."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from k2k_assets.checks.group_match import Seen, Window
+from k2k_assets.deadline import Deadline
+from k2k_assets.kafka import clients
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.offset_ranges import ReadStalled
+from k2k_assets.topic_partition import TopicPartition
+
+BEFORE, AFTER = 24, 48
+"""How many records are wanted on each side of a position."""
+_STALL_SECONDS = 30.0
+# Offsets that are gone back over for the records before; more each time that they held too few.
+_STEPS = (32, 256, 4096, 65_536)
+_SETTINGS: dict[str, object] = {
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 10,
+    "fetch.queue.backoff.ms": 2,
+    "fetch.error.backoff.ms": 100,
+    # Only some records of each fetch are wanted.
+    "fetch.message.max.bytes": 65_536,
+}
+_DELETED = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+At = tuple[TopicPartition, int]
+
+
+def read_windows(
+    cluster: Cluster,
+    properties: Mapping[str, object],
+    positions: Collection[At],
+    ends: Mapping[TopicPartition, int],
+    digest: Callable[[Message], bytes],
+    compacted: Collection[str],
+) -> dict[At, Window]:
+    """The windows.
+
+    Args:
+        cluster: Which cluster.
+        properties: Its consumer settings, librdkafka names, with the isolation level.
+        positions: Partitions and offsets.
+        ends: Nothing is read from here on; partitions that have none here are left out.
+        digest: Of a record's content.
+        compacted: Topics in which records may be missing.
+
+    Raises:
+        ReadStalled: Nothing arrived for half a minute, or a partition cannot be read.
+        ClusterUnreachable: The cluster does not answer.
+    """
+    wanted = sorted({(tp, offset) for tp, offset in positions if tp in ends})
+    starts = cluster.offsets({tp for tp, _ in wanted}, "earliest")
+    wanted = [(tp, offset) for tp, offset in wanted if tp in starts]
+    if not wanted:
+        return {}
+    with _Sweep(cluster, properties, digest) as sweep:
+        found = {at: _Around(*at, starts[at[0]], ends[at[0]]) for at in wanted}
+        sweep.read([job for around in found.values() for job in around.first_jobs()])
+        while more := [job for around in found.values() if (job := around.next_job())]:
+            sweep.read(more)
+    return {at: around.window(at[0].topic in compacted) for at, around in found.items()}
+
+
+@dataclass(slots=True)
+class _Job:
+    """One stretch to read: until `end`, or `most` records."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+    most: int
+    records: list[Seen] = field(default_factory=list)
+    ended: bool = False
+    deleted: bool = False
+
+    def take(self, seen: Seen) -> bool:
+        """Adds a record; returns whether that was the last one."""
+        if seen.offset >= self.end:
+            self.ended = True
+            return True
+        if seen.offset >= (self.records[-1].offset + 1 if self.records else self.start):
+            self.records.append(seen)
+        self.ended = seen.offset >= self.end - 1
+        return self.ended or len(self.records) >= self.most
+
+
+@dataclass(slots=True)
+class _Around:
+    partition: TopicPartition
+    position: int
+    start: int
+    end: int
+    after: _Job | None = None
+    before: _Job | None = None
+    step: int = 0
+
+    def first_jobs(self) -> list[_Job]:
+        begin = max(self.position, self.start)
+        if begin < self.end:
+            self.after = _Job(self.partition, begin, self.end, AFTER)
+        return [job for job in (self.after, self.next_job()) if job]
+
+    def next_job(self) -> _Job | None:
+        """A longer way back, if the last one was too short."""
+        end = min(self.position, self.end)
+        reached = self.before.start if self.before else end
+        enough = self.before is not None and len(self.before.records) >= BEFORE
+        if enough or reached <= self.start or self.step >= len(_STEPS):
+            return None
+        self.before = _Job(self.partition, max(self.start, end - _STEPS[self.step]), end, end)
+        self.step += 1
+        return self.before
+
+    def window(self, compacted: bool) -> Window:
+        jobs = [job for job in (self.before, self.after) if job]
+        return Window(
+            self.position,
+            tuple(self.before.records[-BEFORE:]) if self.before else (),
+            tuple(self.after.records) if self.after else (),
+            whole=self.start <= self.position and not compacted and not any(job.deleted for job in jobs),
+            ended=self.after.ended if self.after else True,
+        )
+
+
+class _Sweep:
+    """Reads jobs: those of one partition one after the other, those of different ones together."""
+
+    def __init__(self, cluster: Cluster, properties: Mapping[str, object], digest: Callable[[Message], bytes]) -> None:
+        self._cluster = cluster
+        self._properties = properties
+        self._digest = digest
+        self._consumer: Consumer = clients.consumer(properties, _SETTINGS)
+        try:
+            clients.know_cluster(self._consumer, cluster.timeout)
+        except KafkaException as error:
+            self._consumer.close()
+            raise clients.unreachable(cluster.role, properties, clients.error_of(error).str()) from None
+
+    def read(self, jobs: Iterable[_Job]) -> None:
+        waiting: dict[TopicPartition, deque[_Job]] = defaultdict(deque)
+        for job in jobs:
+            waiting[job.partition].append(job)
+        running = {tp: of_partition.popleft() for tp, of_partition in waiting.items()}
+        self._consumer.assign([_at(job) for job in running.values()])
+        deadline = Deadline(_STALL_SECONDS)
+        while running:
+            message = self._consumer.poll(0.2)
+            if message is None:
+                if deadline.expired():
+                    raise ReadStalled(f"{self._cluster}: nothing of {next(iter(running))} arrived in time")
+                continue
+            deadline = Deadline(_STALL_SECONDS)
+            tp = TopicPartition(message.topic(), message.partition())
+            if tp in running and self._ends(running[tp], message):
+                del running[tp]
+                self._consumer.incremental_unassign([KafkaTopicPartition(*tp)])
+                if waiting[tp]:
+                    running[tp] = waiting[tp].popleft()
+                    self._consumer.incremental_assign([_at(running[tp])])
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def __enter__(self) -> _Sweep:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ends(self, job: _Job, message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            return job.take(Seen(message.offset(), self._digest(message)))
+        if error.code() == KafkaError._PARTITION_EOF:
+            job.ended = True
+            return True
+        if error.code() in _DELETED:
+            job.deleted = True
+            return True
+        if not error.retriable() and not clients.is_unreachable(error):
+            raise ReadStalled(f"{self._cluster}: {job.partition} at {job.start}: {error.str()} ({error.name()})")
+        return False
+
+
+def _at(job: _Job) -> KafkaTopicPartition:
+    return KafkaTopicPartition(job.partition.topic, job.partition.partition, job.start)

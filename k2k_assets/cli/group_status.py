@@ -1,0 +1,169 @@
+"""Polls of the offset mapper for people: a live table on a terminal, log lines elsewhere, a summary at the end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from k2k_assets.cli.words import plural
+
+if TYPE_CHECKING:
+    from k2k_assets.groups.report import PollResult
+
+Observer = Callable[["PollResult"], None]
+
+_log = logging.getLogger("k2k.groups")
+
+# Without anything to tell, a line comes so often.
+_QUIET_SECONDS = 60.0
+_SPARE_LINES = 7
+# Words that say that all is well.
+_FINE = ("exact", "ahead")
+
+
+class GroupStatus(NamedTuple):
+    """One group, for a row of a table.
+
+    Attributes:
+        group: Its name.
+        words: How many of its partitions each word is said of.
+        left_on_source: Offsets left to read on the source.
+        left_on_target: Likewise on the target, where it is translated.
+        committed: Whether the poll committed it.
+    """
+
+    group: str
+    words: dict[str, int]
+    left_on_source: int
+    left_on_target: int
+    committed: bool
+
+    @property
+    def fine(self) -> bool:
+        """Whether there is nothing to look at."""
+        return all(word in _FINE for word in self.words)
+
+    @property
+    def state(self) -> str:
+        """The words."""
+        return ", ".join(f"{count} {word}" if len(self.words) > 1 else word for word, count in self.words.items())
+
+
+def statuses(result: PollResult) -> list[GroupStatus]:
+    """A poll by group."""
+    found = []
+    for group in result.groups:
+        lines = result.lines(group)
+        found.append(
+            GroupStatus(
+                group,
+                dict(Counter(line.word.value for line in lines).most_common()),
+                sum(source.left or 0 for source in {source for line in lines for source in line.sources}),
+                sum(line.target.left or 0 for line in lines if line.target),
+                any(line.committed for line in lines),
+            )
+        )
+    return found
+
+
+def poll_line(result: PollResult) -> str:
+    """A poll in one line."""
+    counts = ", ".join(f"{count:,} {word.value}" for word, count in result.words.most_common())
+    parts = [f"{plural(len(result.decisions), 'group')}: {counts or 'no positions'}"]
+    parts.append(f"{plural(len(result.committed), 'group')} committed")
+    for name, groups in (("became active", result.active), ("failed", result.failed)):
+        if groups:
+            parts.append(f"{len(groups):,} {name}")
+    if result.not_handled:
+        parts.append(f"not handled (no consumer groups): {', '.join(result.not_handled[:5])}")
+    return f"{'; '.join(parts)}; {result.seconds:.2f} s"
+
+
+def summary(name: str, result: PollResult) -> str:
+    """A head line and a line a group.
+
+    Args:
+        name: Of the pipeline.
+        result: The poll.
+    """
+    rows = [
+        [
+            status.group,
+            plural(sum(status.words.values()), "partition"),
+            status.state,
+            f"left {status.left_on_source:,} on the source",
+            f"{status.left_on_target:,} on the target",
+            "committed" if status.committed else "",
+        ]
+        for status in statuses(result)
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([f"{name}: {poll_line(result)}", *(f"  {line}" for line in lines)])
+
+
+@contextmanager
+def shown(console: Console) -> Iterator[Observer]:
+    """The observer that suits a console, for as long as the context lasts."""
+    if not console.is_terminal:
+        yield LineDisplay().show
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield lambda result: live.update(status_table(result, max(1, console.height - _SPARE_LINES)), refresh=True)
+
+
+def status_table(result: PollResult, rows: int) -> Table:
+    """The table of all groups; when they are more than `rows`, those that need a look come first."""
+    table = Table("group", box=None, pad_edge=False, header_style="bold")
+    for name in ("partitions", "left on source", "left on target"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("state", overflow="fold")
+    all_of_them = statuses(result)
+    chosen = all_of_them
+    if len(all_of_them) > rows:
+        chosen = sorted(all_of_them, key=lambda status: (status.fine, -status.left_on_source))[:rows]
+    for status in chosen:
+        numbers = (sum(status.words.values()), status.left_on_source, status.left_on_target)
+        style = "" if status.fine else "yellow"
+        table.add_row(status.group, *(f"{number:,}" for number in numbers), status.state, style=style)
+    if len(all_of_them) > len(chosen):
+        table.add_row(f"and {plural(len(all_of_them) - len(chosen), 'more group')}", style="dim")
+    table.add_section()
+    table.add_row(poll_line(result), style="bold")
+    return table
+
+
+class LineDisplay:
+    """A log line for each poll that committed something or found something new, and one a minute.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next = clock()
+        self._told: dict[str, str] = {}
+
+    def show(self, result: PollResult) -> None:
+        """Logs what changed."""
+        for group, why in result.failed.items():
+            if self._told.get(group) != why:
+                _log.warning("group %s: %s", group, why)
+        news = {status.group: status.state for status in statuses(result) if not status.fine}
+        for group, state in news.items():
+            if self._told.get(group) != state:
+                _log.warning("group %s: %s", group, state)
+        new = {**news, **result.failed} != self._told
+        self._told = {**news, **result.failed}
+        if new or result.committed or self._clock() >= self._next:
+            self._next = self._clock() + _QUIET_SECONDS
+            _log.info(poll_line(result))

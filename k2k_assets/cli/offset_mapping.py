@@ -1,0 +1,100 @@
+"""`k2k-offset-mapping`: moves consumer groups along, so that they can go on at the exact record on the target."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from k2k_assets.cli import logs
+from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.failback import failback
+from k2k_assets.cli.options import pipeline_files, start_options
+from k2k_assets.cli.program import run_program
+from k2k_assets.cli.signals import stop_on_signals
+from k2k_assets.cli.termination_log import failure_written_to
+from k2k_assets.errors import Refused
+from k2k_assets.pipeline import load_pipeline
+
+NAME = "k2k-offset-mapping"
+
+_log = logging.getLogger("k2k.cli")
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+@click.group(context_settings=_CONTEXT)
+@click.version_option(package_name="k2k-assets", prog_name=NAME)
+def cli() -> None:
+    """Translates the positions of consumer groups from the source cluster to the target cluster."""
+
+
+@cli.command(epilog=epilog(), context_settings=_CONTEXT)
+@pipeline_files
+@click.option("--once", is_flag=True, help="Look at all groups once, commit, and end with a summary.")
+@start_options
+def start(
+    files: tuple[Path, ...],
+    once: bool,
+    telemetry: bool,
+    template_engine: str,
+    termination_log: Path,
+    termination_log_enabled: str,
+) -> None:
+    """Translates the positions of consumer groups until SIGINT or SIGTERM, or --once.
+
+    Takes the replicator's own file. It commits on the target only, and never in a group that has members there.
+    """
+    console = Console(stderr=True)
+    logs.configure(console)
+    with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals() as stop:
+        if telemetry:
+            _log.warning("-t: telemetry is not built yet; nothing is exported")
+        # Signals are handled on the main thread and only between its own steps: it has none but to wait.
+        with ThreadPoolExecutor(1, NAME) as worker:
+            worker.submit(_start, files, console, once, stop).result()
+
+
+def _start(files: Sequence[Path], console: Console, once: bool, stop: threading.Event) -> None:
+    # Importing Kafka and Arrow takes a moment: not for --help.
+    from k2k_assets.cli.group_status import LineDisplay, shown, summary
+    from k2k_assets.groups.mapper import sync, sync_once
+
+    pipeline = load_pipeline(files)
+    for warning in pipeline.warnings:
+        _log.warning(warning)
+    if not once:
+        with shown(console) as observer:
+            sync(pipeline, stop, observer=observer)
+        return
+    result = sync_once(pipeline, stop=stop, observer=LineDisplay().show)
+    click.echo(summary(pipeline.name, result))
+    if result.failed:
+        reasons = "".join(f"\n  {group}: {why}" for group, why in sorted(result.failed.items()))
+        raise Refused(f"{len(result.failed)} groups could not be read or committed; run it again:{reasons}")
+
+
+cli.add_command(failback)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs `k2k-offset-mapping` and ends the process with its exit code.
+
+    Args:
+        arguments: Without the program's name; those of the process by default.
+    """
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs `k2k-offset-mapping` and returns the exit code."""
+    return run_program(cli, NAME, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""`k2k-tool`: answers questions about a pipeline. Changes nothing on any cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from k2k_assets.cli.program import run_program
+from k2k_assets.cli.translate import translate
+
+NAME = "k2k-tool"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="k2k-assets", prog_name=NAME)
+def cli() -> None:
+    """Answers questions about a pipeline. Changes nothing on any cluster."""
+
+
+cli.add_command(translate)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs `k2k-tool` and ends the process with its exit code.
+
+    Args:
+        arguments: Without the program's name; those of the process by default.
+    """
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs `k2k-tool` and returns the exit code."""
+    return run_program(cli, NAME, arguments)
+
+
+if __name__ == "__main__":
+    main()

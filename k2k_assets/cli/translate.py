@@ -1,0 +1,157 @@
+"""`k2k-tool translate`: where a position of one cluster is on the other."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from k2k_assets.cli import logs
+from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.timestamps import Timestamp, shown
+from k2k_assets.errors import Refused
+
+if TYPE_CHECKING:
+    from k2k_assets.translation import TranslatedCheckpoint, TranslatedOffset
+
+_WHAT_TO_DO = {
+    "ahead": "beyond what is copied: the answer is the end of the copy, and moves on with it",
+    "unknown": "the mappings do not prove an answer: mapping was switched on later, or mapping records are lost",
+    "not replicated": "nothing of this partition was copied there",
+    "expired": "the record is gone there: raised to the log start",
+}
+
+
+@click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "-f", "files", metavar="FILE",
+    multiple=True, required=True, type=click.Path(dir_okay=False, path_type=Path),
+    help="Pipeline file. Repeated: merged into one, later files over earlier ones.",
+)  # fmt: skip
+@click.option("--topic", help="Source topic; with --reverse target topic.")
+@click.option("--partition", type=click.IntRange(0), help="Its partition.")
+@click.option("--offset", type=click.IntRange(0), help="The position: next offset to read.")
+@click.option("--timestamp", type=Timestamp(), help="Instead of an offset: the first record that is not older.")
+@click.option(
+    "--file", "--checkpoint", "checkpoint", type=click.File(),
+    help='Instead of a topic: all offsets of a Spark query, {"topic":{"0":23}}, or a file of its checkpoint\'s '
+    "directory 'offsets'; - reads standard input.",
+)  # fmt: skip
+@click.option("--reverse", is_flag=True, help="From the target back to the source.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; with --file, what startingOffsets takes.")
+def translate(
+    files: tuple[Path, ...],
+    topic: str | None,
+    partition: int | None,
+    offset: int | None,
+    timestamp: int | None,
+    checkpoint: IO[str] | None,
+    reverse: bool,
+    as_json: bool,
+) -> None:
+    """Translates a position of the source into one of the target, or --reverse; exact where the mappings prove it.
+
+    Ends with exit code 3 when there is no answer.
+    """
+    _quiet()
+    if checkpoint is not None:
+        if topic is not None or partition is not None or offset is not None or timestamp is not None:
+            raise click.UsageError("--file comes with no --topic, --partition, --offset or --timestamp")
+        _translate_checkpoint(files, checkpoint.read(), checkpoint.name, reverse, as_json)
+        return
+    if topic is None or partition is None or (offset is None) == (timestamp is None):
+        raise click.UsageError("wanted: --topic, --partition and one of --offset and --timestamp; or --file alone")
+    _translate_position(files, (topic, partition), offset, timestamp, reverse, as_json)
+
+
+def _quiet() -> None:
+    logs.configure(Console(stderr=True))
+    # What the mapper tells of its work is no answer.
+    logging.getLogger("k2k").setLevel(logging.WARNING)
+
+
+def _translate_position(
+    files: tuple[Path, ...],
+    place: tuple[str, int],
+    offset: int | None,
+    timestamp: int | None,
+    reverse: bool,
+    as_json: bool,
+) -> None:
+    # Importing Kafka and Arrow takes a moment: not for --help.
+    from k2k_assets.pipeline import load_pipeline
+    from k2k_assets.translation import Translator
+
+    with Translator.open(load_pipeline(files)) as translator:
+        if offset is None and timestamp is not None:
+            offset = translator.offset_at(*place, timestamp, reverse=reverse)
+        assert offset is not None
+        rows = (translator.translate_back if reverse else translator.translate)(*place, [offset])
+    if as_json:
+        click.echo(json.dumps(_document(rows, timestamp, "source" if reverse else "target")))
+    else:
+        click.echo(_words(rows, timestamp))
+    if all(row.to_offset is None for row in rows):
+        raise Refused(f"{place[0]}-{place[1]} at {offset} has no answer: {_WHAT_TO_DO[rows[0].state]}")
+
+
+def _translate_checkpoint(files: tuple[Path, ...], text: str, name: str, reverse: bool, as_json: bool) -> None:
+    from k2k_assets.pipeline import load_pipeline
+    from k2k_assets.translation import spark_offsets, translate_checkpoint
+
+    positions = spark_offsets.parse(text, name)
+    found = translate_checkpoint(load_pipeline(files), positions, reverse=reverse)
+    if not as_json or not found.complete:
+        # With --json, standard output is for the answer alone, and half of one would skip records.
+        click.echo(_table(found), err=as_json)
+    if not found.complete:
+        missing = [f"{row.partition} ({row.state})" for row in found.partitions if row.offset is None]
+        raise Refused(f"no answer for {', '.join(missing)}. {_explained(found)}")
+    click.echo(found.spark_json())
+
+
+def _document(rows: list[TranslatedOffset], timestamp: int | None, side: str) -> dict[str, object]:
+    first = rows[0]
+    asked: dict[str, object] = {"topic": first.topic, "partition": first.partition, "offset": first.offset}
+    if timestamp is not None:
+        asked["timestamp"] = timestamp
+    answers = [
+        {
+            f"{side}Topic": row.to_topic,
+            f"{side}Partition": row.to_partition,
+            f"{side}Offset": row.to_offset,
+            "state": row.state,
+        }
+        for row in rows
+    ]
+    return {**asked, "answers": answers}
+
+
+def _words(rows: list[TranslatedOffset], timestamp: int | None) -> str:
+    first = rows[0]
+    at = f", first record from {shown(timestamp)} on" if timestamp is not None else ""
+    lines = [f"{first.topic}-{first.partition} at {first.offset}{at}"]
+    for row in rows:
+        place = "nowhere" if row.to_topic is None else f"{row.to_topic}-{row.to_partition}"
+        offset = "" if row.to_offset is None else f" at {row.to_offset}"
+        note = f": {_WHAT_TO_DO[row.state]}" if row.state in _WHAT_TO_DO else ""
+        lines.append(f"  -> {place}{offset}   {row.state}{note}")
+    return "\n".join(lines)
+
+
+def _table(found: TranslatedCheckpoint) -> str:
+    lines = []
+    for row in found.partitions:
+        offset = "?" if row.offset is None else str(row.offset)
+        come_from = ", ".join(f"{tp} at {at}" for tp, at in sorted(row.sources.items())) or "nothing is copied to it"
+        lines.append(f"{row.partition} at {offset}   {row.state}   <- {come_from}")
+    return "\n".join(lines)
+
+
+def _explained(found: TranslatedCheckpoint) -> str:
+    states = sorted({row.state for row in found.partitions if row.offset is None})
+    return "; ".join(f"{state}: {_WHAT_TO_DO[state]}" for state in states)

@@ -1,0 +1,196 @@
+"""What is committed for a group, and what is left alone and why. Pure: no clock, no I/O.
+
+For each target partition the first rule that fits:
+
+| what is found | said of it | committed |
+| --- | --- | --- |
+| a source commit is a translation itself (two-way pipelines) | translation | no |
+| the mappings have no answer | unknown, not replicated | no |
+| the target's group is no consumer group | not handled | no |
+| the target holds a commit that is not ours, and `skip` | foreign | no |
+| the target holds a later observation, and the guard is on | older | no |
+| the target holds this offset already | exact, ahead, expired | only to renew what may soon expire by age |
+| the target's group has members | active | no |
+| all else, also a deliberate rewind | exact, ahead, expired | yes |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from k2k_assets.groups.observed import Committed, Ends, GroupKind, GroupState
+from k2k_assets.groups.versions import Version, parse
+from k2k_assets.mapping.translate import State
+from k2k_assets.topic_partition import TopicPartition
+
+
+class Word(StrEnum):
+    """What is said of a group's position in one target partition."""
+
+    EXACT = "exact"
+    AHEAD = "ahead"  # of the copy: committed at the end of what is mapped, and refined as copying goes on
+    EXPIRED = "expired"  # the record was deleted on the target: committed at the log start
+    UNKNOWN = "unknown"
+    NOT_REPLICATED = "not replicated"
+    ACTIVE = "active"
+    FOREIGN = "foreign"
+    OLDER = "older"
+    TRANSLATION = "translation"
+    NOT_HANDLED = "not handled"
+
+
+class Answer(NamedTuple):
+    """Where a group belongs in one target partition.
+
+    Attributes:
+        target: The target partition.
+        offset: The translated position; -1 if there is none.
+        state: Of the translation.
+        sources: The source partitions that it comes from (one for most routings), each with the group's commit there.
+        translated: Whether one of these commits carries a version: it is a translation itself.
+    """
+
+    target: TopicPartition
+    offset: int
+    state: State
+    sources: tuple[tuple[TopicPartition, Committed], ...]
+    translated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the decisions of one poll have in common.
+
+    Attributes:
+        version: Of this observation.
+        prefix: `groups.offsetGuardPrefix`.
+        guard: `features.applyMappingsGuard`: whether versions are compared.
+        foreign: `groups.onForeignTargetCommit`.
+        renew_before: A poll number, and so a time: what was committed before it is committed again though nothing
+            changed, since brokers delete offsets of groups without members some days after their commit.
+    """
+
+    version: Version
+    prefix: str
+    guard: bool = True
+    foreign: Literal["skip", "overwrite"] = "skip"
+    renew_before: int = 0
+
+
+class Row(NamedTuple):
+    """What became of a group's position in one target partition.
+
+    Attributes:
+        target: The target partition.
+        sources: Source partitions with the group's commit in each.
+        offset: The translated position, within the target's log; -1 if there is none.
+        held: What the target held before; None if nothing.
+        word: What is said of it.
+        commit: Whether it is to be committed.
+    """
+
+    target: TopicPartition
+    sources: tuple[tuple[TopicPartition, Committed], ...]
+    offset: int
+    held: Committed | None
+    word: Word
+    commit: bool
+
+    @property
+    def metadata(self) -> str:
+        """What the application wrote beside its commits on the source; empty for most."""
+        return "; ".join(dict.fromkeys(committed.metadata for _, committed in self.sources if committed.metadata))
+
+
+class Decision(NamedTuple):
+    """What is done for one group.
+
+    Attributes:
+        group: Its name.
+        commits: The offsets to commit; empty for most groups in most polls.
+        rows: One for each target partition, in the order of the answers.
+    """
+
+    group: str
+    commits: dict[TopicPartition, int]
+    rows: list[Row]
+
+
+_WORDS = {
+    State.EXACT: Word.EXACT,
+    State.AHEAD: Word.AHEAD,
+    State.UNKNOWN: Word.UNKNOWN,
+    State.NOT_REPLICATED: Word.NOT_REPLICATED,
+}
+
+
+def decide(
+    group: str,
+    answers: Sequence[Answer],
+    held: Mapping[TopicPartition, Committed],
+    ends: Mapping[TopicPartition, Ends],
+    rules: Rules,
+    state: GroupState | None = None,
+) -> Decision:
+    """Decides for one group.
+
+    Args:
+        group: Its name.
+        answers: Its translated positions, at most one for a target partition.
+        held: What the target group holds.
+        ends: Of the target partitions; nothing is committed in one that has none here.
+        rules: Of this poll.
+        state: Of the target group; None if it does not exist.
+    """
+    rows = [_row(answer, held.get(answer.target), ends.get(answer.target), rules, state) for answer in answers]
+    return Decision(group, {row.target: row.offset for row in rows if row.commit}, rows)
+
+
+def _row(answer: Answer, held: Committed | None, ends: Ends | None, rules: Rules, state: GroupState | None) -> Row:
+    offset, word = _place(answer, ends)
+    active = state is not None and state.active
+    commit = False
+    if offset < 0:
+        pass
+    elif state is not None and state.kind is GroupKind.OTHER:
+        word = Word.NOT_HANDLED
+    elif held is not None and (other := _another(held, rules)):
+        word = other
+    elif held is not None and held.offset == offset:
+        commit = _may_expire(held, rules) and not active
+    elif active:
+        word = Word.ACTIVE
+    else:
+        commit = True
+    return Row(answer.target, answer.sources, offset, held, word, commit)
+
+
+def _place(answer: Answer, ends: Ends | None) -> tuple[int, Word]:
+    """The position within the target's log, and what is said of it; -1: there is none."""
+    if answer.translated:
+        return -1, Word.TRANSLATION
+    if answer.offset < 0:
+        return -1, _WORDS[answer.state]
+    if ends is None:
+        return -1, Word.NOT_REPLICATED
+    if answer.offset < ends.start:
+        return ends.start, Word.EXPIRED
+    if answer.offset > ends.end:
+        return ends.end, Word.AHEAD
+    return answer.offset, _WORDS[answer.state]
+
+
+def _another(held: Committed, rules: Rules) -> Word | None:
+    """What is said of a commit that may not be replaced; None: it may."""
+    version = parse(held.metadata, rules.prefix)
+    if version is None:
+        return Word.FOREIGN if rules.foreign == "skip" else None
+    return Word.OLDER if rules.guard and version > rules.version else None
+
+
+def _may_expire(held: Committed, rules: Rules) -> bool:
+    version = parse(held.metadata, rules.prefix)
+    return version is not None and version.poll < rules.renew_before

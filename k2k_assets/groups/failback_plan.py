@@ -1,0 +1,219 @@
+"""Where groups that have consumed on the target go on when they return to the source. Pure.
+
+```
+ source   0  1  2  3  .  .  6  7  8        a group left the source at 2, and stands at 12 on the target:
+ target   5  6  7  8  |  10 11 12          it has read 2 to 7 there, and goes on at 8
+```
+
+It is the same table of runs, read from the other side. A row is `kept` where the group's position on the source says
+the same as what it holds on the target: nothing was read there that was not read before, or after.
+
+With a reverse pipeline (target to source) the source partition holds copies of what was written on the target too. Then
+a group goes on at the first record that it has not read, whichever of the two it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
+from k2k_assets.groups.reverse import first_unread
+from k2k_assets.groups.translations import Copied, feeding
+from k2k_assets.groups.versions import parse
+from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.partition_map import PartitionMap
+from k2k_assets.mapping.spread import combine_back
+from k2k_assets.mapping.translate import NO_OFFSET, State, translate, translate_back
+from k2k_assets.pipeline.routing import Routing
+from k2k_assets.topic_partition import TopicPartition
+
+WholeMapOf = Callable[[TopicPartition], PartitionMap]
+"""All that is known of a source partition."""
+
+
+class BackWord(StrEnum):
+    """What is said of a group's return to one source partition."""
+
+    EXACT = "exact"
+    AHEAD = "ahead"  # it stands behind what is mapped on the target: it goes on after the last mapped record
+    EXPIRED = "expired"  # the record was deleted on the source: it goes on at the log start
+    KEPT = "kept"  # the position on the source says the same already
+    TRANSLATION = "translation"  # the target holds our own commit: nothing was read there
+    UNKNOWN = "unknown"
+    NOT_REPLICATED = "not replicated"
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """One pipeline's mappings.
+
+    Attributes:
+        map_of: Asked for partitions in `copied.positions` only.
+        routing: Of the pipeline.
+        copied: What has been copied, at a cut; `ends` and `topic_ids` are of the side that it copies to.
+    """
+
+    map_of: WholeMapOf
+    routing: Routing
+    copied: Copied
+
+    def target(self, partition: TopicPartition) -> Target:
+        """A target partition of today."""
+        return Target(partition.topic, self.copied.topic_ids.get(partition.topic, ""), partition.partition)
+
+
+class BackRow(NamedTuple):
+    """A group's return to one source partition.
+
+    Attributes:
+        source: The source partition.
+        targets: What the group holds in the target partitions that it was copied to.
+        held: Where the group stands on the source; None: nowhere.
+        offset: Where it goes on; -1 if that is not known.
+        word: What is said of it.
+        commit: Whether it is to be written.
+    """
+
+    source: TopicPartition
+    targets: tuple[tuple[TopicPartition, Committed], ...]
+    held: Committed | None
+    offset: int
+    word: BackWord
+    commit: bool
+
+
+class FailbackPlan(NamedTuple):
+    """The return of one group.
+
+    Attributes:
+        group: Its name.
+        rows: One for each source partition, in their order.
+    """
+
+    group: str
+    rows: list[BackRow]
+
+    @property
+    def commits(self) -> dict[TopicPartition, int]:
+        """The offsets to write on the source."""
+        return {row.source: row.offset for row in self.rows if row.commit}
+
+    @property
+    def returned(self) -> dict[TopicPartition, int]:
+        """The target partitions that the group leaves, with what it holds there."""
+        rows = [row for row in self.rows if row.commit or row.word is BackWord.KEPT]
+        return {target: committed.offset for row in rows for target, committed in row.targets}
+
+
+def plan_failback(
+    on_target: Mapping[str, GroupOffsets],
+    on_source: Mapping[str, GroupOffsets],
+    pipe: Pipe,
+    source_ends: Mapping[TopicPartition, Ends],
+    prefix: str,
+    reverse: Pipe | None = None,
+) -> list[FailbackPlan]:
+    """Plans the return of groups to the source.
+
+    Args:
+        on_target: What the groups hold on the target, stable.
+        on_source: Where they stand on the source, stable; groups that do not exist there may be left out.
+        pipe: The pipeline from source to target.
+        source_ends: Ends of the source partitions; nothing is written to one that has none here.
+        prefix: `groups.offsetGuardPrefix`: commits on the target whose metadata carry it are translations.
+        reverse: The pipeline from target to source, if there is one.
+
+    Returns:
+        One plan for each group that holds something in a target partition, by name.
+    """
+    fed: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
+    for targets, sources in feeding(pipe.copied.positions, pipe.routing, pipe.copied.ends):
+        for source in sources:
+            fed[source] += targets
+    planner = _Planner(pipe, source_ends, prefix, reverse)
+    plans = []
+    for name, group in sorted(on_target.items()):
+        stands = on_source.get(name, GroupOffsets(name, {}))
+        rows = [row for source in sorted(fed) if (row := planner.row(source, fed[source], group, stands))]
+        if rows:
+            plans.append(FailbackPlan(name, rows))
+    return plans
+
+
+@dataclass(slots=True)
+class _Planner:
+    pipe: Pipe
+    source_ends: Mapping[TopicPartition, Ends]
+    prefix: str
+    reverse: Pipe | None
+
+    def row(
+        self, source: TopicPartition, targets: Sequence[TopicPartition], group: GroupOffsets, stands: GroupOffsets
+    ) -> BackRow | None:
+        found = tuple((target, group.offsets[target]) for target in targets if target in group.offsets)
+        unstable = not group.unstable.isdisjoint(targets) or source in stands.unstable
+        if not found and not unstable:
+            return None
+        held = stands.offsets.get(source)
+        if unstable:
+            return BackRow(source, found, held, NO_OFFSET, BackWord.UNKNOWN, False)
+        if all(parse(committed.metadata, self.prefix) for _, committed in found):
+            return BackRow(source, found, held, NO_OFFSET, BackWord.TRANSLATION, False)
+        offset, word = self._place(source, targets, dict(found))
+        if offset >= 0 and held and self._same(source, targets, held.offset, offset):
+            return BackRow(source, found, held, held.offset, BackWord.KEPT, False)
+        return BackRow(source, found, held, offset, word, offset >= 0)
+
+    def _place(
+        self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, Committed]
+    ) -> tuple[int, BackWord]:
+        ends = self.source_ends.get(source)
+        if ends is None or not all(target in self.pipe.copied.ends for target in targets):
+            return NO_OFFSET, BackWord.NOT_REPLICATED
+        offset, state = self._back(source, targets, found)
+        if offset < 0:
+            return NO_OFFSET, BackWord.UNKNOWN if state is State.UNKNOWN else BackWord.NOT_REPLICATED
+        if offset < ends.start:
+            return ends.start, BackWord.EXPIRED
+        return min(offset, ends.end), BackWord.AHEAD if state is State.AHEAD else BackWord.EXACT
+
+    def _back(
+        self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, Committed]
+    ) -> tuple[int, State]:
+        mapping = self.pipe.map_of(source)
+        if len(targets) > 1:
+            read_to = {self.pipe.target(target): found[target].offset if target in found else 0 for target in targets}
+            return combine_back(mapping, read_to)
+        (target,) = targets
+        position = found[target].offset
+        mapped_to = self.pipe.copied.ends[target].end
+        back = translate_back(mapping, self.pipe.target(target), np.array([position]), mapped_to)
+        offset, state = int(back.offsets[0]), State(int(back.states[0]))
+        if self.reverse and target in self.reverse.copied.positions and state is not State.UNKNOWN:
+            other = self.reverse.map_of(target)
+            runs = other.runs.get(self.reverse.target(source))
+            if runs is not None:
+                return first_unread(mapping, self.pipe.target(target), other, self.reverse.target(source), position)
+        return offset, state
+
+    def _same(self, source: TopicPartition, targets: Collection[TopicPartition], held: int, offset: int) -> bool:
+        """Whether no record that was copied, either way, lies between two positions on the source."""
+        if held == offset:
+            return True
+        mapping = self.pipe.map_of(source)
+        for target in targets:
+            both = translate(mapping, self.pipe.target(target), np.array([held, offset]), floor=0)
+            if both.offsets[0] != both.offsets[1] or both.states.max() > State.AHEAD:
+                return False
+            if self.reverse and target in self.reverse.copied.positions:
+                runs = self.reverse.map_of(target).runs.get(self.reverse.target(source))
+                low, high = sorted((held, offset))
+                if runs is not None and ((runs.target_starts < high) & (runs.target_starts + runs.counts > low)).any():
+                    return False
+        return True

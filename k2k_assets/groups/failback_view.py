@@ -1,0 +1,80 @@
+"""What a failback is planned from: groups of both clusters, mappings of one pipeline or of two. Only reads."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from k2k_assets.errors import Refused
+from k2k_assets.groups.failback_plan import FailbackPlan, Pipe, plan_failback
+from k2k_assets.groups.followed import FollowedMappings
+from k2k_assets.groups.group_reader import fetch_offsets, list_states
+from k2k_assets.groups.observed import Ends, Fetched
+from k2k_assets.groups.selection import GroupSelection
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.resources.clusters import both_clusters
+
+
+def failback_plans(
+    pipeline: Pipeline, source: Cluster, target: Cluster, reverse: Pipeline | None = None, patience: float = 30.0
+) -> list[FailbackPlan]:
+    """Plans the return of all selected groups.
+
+    Args:
+        pipeline: Copied from source to target; `groups.consumerGroups` selects.
+        source: Where the groups go.
+        target: Where they are.
+        reverse: Copies from target to source, if there is such a pipeline.
+        patience: Seconds without a mapping record after which reading them is given up.
+
+    Returns:
+        By group; groups that hold nothing in a replicated topic are left out.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer.
+        Refused: There are no mappings, a group cannot be read, or the two pipelines are not each other's reverse.
+    """
+    if reverse is not None:
+        _ensure_reverse(reverse, source, target)
+    selection = GroupSelection(pipeline.groups.consumer_groups)
+    names = [name for name in list_states(target) if selection.matches(name)]
+    with ExitStack() as stack:
+        forth = stack.enter_context(FollowedMappings(pipeline, source, target, patience=patience))
+        back = stack.enter_context(FollowedMappings(reverse, target, source, patience=patience)) if reverse else None
+        # Before the cuts: so all that the groups have read is below them.
+        on_target = _settled(fetch_offsets(target, names), target)
+        on_source = _settled(fetch_offsets(source, on_target.groups), source)
+        pipe = _pipe(forth, pipeline)
+        starts = source.offsets(pipe.copied.positions, "earliest")
+        ends = source.offsets(pipe.copied.positions, "latest")
+        source_ends = {tp: Ends(starts[tp], end) for tp, end in ends.items() if tp in starts}
+        return plan_failback(
+            on_target.groups,
+            on_source.groups,
+            pipe,
+            source_ends,
+            pipeline.groups.offset_guard_prefix,
+            _pipe(back, reverse) if back and reverse else None,
+        )
+
+
+def _pipe(mappings: FollowedMappings, pipeline: Pipeline) -> Pipe:
+    """A pipeline's mappings at a cut taken now."""
+    copied = mappings.cut()
+    return Pipe(mappings.map_of, pipeline.routing, copied)
+
+
+def _settled(found: Fetched, cluster: Cluster) -> Fetched:
+    for group, why in found.failed.items():
+        if group not in found.groups:
+            raise Refused(f"the offsets of group {group} on the {cluster} cannot be read: {why}")
+    return found
+
+
+def _ensure_reverse(reverse: Pipeline, source: Cluster, target: Cluster) -> None:
+    with both_clusters(reverse) as (other_source, other_target):
+        if (other_source.cluster_id(), other_target.cluster_id()) != (target.cluster_id(), source.cluster_id()):
+            raise Refused(
+                f"pipeline {reverse.name} does not copy from the {target} to the {source}, so it is not the reverse "
+                f"one: it copies from {other_source.servers} to {other_target.servers}"
+            )

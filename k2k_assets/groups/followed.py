@@ -1,0 +1,102 @@
+"""A pipeline's mappings while groups are translated by them, and what is copied at a cut through both clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from k2k_assets.errors import Refused
+from k2k_assets.groups.observed import Ends
+from k2k_assets.groups.translations import Copied
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.live import LiveMappings
+from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.topic_partition import TopicPartition
+
+
+class FollowedMappings:
+    """Live mappings by source partitions as they are named today. To be used by one thread at a time.
+
+    Args:
+        pipeline: Whose mappings.
+        source: The cluster that it copies from.
+        target: The cluster that it copies to.
+        others: Whether other pipelines' mappings of the same source partitions are followed too.
+        patience: Seconds without a mapping record after which reading them is given up.
+
+    Attributes:
+        mapped: The source partitions that are mapped, of the topic ids that the source had at the last cut.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer, or a transaction hangs.
+        Refused: There are no mappings, or some that cannot be read.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, source: Cluster, target: Cluster, others: bool = False, patience: float = 30.0
+    ) -> None:
+        self._pipeline = pipeline
+        self._source = source
+        self._patience = patience
+        self.mapped: dict[TopicPartition, SourcePartition] = {}
+        self._live = LiveMappings(pipeline, source.cluster_id(), target, others)
+        try:
+            self._live.catch_up((), patience)
+        except BaseException:
+            self._live.close()
+            raise
+
+    def topics(self) -> set[str]:
+        """The source topics that are mapped, as far as the mappings have been read."""
+        return {source.topic for source in self._live.sources()}
+
+    def cut(self) -> Copied:
+        """What is copied now, without `source_ends`; `map_of` answers for it.
+
+        Positions that are to be translated are read before: then they are of topics with today's ids, or older ones.
+
+        Raises:
+            ClusterUnreachable: A cluster does not answer.
+            Refused: A cluster refuses, or a control topic is not what it was.
+        """
+        known = self._source.describe(self.topics())
+        self.mapped = {
+            TopicPartition(source.topic, source.partition): source
+            for source in self._live.sources()
+            if source.topic in known and known[source.topic].topic_id == source.topic_id
+        }
+        found = self._live.catch_up(self._target_topics(self.mapped), self._patience)
+        newest = self._live.copied()
+        positions = {
+            tp: newest[source].position if source in newest else self._live.map_of(source).covered_end
+            for tp, source in self.mapped.items()
+        }
+        ends = {tp: Ends(found.starts[tp], end) for tp, end in found.stable.items() if tp in found.starts}
+        return Copied(positions, ends, found.topic_ids)
+
+    def map_of(self, partition: TopicPartition, lowest: int = 0) -> PartitionMap:
+        """What is known of a source partition in `mapped`, for positions from `lowest` on."""
+        return self._live.map_of(self.mapped[partition], lowest)
+
+    def others_of(self, partition: TopicPartition) -> Mapping[str, PartitionMap]:
+        """What other pipelines' mappings say of a source partition in `mapped`, by their `group.id`."""
+        return self._live.others_of(self.mapped[partition])
+
+    def close(self) -> None:
+        """Lets go of the clients."""
+        self._live.close()
+
+    def __enter__(self) -> FollowedMappings:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _target_topics(self, mapped: Iterable[TopicPartition]) -> list[str]:
+        found = set()
+        for topic in {tp.topic for tp in mapped}:
+            try:
+                found.add(self._pipeline.routing.target_topic(topic))
+            except Refused:
+                continue  # no longer routed anywhere
+        return sorted(found)

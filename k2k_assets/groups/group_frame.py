@@ -1,0 +1,42 @@
+"""What a transactional commit says of the group it is for: the client's own frame with another name in it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+from k2k_assets.errors import K2KError
+from k2k_assets.kafka import clients
+
+
+class GroupFrame:
+    """Makes the `group_metadata` argument of `send_offsets_to_transaction` for any group.
+
+    The client only makes it for the group that a consumer of its own would join, and its bytes change with releases.
+    So one is taken from a consumer that joins nothing, and the name in it is replaced.
+
+    Args:
+        properties: Consumer settings of the target, librdkafka names.
+
+    Raises:
+        K2KError: This release of the client makes frames of another form.
+    """
+
+    def __init__(self, properties: Mapping[str, object]) -> None:
+        name = uuid.uuid4().hex
+        consumer = clients.consumer({**properties, "group.id": name})
+        try:
+            frame = consumer.consumer_group_metadata()
+        finally:
+            consumer.close()
+        parts = frame.split(name.encode()) if isinstance(frame, bytes) else []
+        if len(parts) != 2:
+            raise K2KError(
+                "this release of confluent-kafka describes consumer groups in a form that is not known, so translated "
+                "offsets cannot be committed; install one that pyproject.toml asks for"
+            )
+        self._before, self._after = parts
+
+    def of(self, group: str) -> bytes:
+        """The argument for one group."""
+        return self._before + group.encode() + self._after

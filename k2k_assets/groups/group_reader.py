@@ -1,0 +1,202 @@
+"""Asks a cluster for its consumer groups: states of all, offsets of many at once. Only reads; every call is bounded."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Collection, Iterable
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import ConsumerGroupState as KafkaState
+from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from k2k_assets.deadline import Deadline
+from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.groups.bulk import without_cycle_collection
+from k2k_assets.groups.observed import Committed, Fetched, GroupKind, GroupOffsets, GroupState
+from k2k_assets.kafka import clients
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.topic_partition import TopicPartition
+
+log = logging.getLogger("k2k.groups")
+
+# Each question is one small request: this many keep both sides busy without filling the broker's request queue.
+IN_FLIGHT = 128
+# An application's own transaction holds its offsets back for some milliseconds. One that stays open longer is left
+# for the next poll.
+SETTLE_SECONDS = 1.0
+_SETTLE_PAUSE = 0.02
+
+_KINDS = {ConsumerGroupType.CLASSIC: GroupKind.CLASSIC, ConsumerGroupType.CONSUMER: GroupKind.CONSUMER}
+# A coordinator that is moving, or has just been started.
+_LOADING = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
+_WITHOUT_MEMBERS = {KafkaState.EMPTY, KafkaState.DEAD}
+
+
+def list_states(cluster: Cluster, partial: bool = False) -> dict[str, GroupState]:
+    """State and kind of every consumer group, in one request to each broker.
+
+    Args:
+        cluster: Which cluster.
+        partial: Whether the groups of the brokers that answered will do.
+
+    Raises:
+        ClusterUnreachable: No broker answered, or (not `partial`) one did not.
+        Refused: The principal may not list groups.
+    """
+    try:
+        asked = cluster.admin.list_consumer_groups(request_timeout=cluster.timeout)
+        listing = asked.result(timeout=cluster.timeout + 5)
+    except KafkaException as error:
+        raise failure(cluster, clients.error_of(error)) from None
+    except TimeoutError:
+        raise unreachable(cluster, "listing consumer groups took too long") from None
+    if listing.errors:
+        first = listing.errors[0]
+        error = clients.error_of(first) if isinstance(first, KafkaException) else first
+        if not (partial and listing.valid):
+            raise failure(cluster, error)
+        log.warning("some brokers of the %s did not list their consumer groups: %s", cluster, error.str())
+    return {group.group_id: _state(group) for group in listing.valid}
+
+
+def list_others(cluster: Cluster, consumer_groups: Collection[str]) -> list[str]:
+    """Names of groups that are no consumer groups (share groups, Kafka Connect's, ...); none where nobody can tell.
+
+    Args:
+        cluster: Which cluster.
+        consumer_groups: What `list_states` found, asked before.
+    """
+    # librdkafka's newer call leaves them out; its old one has all names, and its Python wrapper only warns of its age.
+    old_call = getattr(super(AdminClient, cluster.admin), "list_groups", None)
+    try:
+        listing = old_call(timeout=cluster.timeout) if old_call else []
+    except KafkaException:
+        return []
+    known = set(consumer_groups)
+    return sorted(group.id for group in listing if group.id not in known and group.protocol_type != "consumer")
+
+
+@without_cycle_collection()
+def fetch_offsets(cluster: Cluster, groups: Iterable[str], topics: Collection[str] | None = None) -> Fetched:
+    """Stable committed offsets of many groups, some hundred questions in flight.
+
+    Args:
+        cluster: Which cluster.
+        groups: Names; a group that does not exist has no offsets.
+        topics: Only partitions of these; None: all.
+
+    Returns:
+        What was answered. Groups that cannot answer yet are asked again for a moment. Those whose offsets an open
+        transaction still holds back then are in `groups` with their other partitions, and in `failed`.
+
+    Raises:
+        ClusterUnreachable: Nobody answered.
+    """
+    deadline = Deadline(cluster.timeout)
+    reader = _Reader(cluster, None if topics is None else frozenset(topics))
+    result = Fetched()
+    reader.ask(groups, deadline, result)
+    settle = Deadline(min(SETTLE_SECONDS, deadline.remaining()))
+    while (again := reader.unsettled(result)) and not settle.expired():
+        time.sleep(_SETTLE_PAUSE)
+        reader.ask(again, deadline, result)
+    for name in (name for name, group in result.groups.items() if group.unstable):
+        held_back = ", ".join(map(str, sorted(result.groups[name].unstable)[:5]))
+        result.failed[name] = f"an open transaction holds back its offsets of {held_back}"
+    if result.failed and not result.groups and reader.last_unreachable:
+        raise unreachable(cluster, reader.last_unreachable)
+    return result
+
+
+class _Reader:
+    def __init__(self, cluster: Cluster, topics: frozenset[str] | None) -> None:
+        self._cluster = cluster
+        self._topics = topics
+        # A hundred thousand offsets share some hundred partitions.
+        self._partitions: dict[tuple[str, int], TopicPartition] = {}
+        self._loading: set[str] = set()
+        self.last_unreachable: str | None = None
+
+    def unsettled(self, result: Fetched) -> list[str]:
+        """Groups that may answer (better) in a moment."""
+        return [*self._loading, *(name for name, group in result.groups.items() if group.unstable)]
+
+    def ask(self, groups: Iterable[str], deadline: Deadline, result: Fetched) -> None:
+        asked: deque[tuple[str, Future[Any]]] = deque()
+        self._loading = set()
+        for group in groups:
+            question = [ConsumerGroupTopicPartitions(group)]
+            timeout = max(0.1, deadline.remaining())
+            futures = self._cluster.admin.list_consumer_group_offsets(
+                question, require_stable=True, request_timeout=timeout
+            )
+            asked.append((group, futures[group]))
+            if len(asked) >= IN_FLIGHT:
+                self._take(*asked.popleft(), deadline, result)
+        while asked:
+            self._take(*asked.popleft(), deadline, result)
+
+    def _take(self, group: str, future: Future[Any], deadline: Deadline, result: Fetched) -> None:
+        try:
+            found = future.result(timeout=deadline.remaining() + 5).topic_partitions
+        except KafkaException as exception:
+            error = clients.error_of(exception)
+            result.failed[group] = f"{error.str()} ({error.name()})"
+            if clients.is_unreachable(error):
+                self.last_unreachable = error.str()
+            if error.code() in _LOADING:
+                self._loading.add(group)
+        except TimeoutError:
+            result.failed[group] = self.last_unreachable = "no answer in time"
+        else:
+            result.failed.pop(group, None)
+            result.groups[group] = self._offsets(group, found, result)
+
+    def _offsets(self, group: str, found: Iterable[Any], result: Fetched) -> GroupOffsets:
+        offsets: dict[TopicPartition, Committed] = {}
+        unstable = []
+        for item in found:
+            topic = item.topic
+            if self._topics is not None and topic not in self._topics:
+                continue
+            key = (topic, item.partition)
+            partition = self._partitions.get(key)
+            if partition is None:
+                partition = self._partitions[key] = TopicPartition(*key)
+            offset = item.offset
+            if offset >= 0:
+                offsets[partition] = Committed(offset, item.metadata or "", item.leader_epoch)
+            elif item.error is None:
+                continue  # nothing is committed there
+            elif item.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
+                unstable.append(partition)
+            else:
+                result.failed[group] = f"{partition}: {item.error.str()} ({item.error.name()})"
+        return GroupOffsets(group, offsets, frozenset(unstable))
+
+
+def failure(cluster: Cluster, error: KafkaError) -> ClusterUnreachable | Refused:
+    """The project's error for one of Kafka's."""
+    if clients.is_unreachable(error):
+        return unreachable(cluster, error.str())
+    return Refused(f"the {cluster} refused: {error.str()} ({error.name()})")
+
+
+def unreachable(cluster: Cluster, why: str) -> ClusterUnreachable:
+    """The error for a cluster that does not answer."""
+    return clients.unreachable(cluster.role, {"bootstrap.servers": cluster.servers}, why)
+
+
+def _state(group: Any) -> GroupState:
+    # Brokers before 2.6 do not tell the state, those before 4.0 not the kind; librdkafka does not know all states.
+    kind = _KINDS.get(group.type, GroupKind.CLASSIC)
+    name = group.state.name.lower() if group.state is not None else "unknown"
+    return GroupState(kind, group.state not in _WITHOUT_MEMBERS, name)

@@ -1,0 +1,132 @@
+"""Runs the mapper: once, or poll after poll until it is stopped. What passes is waited out."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.groups.poller import Poller
+from k2k_assets.groups.report import PollResult
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.topic_tail import Replaced
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.resources.clusters import both_clusters
+
+log = logging.getLogger("k2k.groups")
+
+Observer = Callable[[PollResult], None]
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
+# A cluster that is starting refuses what it answers a moment later; one that still refuses after this time means it.
+_REFUSED_SECONDS = 30.0
+# How long `sync_once` goes on for groups that could not be read or committed.
+_ONCE_SECONDS = 30.0
+
+
+def sync_once(
+    pipeline: Pipeline, *, stop: threading.Event | None = None, observer: Observer | None = None
+) -> PollResult:
+    """Translates and commits the positions of all groups once.
+
+    A mapper of the same pipeline that is running is superseded. Groups that could not be read or committed are tried
+    again for half a minute.
+
+    Args:
+        pipeline: Whose groups.
+        stop: When set, no further try is made.
+        observer: Called with the result of each poll.
+
+    Returns:
+        The last poll; its `failed` names the groups that still could not be read or committed.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer.
+        Refused: Something stands against it; nothing was committed.
+        Superseded: A newer mapper has taken over.
+        ActiveGroup: See `errorHandling.onActiveConsumerGroupCommit`.
+        MultipleMappings: See `errorHandling.onMultipleTargetCommittedOffsets`.
+    """
+    stop = stop or threading.Event()
+    until = time.monotonic() + _ONCE_SECONDS
+    committed: frozenset[str] = frozenset()
+    with both_clusters(pipeline) as (source, target), Poller(pipeline, source, target) as poller:
+        poller.start()
+        while True:
+            result = poller.poll()
+            poller.await_visible(result)
+            committed |= result.committed
+            if observer:
+                observer(result)
+            if not result.failed or time.monotonic() >= until or stop.wait(_FIRST_PAUSE):
+                return replace(result, committed=committed)
+            _renew(source, target)
+
+
+def sync(pipeline: Pipeline, stop: threading.Event, *, observer: Observer | None = None, timeout: float = 15.0) -> None:
+    """Translates and commits the positions of all groups, poll after poll, until it is stopped.
+
+    What passes (a broker that restarts) is waited out; before the first poll it is an error.
+
+    Args:
+        pipeline: Whose groups; `groups.pollInterval` lies between the beginnings of two polls.
+        stop: When set, it ends after the poll that is under way.
+        observer: Called with the result of each poll.
+        timeout: Seconds that a call to a cluster may take.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer at the start.
+        Refused: Something stands against it, and does not pass.
+        Superseded: A newer mapper has taken over.
+        ActiveGroup: See `errorHandling.onActiveConsumerGroupCommit`.
+        MultipleMappings: See `errorHandling.onMultipleTargetCommittedOffsets`.
+    """
+    interval = pipeline.groups.poll_interval.total_seconds()
+    trouble = _Trouble()
+    with both_clusters(pipeline, timeout) as (source, target), Poller(pipeline, source, target) as poller:
+        poller.start()
+        while not stop.is_set():
+            began = time.monotonic()
+            for cluster in (source, target):
+                cluster.renew_if_disturbed()
+            try:
+                result = poller.poll()
+            except Replaced:
+                raise
+            except (ClusterUnreachable, Refused) as error:
+                _renew(source, target)
+                stop.wait(trouble.pause(error))
+                continue
+            trouble = _Trouble()
+            if result.failed:
+                _renew(source, target)
+            if observer:
+                observer(result)
+            stop.wait(max(0.0, began + interval - time.monotonic()))
+
+
+def _renew(*clusters: Cluster) -> None:
+    """A client that has lost a group's coordinator may never find it again, though that is back (librdkafka 2.16)."""
+    for cluster in clusters:
+        cluster.close()
+
+
+class _Trouble:
+    """Polls that failed in a row."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._pause = _FIRST_PAUSE
+
+    def pause(self, error: ClusterUnreachable | Refused) -> float:
+        """How long to wait before the next poll; raises what does not pass."""
+        if self._since is None:
+            self._since = time.monotonic()
+        if isinstance(error, Refused) and time.monotonic() - self._since > _REFUSED_SECONDS:
+            raise error
+        log.warning("the poll failed and is tried again in %.1f s: %s", self._pause, error)
+        pause, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+        return pause

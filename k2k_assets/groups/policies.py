@@ -1,0 +1,97 @@
+"""`errorHandling` of the offset mapper: what is a reason to stop. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from k2k_assets.errors import K2KError
+from k2k_assets.groups.decide import Answer, Decision, Row, Word
+from k2k_assets.groups.observed import Committed
+from k2k_assets.pipeline.error_handling import Policy
+from k2k_assets.topic_partition import TopicPartition
+
+
+class ActiveGroup(K2KError):
+    """A group that has moved on the source has members on the target."""
+
+
+class MultipleMappings(K2KError):
+    """One source record has been mapped twice, by two pipelines that share the mapping topic."""
+
+
+class OtherMapping(NamedTuple):
+    """What another pipeline's mappings say of a group's position.
+
+    Attributes:
+        progress: Whose mappings: the other pipeline's `group.id`.
+        source: The source partition.
+        position: The group's position there.
+        target: Where the other pipeline copied it to.
+        offset: The translated position there.
+    """
+
+    progress: str
+    source: TopicPartition
+    position: int
+    target: TopicPartition
+    offset: int
+
+
+def ensure_none_active(decisions: Iterable[Decision], policy: Policy, found_active: Collection[str] = ()) -> None:
+    """Applies `onActiveConsumerGroupCommit`, after the other groups were committed.
+
+    Args:
+        decisions: Of a poll.
+        policy: `ignore`: they are tried again with the next poll.
+        found_active: Groups that were found active only while they were being committed (`CommitReport.active`).
+
+    Raises:
+        ActiveGroup: The policy says fail, and a group that has to be moved is active on the target.
+    """
+    if policy == "ignore":
+        return
+    for decision in decisions:
+        late = decision.group in found_active
+        for row in decision.rows:
+            if row.word is Word.ACTIVE or (late and row.commit):
+                raise _active_group(decision.group, row)
+
+
+def _active_group(group: str, row: Row) -> ActiveGroup:
+    held = "nothing" if row.held is None else f"offset {row.held.offset}"
+    return ActiveGroup(
+        f"group {group} has members on the target cluster, so it cannot be moved there: {row.target} should go on at "
+        f"offset {row.offset} ({_positions(row.sources)}), it holds {held}. If it has moved to the target for good, "
+        "stop its consumers on the source or leave it out of groups.consumerGroups; if not, stop those on the target. "
+        "With errorHandling.onActiveConsumerGroupCommit: ignore it is left alone while it has members"
+    )
+
+
+def ensure_one_mapping(group: str, answer: Answer, others: Sequence[OtherMapping], policy: Policy) -> None:
+    """Applies `onMultipleTargetCommittedOffsets` to one answer.
+
+    Args:
+        group: Whose position was translated.
+        answer: By the pipeline's own mappings.
+        others: What other pipelines' mappings say of the same position.
+        policy: `ignore`: the own mappings are right.
+
+    Raises:
+        MultipleMappings: The policy says fail, and there is another mapping.
+    """
+    if policy == "ignore" or not others:
+        return
+    other = others[0]
+    raise MultipleMappings(
+        f"the position of group {group} in {other.source} (offset {other.position}) has two mappings: to "
+        f"{answer.target} offset {answer.offset}, and by the pipeline with group.id {other.progress} to "
+        f"{other.target} offset {other.offset}. Two pipelines copy the same topic: give each an offsetMapping.topic of "
+        "its own, or set errorHandling.onMultipleTargetCommittedOffsets: ignore to go by this pipeline's own mappings"
+    )
+
+
+def _positions(sources: Sequence[tuple[TopicPartition, Committed]]) -> str:
+    places = [f"{partition} at offset {committed.offset}" for partition, committed in sources]
+    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+    return "on the source " + ", ".join(places[:3]) + more

@@ -1,0 +1,182 @@
+"""One life of a mapper: reads where groups stand on the source, and commits where that is on the target.
+
+```
+ mappings read to the end > claim > fence the mappers before > generation above all that groups hold
+   poll:  groups and offsets on the source > cut: L, ends of the mapping topic, mappings read up to them
+          > translate > what the target's groups hold > decide > fenced commit
+```
+
+A poll remembers nothing but the mappings: it compares with what the target holds, so whatever somebody else wrote there
+is seen by the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+
+from k2k_assets.deadline import Deadline
+from k2k_assets.groups.bulk import without_cycle_collection
+from k2k_assets.groups.claim import Claims
+from k2k_assets.groups.committer import GroupCommitter
+from k2k_assets.groups.decide import Decision, Rules, Word, decide
+from k2k_assets.groups.policies import ensure_none_active
+from k2k_assets.groups.position_translator import PositionTranslator, Translation
+from k2k_assets.groups.report import PollResult
+from k2k_assets.groups.selection import GroupSelection
+from k2k_assets.groups.source_groups import SourceGroups
+from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
+from k2k_assets.groups.versions import Version, generation_above, next_poll, parse
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.topics.control_topics import ensure_control_topics
+
+log = logging.getLogger("k2k.groups")
+
+# Brokers delete offsets of groups without members some days after their commit (7 by default): they are renewed.
+RENEW_SECONDS = 12 * 3600
+_VISIBLE_PAUSE = 0.02
+
+
+class Poller:
+    """One life of a mapper. To be used by one thread at a time.
+
+    Args:
+        pipeline: Whose groups.
+        source: The source cluster; it is only read.
+        target: The target cluster.
+        patience: Seconds without a mapping record after which reading them is given up.
+    """
+
+    def __init__(self, pipeline: Pipeline, source: Cluster, target: Cluster, patience: float = 30.0) -> None:
+        self._pipeline = pipeline
+        self._source = source
+        self._target = target
+        self._patience = patience
+        self._policies = pipeline.error_handling
+        self._source_groups = SourceGroups(source, GroupSelection(pipeline.groups.consumer_groups))
+        self._target_groups = TargetGroups(target)
+        self._generation = -1
+        self._poll = 0
+        self._stack = ExitStack()
+        self._translator: PositionTranslator
+        self._claims: Claims
+        self._committer: GroupCommitter
+
+    def start(self) -> None:
+        """Reads the mappings to the end, then takes over from the mapper before.
+
+        Raises:
+            ClusterUnreachable: A cluster does not answer.
+            Refused: A control topic is missing, or something stands against it.
+            Superseded: A newer mapper came meanwhile.
+        """
+        # The mapper before goes on while the mappings are read, which may take long.
+        self._translator = self._stack.enter_context(
+            PositionTranslator(self._pipeline, self._source, self._target, self._patience)
+        )
+        if not self._target.describe([self._pipeline.coordination.assignment.topic]):
+            ensure_control_topics(self._pipeline, self._target)
+        self._claims = self._stack.enter_context(Claims(self._pipeline, self._target))
+        claim = self._claims.write()
+        self._committer = self._stack.enter_context(
+            GroupCommitter(self._pipeline, self._target_groups, self._claims.ensure_newest)
+        )
+        self._committer.claim()
+        self._generation = generation_above(claim, self._target_groups.held_versions(self._prefix))
+        self._claims.forget_older()
+        log.info("offset mapper of pipeline %s: claim %d, generation %d", self._pipeline.name, claim, self._generation)
+
+    @without_cycle_collection()
+    def poll(self) -> PollResult:
+        """Looks once at all groups, and commits what is to be committed.
+
+        Raises:
+            Superseded: A newer mapper has taken over.
+            ActiveGroup: A group that is to be moved has members on the target, and the policy says fail.
+            MultipleMappings: Two pipelines' mappings contradict each other, and the policy says fail.
+            ClusterUnreachable: A cluster does not answer; the next poll may find it again.
+            Refused: A cluster refuses.
+        """
+        started = time.monotonic()
+        self._poll = next_poll(self._poll)
+        version = Version(self._generation, self._poll)
+        seen = self._source_groups.observe(self._translator.topics())
+        found = self._translator.translate(seen.groups)
+        held = self._target_groups.observe(list(found.answers))
+        decisions = self._decide(found, held, version)
+        self._look_at_versions(decisions)
+        report = self._committer.commit(decisions, version)
+        ensure_none_active(decisions, self._policies.on_active_consumer_group_commit, report.active)
+        return PollResult(
+            version=version,
+            decisions={decision.group: decision for decision in decisions},
+            committed=frozenset(report.committed),
+            active=frozenset(report.active),
+            failed={**seen.failed, **held.failed, **report.failed},
+            not_handled=seen.not_handled,
+            without_commits=sum(group not in seen.groups and group not in seen.failed for group in seen.states),
+            source_ends=found.source_ends,
+            target_ends=found.target_ends,
+            seconds=time.monotonic() - started,
+        )
+
+    def await_visible(self, result: PollResult, timeout: float = 10.0) -> None:
+        """Waits until readers see what a poll committed: a moment after the transaction's end.
+
+        Raises:
+            ClusterUnreachable: The target does not answer.
+        """
+        wanted = {group: result.decisions[group].commits for group in result.committed if group in result.decisions}
+        deadline = Deadline(timeout)
+        while wanted and not deadline.expired():
+            seen = self._target_groups.observe(list(wanted))
+            wanted = {group: commits for group, commits in wanted.items() if not _holds(seen, group, commits)}
+            if wanted:
+                time.sleep(_VISIBLE_PAUSE)
+
+    def close(self) -> None:
+        """Lets go of all clients."""
+        self._stack.close()
+
+    def __enter__(self) -> Poller:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _prefix(self) -> str:
+        return self._pipeline.groups.offset_guard_prefix
+
+    def _decide(self, found: Translation, held: TargetObservation, version: Version) -> list[Decision]:
+        rules = Rules(
+            version,
+            self._prefix,
+            self._pipeline.features.mappings_guard,
+            self._pipeline.groups.on_foreign_target_commit,
+            renew_before=version.poll - RENEW_SECONDS * 1000,
+        )
+        return [
+            decide(group, answers, held.groups[group].offsets, found.target_ends, rules, held.states.get(group))
+            for group, answers in found.answers.items()
+            if group not in held.failed
+        ]
+
+    def _look_at_versions(self, decisions: Iterable[Decision]) -> None:
+        """A later observation than this one is a newer mapper's, or left from before the assignment topic was lost."""
+        later = [row.held for decision in decisions for row in decision.rows if row.word is Word.OLDER and row.held]
+        if not later:
+            return
+        self._claims.ensure_newest()
+        versions = (parse(held.metadata, self._prefix) for held in later)
+        self._generation = generation_above(self._generation, (version for version in versions if version))
+        log.warning("groups hold commits of a later generation: going on as generation %d", self._generation)
+
+
+def _holds(seen: TargetObservation, group: str, commits: Mapping[TopicPartition, int]) -> bool:
+    offsets = seen.groups[group].offsets if group in seen.groups else {}
+    return all(tp in offsets and offsets[tp].offset == offset for tp, offset in commits.items())

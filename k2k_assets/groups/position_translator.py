@@ -1,0 +1,100 @@
+"""Where consumer groups belong on the target now. Commits nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from k2k_assets.groups.decide import Answer
+from k2k_assets.groups.followed import FollowedMappings
+from k2k_assets.groups.observed import Ends, GroupOffsets
+from k2k_assets.groups.other_mappings import ensure_one_mapping_each
+from k2k_assets.groups.translations import translate_groups
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """Where groups belong.
+
+    Attributes:
+        answers: By group; groups without any answer are left out.
+        source_ends: End of what can be read in each source partition.
+        target_ends: Log start and end of what can be read in each target partition.
+    """
+
+    answers: dict[str, list[Answer]]
+    source_ends: Mapping[TopicPartition, int]
+    target_ends: Mapping[TopicPartition, Ends]
+
+
+class PositionTranslator:
+    """Translates positions of groups by the mappings as they are now. To be used by one thread at a time.
+
+    Args:
+        pipeline: Whose mappings.
+        source: The source cluster.
+        target: The target cluster.
+        patience: Seconds without a mapping record after which reading them is given up.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer, or a transaction hangs.
+        Refused: There are no mappings, or some that cannot be read.
+    """
+
+    def __init__(self, pipeline: Pipeline, source: Cluster, target: Cluster, patience: float = 30.0) -> None:
+        self._pipeline = pipeline
+        self._source = source
+        self._target = target
+        self._one_mapping = pipeline.error_handling.on_multiple_target_committed_offsets == "fail"
+        self._mappings = FollowedMappings(pipeline, source, target, self._one_mapping, patience)
+
+    def topics(self) -> set[str]:
+        """The source topics that are mapped, as far as the mappings have been read."""
+        return self._mappings.topics()
+
+    def translate(self, groups: Mapping[str, GroupOffsets]) -> Translation:
+        """Takes a cut, and translates.
+
+        Args:
+            groups: Positions on the source, read before.
+
+        Raises:
+            ClusterUnreachable: A cluster does not answer.
+            Refused: A cluster refuses, or a control topic is not what it was.
+            MultipleMappings: Two pipelines' mappings contradict each other, and the policy says fail.
+        """
+        copied = self._mappings.cut()
+        source_ends = self._source_ends()
+        if not self._pipeline.features.exactly_once:
+            copied = replace(copied, source_ends=source_ends)
+        answers = translate_groups(
+            groups,
+            lambda tp, lowest, _: self._mappings.map_of(tp, lowest),
+            self._pipeline.routing,
+            copied,
+            self._pipeline.groups.offset_guard_prefix,
+        )
+        if self._one_mapping:
+            ensure_one_mapping_each(answers, self._mappings.mapped, self._mappings.others_of, self._target)
+        # What was mapped after L was taken can be read by now.
+        now = self._target.offsets(copied.ends, "stable")
+        ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
+        return Translation(answers, source_ends, ends)
+
+    def close(self) -> None:
+        """Lets go of the clients."""
+        self._mappings.close()
+
+    def __enter__(self) -> PositionTranslator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _source_ends(self) -> dict[TopicPartition, int]:
+        """After the cut: at-least-once, what is on the target and not mapped yet lies below them."""
+        isolation = self._pipeline.client_properties("source", "consumer").get("isolation.level", "read_committed")
+        return self._source.offsets(self._mappings.mapped, "stable" if isolation == "read_committed" else "latest")

@@ -1,0 +1,120 @@
+"""What one poll of the mapper found and did: for log lines, for the asset's metadata, for tests. No I/O."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from k2k_assets.groups.decide import Decision, Row, Word
+from k2k_assets.groups.observed import Ends
+from k2k_assets.groups.versions import Version
+from k2k_assets.topic_partition import TopicPartition
+
+
+class Place(NamedTuple):
+    """A group's position in one partition.
+
+    Attributes:
+        partition: Which.
+        offset: Next offset to read.
+        left: Offsets from there to the end of what can be read; None where the end is not known.
+    """
+
+    partition: TopicPartition
+    offset: int
+    left: int | None
+
+
+class Line(NamedTuple):
+    """One target partition of a group.
+
+    Attributes:
+        target: Where the group belongs there, or None if there is no answer; `partition` names the partition anyway.
+        partition: The target partition.
+        sources: The source partitions that this comes from, with the group's position in each.
+        word: What is said of it.
+        committed: Whether this poll committed it.
+        metadata: What the application wrote beside its commits on the source; empty for most.
+    """
+
+    partition: TopicPartition
+    target: Place | None
+    sources: tuple[Place, ...]
+    word: Word
+    committed: bool
+    metadata: str
+
+    @property
+    def left_on_source(self) -> int | None:
+        """Offsets left to read in all its source partitions."""
+        known = [source.left for source in self.sources if source.left is not None]
+        return sum(known) if len(known) == len(self.sources) else None
+
+
+@dataclass(frozen=True)
+class PollResult:
+    """One poll.
+
+    Attributes:
+        version: Of this observation.
+        decisions: By group.
+        committed: Groups that were committed.
+        active: Groups that got members between the look at them and the commit, so nothing was committed.
+        failed: Groups that could not be read, or whose commit is uncertain, each with the reason; the next poll sees
+            them again.
+        not_handled: Selected groups on the source that are no consumer groups (share groups).
+        without_commits: Selected groups on the source without a commit on a mapped topic.
+        source_ends: Last stable offset of each source partition.
+        target_ends: Log start and last stable offset of each target partition.
+        seconds: How long it took.
+    """
+
+    version: Version
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    committed: frozenset[str] = frozenset()
+    active: frozenset[str] = frozenset()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    not_handled: tuple[str, ...] = ()
+    without_commits: int = 0
+    source_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    target_ends: Mapping[TopicPartition, Ends] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups with an answer, by name."""
+        return sorted(self.decisions)
+
+    def lines(self, group: str) -> list[Line]:
+        """The positions of a group, in the order of the target partitions."""
+        return [self._line(group, row) for row in self.decisions[group].rows]
+
+    @cached_property
+    def words(self) -> Counter[Word]:
+        """How many partitions of all groups each word is said of."""
+        return Counter(word for group in self.decisions for word in self._words_of(group))
+
+    def _words_of(self, group: str) -> Iterator[Word]:
+        return (self._word(group, row) for row in self.decisions[group].rows)
+
+    def _word(self, group: str, row: Row) -> Word:
+        return Word.ACTIVE if row.commit and group in self.active else row.word
+
+    def _line(self, group: str, row: Row) -> Line:
+        target = None
+        if row.offset >= 0:
+            ends = self.target_ends.get(row.target)
+            target = Place(row.target, row.offset, None if ends is None else max(0, ends.end - row.offset))
+        sources = tuple(
+            Place(partition, committed.offset, _left(self.source_ends.get(partition), committed.offset))
+            for partition, committed in row.sources
+        )
+        done = row.commit and group in self.committed
+        return Line(row.target, target, sources, self._word(group, row), done, row.metadata)
+
+
+def _left(end: int | None, offset: int) -> int | None:
+    return None if end is None else max(0, end - offset)

@@ -1,0 +1,69 @@
+"""Positions in a partition that holds records of its own and copies of the other side's, by two maps. Pure.
+
+```
+ here    a0 a1 b0' a2 | b1'            a: written here, b: written there, ': copies, |: a marker
+ there   a0' a1' b0 a2' b1             a group stands there at 3: a2 and b1 are not read
+                                       here it goes on at 3, the first record that it has not read
+```
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.partition_map import NO_RUNS, PartitionMap, RunTable
+from k2k_assets.mapping.translate import NO_OFFSET, State, next_records, translate
+
+
+def first_unread(
+    forth: PartitionMap, there: Target, back: PartitionMap, here: Target, position: int
+) -> tuple[int, State]:
+    """The first record here that a group has not read there.
+
+    Args:
+        forth: Of the partition here, which was copied there.
+        there: The partition there.
+        back: Of the partition there, which is copied here.
+        here: The partition here.
+        position: Next offset that the group reads there.
+
+    Returns:
+        Its offset. Ahead if the group has read there what is not yet copied here; unknown, with `NO_OFFSET`, if the
+        mappings do not prove it.
+    """
+    copies = back.runs.get(here, NO_RUNS)
+    copied = translate(back, here, np.array([position]))
+    state = State(int(copied.states[0]))
+    if state > State.AHEAD:
+        return NO_OFFSET, state
+    own = _first_own(forth, there, position)
+    if own is None:
+        # All that was copied from here is read; what comes after it may not have been copied.
+        if len(forth.covered) != 1:
+            return NO_OFFSET, State.UNKNOWN
+        own = _past_read_copies(copies, forth.covered_end, position)
+    unread = next_records(copies.source_starts, copies.counts, np.array([position]))
+    run = int(unread.run[0])
+    if run == len(copies):
+        return own, state
+    return min(own, int(copies.target_starts[run] + unread.record[0] - copies.source_starts[run])), state
+
+
+def _first_own(forth: PartitionMap, there: Target, position: int) -> int | None:
+    """The first record that was written here and is not read there; None if all that were copied are."""
+    runs = forth.runs.get(there, NO_RUNS)
+    unread = next_records(runs.target_starts, runs.counts, np.array([position]))
+    run = int(unread.run[0])
+    if run == len(runs):
+        return None
+    return int(runs.source_starts[run] + unread.record[0] - runs.target_starts[run])
+
+
+def _past_read_copies(copies: RunTable, offset: int, position: int) -> int:
+    """The first offset from `offset` on that is no copy of a record read there."""
+    for start, origin, count in zip(copies.target_starts, copies.source_starts, copies.counts, strict=True):
+        read = min(int(count), max(0, position - int(origin)))
+        if start <= offset < start + read:
+            offset = int(start) + read
+    return offset

@@ -1,0 +1,24 @@
+"""Which consumer groups are translated: the filter on their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from k2k_assets.pipeline.java_regex import compile_java
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSelection:
+    """A filter on group names (`groups.consumerGroups`).
+
+    Attributes:
+        groups: One Java regular expression that matches whole names, or exact names.
+    """
+
+    groups: str | tuple[str, ...] = ".*"
+
+    def matches(self, group: str) -> bool:
+        """Whether a group is selected."""
+        if isinstance(self.groups, str):
+            return compile_java(self.groups).fullmatch(group) is not None
+        return group in self.groups

@@ -1,0 +1,245 @@
+"""One transactional id of the mapper: commits offsets of groups, many in one transaction.
+
+```
+ begin    send offsets of group 1, 2, 3 ...    look at the states of the groups    end
+          (pending: nobody sees them)          one has members? abort, again without it
+```
+
+The states are looked at between sending and ending, not before: a consumer that joins later asks for its offsets, and
+the broker makes it wait while some are pending. What remains is a consumer that joins within the look itself and asks
+for unstable offsets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from k2k_assets.deadline import Deadline
+from k2k_assets.errors import K2KError, Refused, Superseded
+from k2k_assets.groups.bounded import bounded
+from k2k_assets.groups.decide import Decision
+from k2k_assets.groups.group_frame import GroupFrame
+from k2k_assets.groups.target_groups import TargetGroups
+from k2k_assets.kafka import clients
+from k2k_assets.transport.errors import Fenced, Restart
+from k2k_assets.transport.librdkafka_sink import call, claim
+
+# A transaction begun right after another waits this long for the broker to finish that one: not too long. A commit that
+# took 0.8 of it may have been sent twice (`transport.librdkafka_sink`): longer than commits take.
+RETRY_BACKOFF_MS = 100
+_AMBIGUOUS_AFTER_SECONDS = 0.8 * RETRY_BACKOFF_MS / 1000
+TRANSACTION_TIMEOUT_MS = 15_000
+
+# The client asks this long for a group whose topic was deleted meanwhile, or whose coordinator is moving.
+SEND_SECONDS = 5.0
+BATCH_GROUPS = 250
+BATCH_OFFSETS = 25_000
+# Offsets of one request are written as one batch, which must stay under the broker's message size (1 MB by default).
+_REQUEST_BYTES = 400_000
+_OFFSET_BYTES = 100  # of a written offset besides its names and its metadata, generously
+
+
+@dataclass(slots=True)
+class CommitReport:
+    """What became of a poll's commits.
+
+    Attributes:
+        committed: Groups that hold their translated offsets now.
+        active: Groups that had got members when they were looked at; nothing was committed for them.
+        failed: Groups without a certain answer, each with the reason; the next poll sees what they hold.
+    """
+
+    committed: list[str] = field(default_factory=list)
+    active: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def add(self, other: CommitReport) -> None:
+        """Takes in another one."""
+        self.committed += other.committed
+        self.active += other.active
+        self.failed.update(other.failed)
+
+
+class Shard:
+    """Commits under one transactional id.
+
+    Args:
+        make_producer: Makes a producer with the id, that calls what it is given when it has lost a broker.
+        groups: The target's groups.
+        frame: Names groups in commits.
+        ensure_newest: Raises `Superseded` if a newer mapper exists.
+        timeout: Seconds that any call may take.
+    """
+
+    def __init__(
+        self,
+        make_producer: Callable[[Callable[[KafkaError], None]], Producer],
+        groups: TargetGroups,
+        frame: GroupFrame,
+        ensure_newest: Callable[[], None],
+        timeout: float,
+    ) -> None:
+        self._make_producer = make_producer
+        self._groups = groups
+        self._frame = frame
+        self._ensure_newest = ensure_newest
+        self._timeout = timeout
+        self._producer: Producer | None = None
+        self._has_lost_a_broker = False
+
+    def claim(self) -> None:
+        """Claims the id.
+
+        Raises:
+            Restart: The target did not answer in time.
+            Refused: The principal may not do it.
+        """
+        self._producer, self._has_lost_a_broker = None, False
+        producer = self._make_producer(self._lost_a_broker)
+        claim(producer, self._timeout, "claiming the mapper's transactional id")
+        self._producer = producer
+
+    def commit(self, decisions: Sequence[Decision], metadata: str) -> CommitReport:
+        """Commits offsets; what goes wrong with one group does not stop the others.
+
+        Raises:
+            Superseded: A newer mapper exists.
+        """
+        report = CommitReport()
+        deadline = Deadline(2 * self._timeout)
+        for batch in _batches(decisions):
+            left = list(batch)
+            try:
+                while left and not deadline.expired():
+                    left = self._transaction(self._claimed(), left, metadata, report)
+                why = "no time was left for it in this poll"
+            except Superseded:
+                self._producer = None
+                raise
+            except (Restart, K2KError) as error:
+                # Nothing that the producer holds can be trusted any more.
+                self._producer = None
+                if isinstance(error, Fenced):
+                    self._ensure_newest()
+                why = str(error)
+            report.failed.update((decision.group, why) for decision in left)
+        return report
+
+    def close(self) -> None:
+        """Lets go of the producer."""
+        self._producer = None
+
+    def _lost_a_broker(self, _: KafkaError) -> None:
+        self._has_lost_a_broker = True
+
+    def _claimed(self) -> Producer:
+        if self._producer is not None:
+            self._producer.poll(0)  # hears what happened since
+            if self._has_lost_a_broker:
+                self._producer = None  # it may never find the coordinators of groups again (librdkafka 2.16)
+        if self._producer is None:
+            self.claim()
+            # A newer mapper writes its claim before it fences: one that this look does not see will fence this claim.
+            self._ensure_newest()
+        assert self._producer is not None
+        return self._producer
+
+    def _transaction(
+        self, producer: Producer, decisions: list[Decision], metadata: str, report: CommitReport
+    ) -> list[Decision]:
+        """One transaction of as many groups as it has time for; returns those still to be committed."""
+        call("beginning a transaction", producer.begin_transaction)
+        sent: list[Decision] = []
+        deadline = Deadline(TRANSACTION_TIMEOUT_MS / 3000)
+        while len(sent) < len(decisions) and not deadline.expired():
+            decision = decisions[len(sent)]
+            refusal = self._send(producer, decision, metadata)
+            if refusal is not None:
+                report.failed[decision.group] = refusal
+                self._abort(producer)
+                return [each for each in decisions if each is not decision]
+            sent.append(decision)
+        active = self._active(sent)
+        if active:
+            self._abort(producer)
+            report.active += sorted(active)
+            return [each for each in decisions if each.group not in active]
+        self._end(producer)
+        report.committed += [each.group for each in sent]
+        return decisions[len(sent) :]
+
+    def _send(self, producer: Producer, decision: Decision, metadata: str) -> str | None:
+        """Sends a group's offsets; returns why they are not accepted for this group.
+
+        Raises:
+            Fenced: A later holder of the id exists.
+        """
+        step, timeout = f"committing offsets of {decision.group}", min(self._timeout, SEND_SECONDS)
+        for offsets in _requests(decision, metadata):
+            try:
+                send = producer.send_offsets_to_transaction
+                bounded(step, timeout + 5, send, offsets, self._frame.of(decision.group), timeout)
+            except KafkaException as exception:
+                error = clients.error_of(exception)
+                if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
+                    return "the target has a group of this name that is no consumer group"
+                try:
+                    call(step, _raise, exception)
+                except Fenced:
+                    raise
+                except (Restart, Refused) as raised:
+                    # Perhaps its coordinator alone is down: the other groups are tried without it.
+                    if not error.txn_requires_abort():
+                        self._producer = None
+                    return str(raised)
+        return None
+
+    def _abort(self, producer: Producer) -> None:
+        if self._producer is not None:
+            call("aborting", producer.abort_transaction, self._timeout)
+
+    def _active(self, sent: Sequence[Decision]) -> set[str]:
+        states = self._groups.states()
+        return {each.group for each in sent if each.group in states and states[each.group].active}
+
+    def _end(self, producer: Producer) -> None:
+        started = time.monotonic()
+        call("committing", producer.commit_transaction, -1)
+        if time.monotonic() - started > _AMBIGUOUS_AFTER_SECONDS:
+            self._producer = None  # it is committed; but a second copy of it could end the next transaction
+
+
+def _batches(decisions: Sequence[Decision]) -> Iterator[list[Decision]]:
+    batch: list[Decision] = []
+    offsets = 0
+    for decision in decisions:
+        if batch and (len(batch) == BATCH_GROUPS or offsets + len(decision.commits) > BATCH_OFFSETS):
+            yield batch
+            batch, offsets = [], 0
+        batch.append(decision)
+        offsets += len(decision.commits)
+    if batch:
+        yield batch
+
+
+def _requests(decision: Decision, metadata: str) -> Iterator[list[KafkaTopicPartition]]:
+    request: list[KafkaTopicPartition] = []
+    size = 0
+    fixed = len(decision.group.encode()) + len(metadata.encode()) + _OFFSET_BYTES
+    for target, offset in decision.commits.items():
+        if size > _REQUEST_BYTES:
+            yield request
+            request, size = [], 0
+        request.append(KafkaTopicPartition(target.topic, target.partition, offset, metadata=metadata))
+        size += fixed + len(target.topic)
+    yield request
+
+
+def _raise(exception: KafkaException) -> Any:
+    raise exception

@@ -1,0 +1,58 @@
+"""The source's consumer groups: which there are, and where they stand. Only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from k2k_assets.groups.group_reader import fetch_offsets, list_others, list_states
+from k2k_assets.groups.observed import GroupOffsets, GroupState
+from k2k_assets.groups.selection import GroupSelection
+from k2k_assets.kafka.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class SourceObservation:
+    """The source's groups at one moment.
+
+    Attributes:
+        groups: Selected groups with a commit on one of the topics; of each only the partitions of those topics.
+        states: State of every group that was selected by name, also of those without such a commit.
+        not_handled: Selected groups that are no consumer groups (share groups, Kafka Connect's).
+        failed: Groups of whose offsets some or all could not be read this time, each with the reason.
+    """
+
+    groups: dict[str, GroupOffsets]
+    states: dict[str, GroupState]
+    not_handled: tuple[str, ...]
+    failed: dict[str, str]
+
+
+class SourceGroups:
+    """The source's groups seen through its admin client.
+
+    Args:
+        cluster: The source.
+        selection: Which groups, by name.
+    """
+
+    def __init__(self, cluster: Cluster, selection: GroupSelection) -> None:
+        self._cluster = cluster
+        self._selection = selection
+
+    def observe(self, topics: Collection[str]) -> SourceObservation:
+        """Lists the groups and reads their stable offsets.
+
+        Args:
+            topics: The mapped source topics.
+
+        Raises:
+            ClusterUnreachable: The cluster did not answer at all; a group that did not is in `failed`.
+            Refused: The cluster does not let its groups be listed.
+        """
+        listed = list_states(self._cluster, partial=True)
+        states = {group: state for group, state in listed.items() if self._selection.matches(group)}
+        others = [group for group in list_others(self._cluster, listed) if self._selection.matches(group)]
+        found = fetch_offsets(self._cluster, states, topics)
+        groups = {name: group for name, group in found.groups.items() if group.offsets or group.unstable}
+        return SourceObservation(groups, states, tuple(others), found.failed)

@@ -1,0 +1,79 @@
+"""The target's consumer groups: what they hold, and whether somebody is in them. Only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.groups.group_reader import fetch_offsets, list_others, list_states
+from k2k_assets.groups.observed import GroupKind, GroupOffsets, GroupState
+from k2k_assets.groups.versions import Version, parse
+from k2k_assets.kafka.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class TargetObservation:
+    """Some of the target's groups at one moment.
+
+    Attributes:
+        states: Of the groups that exist, also of those that are no consumer groups.
+        groups: What each of the asked groups holds; one that does not exist holds nothing.
+        failed: Groups of whose offsets some or all could not be read this time, each with the reason: nothing may be
+            committed for them.
+    """
+
+    states: Mapping[str, GroupState]
+    groups: dict[str, GroupOffsets]
+    failed: dict[str, str]
+
+
+_OTHER = GroupState(GroupKind.OTHER, False, "unknown")
+
+
+class TargetGroups:
+    """The target's groups seen through its admin client.
+
+    Args:
+        cluster: The target.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def observe(self, groups: Collection[str]) -> TargetObservation:
+        """Reads states and stable offsets.
+
+        Args:
+            groups: Their names.
+
+        Raises:
+            ClusterUnreachable: The cluster did not answer.
+            Refused: The cluster does not let its groups be listed.
+        """
+        wanted = list(groups)
+        states = self.states()
+        states.update((name, _OTHER) for name in list_others(self._cluster, states))
+        found = fetch_offsets(self._cluster, [name for name in wanted if name in states])
+        for name in wanted:
+            if name not in states:
+                found.groups[name] = GroupOffsets(name, {})
+        return TargetObservation(states, found.groups, found.failed)
+
+    def states(self) -> dict[str, GroupState]:
+        """The state of every group, in one request to each broker."""
+        return list_states(self._cluster)
+
+    def held_versions(self, prefix: str) -> set[Version]:
+        """All versions that any group holds: a new mapper's generation is above them (`versions.generation_above`).
+
+        Raises:
+            ClusterUnreachable: A group could not be read.
+        """
+        found = fetch_offsets(self._cluster, self.states())
+        for group, why in found.failed.items():
+            if group in found.groups and found.groups[group].unstable:
+                continue  # an application's own transaction: what it holds back is not ours
+            raise ClusterUnreachable(f"the offsets of group {group} on the {self._cluster} cannot be read: {why}")
+        held = {committed.metadata for group in found.groups.values() for committed in group.offsets.values()}
+        return {version for metadata in held if (version := parse(metadata, prefix))}

@@ -1,0 +1,215 @@
+"""Translates the positions of many groups at once. Pure: mappings and positions in, answers out.
+
+The positions of all groups in one source partition are looked up together, so that a lookup costs next to nothing.
+
+A group that has a commit in one partition of a topic reads all of it: where several source partitions feed one target
+partition, those in which it has none count as unread. Topics in which it has no commit at all are not its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from k2k_assets.errors import Refused
+from k2k_assets.groups.bulk import without_cycle_collection
+from k2k_assets.groups.decide import Answer
+from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
+from k2k_assets.groups.versions import parse
+from k2k_assets.mapping.cut import Feed, combine
+from k2k_assets.mapping.fold import Covered, Target
+from k2k_assets.mapping.partition_map import Offsets, PartitionMap
+from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, translate
+from k2k_assets.pipeline.routing import Routing
+from k2k_assets.topic_partition import TopicPartition
+
+MapOf = Callable[[TopicPartition, int, int], PartitionMap]
+"""The map of a source partition, good for look-ups from the lowest to the highest of the two positions."""
+
+_STATES = {int(state): state for state in State}
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What has been copied, at a cut (`k2k_assets.mapping.cut`).
+
+    Attributes:
+        positions: Committed position of each source partition that is copied, of today's topic ids.
+        ends: Log start and last stable offset of each target partition.
+        topic_ids: Of the target topics: runs into other ids are never consulted.
+        source_ends: At-least-once: end of each source partition. None with exactly-once.
+    """
+
+    positions: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, Ends]
+    topic_ids: Mapping[str, str]
+    source_ends: Mapping[TopicPartition, int] | None = None
+
+
+@without_cycle_collection()
+def translate_groups(
+    groups: Mapping[str, GroupOffsets], map_of: MapOf, routing: Routing, copied: Copied, prefix: str
+) -> dict[str, list[Answer]]:
+    """Where each group belongs in each target partition.
+
+    Args:
+        groups: Positions on the source, in mapped topics only.
+        map_of: Asked for partitions in `copied.positions` only.
+        routing: Of the pipeline.
+        copied: What has been copied.
+        prefix: `groups.offsetGuardPrefix`: commits whose metadata carry it are translations themselves.
+
+    Returns:
+        By group, in the order of the target partitions; groups without any answer are left out.
+    """
+    return _Translation(groups, map_of, routing, copied, prefix).answers()
+
+
+@dataclass(slots=True)
+class _Translation:
+    groups: Mapping[str, GroupOffsets]
+    map_of: MapOf
+    routing: Routing
+    copied: Copied
+    prefix: str
+    _standing: dict[TopicPartition, list[tuple[str, Committed]]] = field(default_factory=lambda: defaultdict(list))
+    _topics: dict[str, set[str]] = field(default_factory=dict)
+    _is_ours: dict[str, bool] = field(default_factory=dict)
+
+    def answers(self) -> dict[str, list[Answer]]:
+        for name, group in self.groups.items():
+            self._topics[name] = {tp.topic for tp in group.offsets}
+            for source, committed in group.offsets.items():
+                self._standing[source].append((name, committed))
+        found: dict[str, list[Answer]] = defaultdict(list)
+        for targets, sources in feeding({*self.copied.positions, *self._standing}, self.routing, self.copied.ends):
+            alone = len(sources) == 1 and len(targets) == 1
+            for name, answer in self._alone(sources[0], targets[0]) if alone else self._shared(sources, targets):
+                found[name].append(answer)
+        return {name: sorted(answers, key=lambda answer: answer.target) for name, answers in found.items()}
+
+    def _alone(self, source: TopicPartition, target: TopicPartition) -> Iterator[tuple[str, Answer]]:
+        """A target partition that one source partition feeds, and no other."""
+        standing = self._standing.get(source)
+        if not standing:
+            return
+        positions = np.array([committed.offset for _, committed in standing], dtype=np.int64)
+        translated = self._translated(source, target, positions)
+        rows = zip(standing, translated.offsets.tolist(), translated.states.tolist(), strict=True)
+        for (name, committed), offset, state in rows:
+            sources = ((source, committed),)
+            yield name, Answer(target, offset, _STATES[state], sources, self._ours(committed))
+
+    def _translated(self, source: TopicPartition, target: TopicPartition, positions: Offsets) -> Translated:
+        mapping, ends = self._map(source, positions), self.copied.ends.get(target)
+        if mapping is None or ends is None:
+            return _not_replicated(len(positions))
+        return translate(mapping, self._identified(target), positions, ends.start)
+
+    def _shared(
+        self, sources: Sequence[TopicPartition], targets: Sequence[TopicPartition]
+    ) -> Iterator[tuple[str, Answer]]:
+        """Target partitions that several source partitions may feed, or that one is spread over."""
+        standing = {name for source in sources for name, _ in self._standing.get(source, ())}
+        names = sorted(name for name in standing if self.groups[name].unstable.isdisjoint(sources))
+        if not names:
+            return
+        commits = [self._commits(name, sources) for name in names]
+        positions = [self._positions(source, names) for source in sources]
+        ours = [any(self._ours(committed) for _, committed in own) for own in commits]
+        maps = [self._map(source, at) for source, at in zip(sources, positions, strict=True)]
+        for target in targets:
+            feeds = [
+                self._feed(mapping, source, target, at)
+                for mapping, source, at in zip(maps, sources, positions, strict=True)
+                if mapping is not None
+            ]
+            ends = self.copied.ends.get(target)
+            combined = _not_replicated(len(names))
+            if feeds and ends:
+                combined = combine(self._identified(target), feeds, ends.end)
+            rows = zip(names, combined.offsets.tolist(), combined.states.tolist(), commits, ours, strict=True)
+            for name, offset, state, own, translated in rows:
+                yield name, Answer(target, offset, _STATES[state], own, translated)
+
+    def _commits(self, name: str, sources: Sequence[TopicPartition]) -> tuple[tuple[TopicPartition, Committed], ...]:
+        offsets = self.groups[name].offsets
+        return tuple((source, offsets[source]) for source in sources if source in offsets)
+
+    def _positions(self, source: TopicPartition, names: Iterable[str]) -> Offsets:
+        """The position of each group; 0 where it has read nothing, `NO_OFFSET` where the topic is not its own."""
+        found = []
+        for name in names:
+            committed = self.groups[name].offsets.get(source)
+            unread = 0 if source.topic in self._topics[name] else NO_OFFSET
+            found.append(committed.offset if committed else unread)
+        return np.array(found, dtype=np.int64)
+
+    def _feed(self, mapping: PartitionMap, source: TopicPartition, target: TopicPartition, at: Offsets) -> Feed:
+        ends = self.copied.source_ends
+        return Feed(
+            mapping,
+            at,
+            copied_to=self.copied.positions[source],
+            source_end=None if ends is None else ends.get(source),
+            floor=None if ends is None else self.copied.ends[target].start if target in self.copied.ends else None,
+        )
+
+    def _map(self, source: TopicPartition, positions: Offsets) -> PartitionMap | None:
+        copied_to = self.copied.positions.get(source)
+        asked = positions[positions >= 0]
+        if copied_to is None or not len(asked):
+            return None
+        mapping = self.map_of(source, int(asked.min()), int(asked.max()))
+        if not mapping.covered and mapping.began == copied_to:
+            # Nothing has been copied yet: all of nothing is covered.
+            return replace(mapping, covered=(Covered(copied_to, copied_to),))
+        return mapping
+
+    def _identified(self, target: TopicPartition) -> Target:
+        return Target(target.topic, self.copied.topic_ids.get(target.topic, ""), target.partition)
+
+    def _ours(self, committed: Committed) -> bool:
+        metadata = committed.metadata
+        if not metadata:
+            return False
+        if metadata not in self._is_ours:
+            self._is_ours[metadata] = parse(metadata, self.prefix) is not None
+        return self._is_ours[metadata]
+
+
+def feeding(
+    sources: Iterable[TopicPartition], routing: Routing, ends: Mapping[TopicPartition, Ends]
+) -> Iterator[tuple[list[TopicPartition], list[TopicPartition]]]:
+    """Which target partitions are fed by which source partitions.
+
+    Args:
+        sources: Source partitions.
+        routing: Of the pipeline.
+        ends: Has all target partitions as its keys.
+
+    Yields:
+        Target partitions, and the source partitions that may be routed to each of them. No target partition comes
+        twice.
+    """
+    by_target: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
+    by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
+    for source in sorted(sources):
+        try:
+            topic = routing.target_topic(source.topic)
+        except Refused:
+            continue  # no longer routed anywhere
+        by_target[TopicPartition(topic, source.partition)].append(source)
+        by_topic[topic].append(source)
+    if routing.partition == "source":
+        yield from (([target], feeds) for target, feeds in by_target.items())
+    else:
+        for topic, feeds in by_topic.items():
+            yield sorted(tp for tp in ends if tp.topic == topic), feeds
+
+
+def _not_replicated(count: int) -> Translated:
+    return Translated(np.full(count, NO_OFFSET), np.full(count, State.NOT_REPLICATED, dtype=np.uint8))

@@ -1,0 +1,63 @@
+"""Versions of observations: what decides which of two commits of a group was seen later on the source. Pure.
+
+A commit of the mapper carries `<prefix><generation>.<poll>` as its metadata, such as `k2k_1204.1758021130250`:
+
+- *generation*: the offset of the mapper's claim, raised above the highest generation that the target's groups hold.
+  Mappers that follow each other have rising generations, over restarts and wherever they run.
+- *poll*: rises with each poll of one mapper. It is the poll's time in milliseconds since the epoch, raised where the
+  clock does not rise, so that a held commit also tells how old it is. Polls of different generations are never
+  compared by it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+_VERSION = re.compile(r"(0|[1-9]\d{0,18})\.(0|[1-9]\d{0,18})", re.ASCII)
+
+
+class Version(NamedTuple):
+    """When a group's position was observed on the source; later observations compare as greater.
+
+    Attributes:
+        generation: Of the mapper.
+        poll: Which of its polls.
+    """
+
+    generation: int
+    poll: int
+
+    def metadata(self, prefix: str) -> str:
+        """The commit metadata that carries it."""
+        return f"{prefix}{self.generation}.{self.poll}"
+
+
+@lru_cache(maxsize=1024)  # a poll's commits carry one text, and a hundred thousand are read
+def parse(metadata: str | None, prefix: str) -> Version | None:
+    """The version in a commit's metadata; None if a mapper with this prefix did not write it."""
+    if not metadata or not metadata.startswith(prefix):
+        return None
+    match = _VERSION.fullmatch(metadata, len(prefix))
+    return Version(int(match[1]), int(match[2])) if match else None
+
+
+def next_poll(previous: int, now: float | None = None) -> int:
+    """The number of the poll after `previous`.
+
+    Args:
+        previous: The mapper's last poll; 0 before its first.
+        now: Seconds since the epoch; by default the time.
+    """
+    return max(previous + 1, int((time.time() if now is None else now) * 1000))
+
+
+def generation_above(claim: int, held: Iterable[Version]) -> int:
+    """A mapper's generation: the offset of its claim, or what is above all versions that are held.
+
+    The claim's offset starts again at zero when the assignment topic is created anew; what is held does not.
+    """
+    return max((claim, *(version.generation + 1 for version in held)))

@@ -1,0 +1,80 @@
+"""How far each source partition is copied, and where that began: the commit topic, followed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from confluent_kafka import Message
+
+from k2k_assets.errors import Refused
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.mapping.topic_tail import TopicTail
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_record import CommitRecord, is_other_kind, parse_key
+
+log = logging.getLogger("k2k.mapping")
+
+
+class CopiedPositions:
+    """The newest commit record of each source partition of a pipeline's group.
+
+    Args:
+        pipeline: Names topic, group and policies.
+        cluster_id: Source cluster id.
+        topic: Description of the commit topic.
+        target: The target cluster.
+    """
+
+    def __init__(self, pipeline: Pipeline, cluster_id: str, topic: TopicDescription, target: Cluster) -> None:
+        self._identity = (pipeline.group, cluster_id)
+        self._fail = pipeline.error_handling.on_control_message_deserialization_error == "fail"
+        self._tail = TopicTail(topic, target, pipeline.client_properties("target", "consumer"), {})
+        self._begun = False
+        self._newest: dict[SourcePartition, CommitRecord] = {}
+
+    def read(self, patience: float) -> None:
+        """Takes in what was committed: the first time up to the end as it is now, then what has arrived.
+
+        Arguments and errors are those of `TopicTail.read_until`.
+        """
+        if not self._begun:
+            for batch in self._tail.read_until(self._tail.ends(), patience):
+                self._take(batch)
+            self._begun = True
+        for batch in self._tail.read_what_is_there():
+            self._take(batch)
+
+    def ensure_same(self, found: TopicDescription | None) -> None:
+        """Refuses another topic of the same name."""
+        self._tail.ensure_same(found)
+
+    def newest(self) -> dict[SourcePartition, CommitRecord]:
+        """The newest record of each source partition, by topic id."""
+        return self._newest
+
+    def close(self) -> None:
+        """Lets go of the client."""
+        self._tail.close()
+
+    def _take(self, batch: Iterable[Message]) -> None:
+        for message in batch:
+            if is_other_kind(message.key()) or message.value() is None:
+                continue  # commit and assignment records may share a topic
+            where = f"{message.topic()}-{message.partition()}@{message.offset()}"
+            try:
+                if parse_key(message.key(), where)[:2] != self._identity:
+                    continue
+                record = CommitRecord.parse(message.key(), message.value(), where)
+            except ValueError as error:
+                if self._fail:
+                    raise Refused(f"control record cannot be read: {error}") from None
+                log.warning("control record ignored: %s", error)
+                continue
+            source = SourcePartition(
+                record.cluster, record.source.topic, record.source_topic_id, record.source.partition
+            )
+            known = self._newest.get(source)
+            if known is None or record.order >= known.order:
+                self._newest[source] = record

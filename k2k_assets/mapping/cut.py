@@ -1,0 +1,125 @@
+"""Positions in a target partition that several source partitions feed: pure, in bulk.
+
+Records of the sources lie mixed, and a group has read each source up to its own position:
+
+```
+ source a   0  1  2  3  4          position 3: 0, 1 and 2 are read
+ source b   0  1  2                position 1: 0 is read
+ target     a0 a1 b0 b1 a2 a3 b2 a4  .  .      (. = not committed yet)
+            0  1  2  3  4  5  6  7   L
+                     └ the answer: the smallest unread one. a2 is read again, nothing is skipped.
+```
+
+The answer is right only at a *cut*. In this order:
+
+1. take L, the last stable offset of the target partition;
+2. take the committed positions of the copy and, at-least-once, the ends of the source partitions;
+3. take the ends of the mapping topic, with what is not committed yet;
+4. read mapping records until they pass those ends.
+
+Then every record below L is mapped: mappings are committed with their records, so what is not mapped lies at or
+above L. The answer is the smallest unread target offset below L over all sources, and L if there is none.
+
+At least once, records are on the target before their mapping: those of a source that is mapped to less than its end
+may lie anywhere after its last mapped record, so such a source holds the answer there; unless the group has read all
+of it, for then none of them is unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.partition_map import NO_RUNS, Offsets, PartitionMap
+from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, next_records, unbroken
+
+_NONE = np.iinfo(np.int64).max
+
+_Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One source partition of a target partition, and what was read of it.
+
+    Attributes:
+        mapping: Of the source partition.
+        positions: Next offset to read on the source, one for each answer that is wanted (each group); `NO_OFFSET`
+            where this source is left out, 0 where nothing of it was read.
+        copied_to: Committed position of the copy. A mapping that ends before it lacks something: mapping is off.
+            None skips that look.
+        source_end: At-least-once: end of the source partition. None with exactly-once.
+        floor: At-least-once: log start of the target partition, where the first record of a source may lie of which
+            nothing is mapped there.
+    """
+
+    mapping: PartitionMap
+    positions: Offsets
+    copied_to: int | None = None
+    source_end: int | None = None
+    floor: int | None = None
+
+
+def combine(target: Target, feeds: Sequence[Feed], stable_end: int) -> Translated:
+    """Where groups go on in a target partition.
+
+    Args:
+        target: The target partition.
+        feeds: All source partitions that may be routed to it, with positions of one length; at least one.
+        stable_end: L, last stable offset of the target partition at the cut.
+
+    Returns:
+        One answer for each position. Exact: the smallest unread record, or L. Ahead: an end, that will move on with
+        more mappings, because a position lies beyond them or an unmapped source holds it. Unknown: the coverage of
+        a source is broken behind its position. Not replicated: none of the sources is covered.
+    """
+    shape = np.shape(feeds[0].positions)
+    unread = np.full(shape, _NONE, dtype=np.int64)
+    end = np.full(shape, stable_end, dtype=np.int64)
+    beyond, unknown, replicated = (np.zeros(shape, dtype=np.bool_) for _ in range(3))
+    for feed in feeds:
+        positions = np.asarray(feed.positions, dtype=np.int64)
+        asked = positions >= 0
+        record, proven = _unread(feed, target, positions)
+        held, placed = _held(feed, target, positions)
+        unread = np.where(asked, np.minimum(unread, record), unread)
+        end = np.where(asked, np.minimum(end, held), end)
+        beyond |= asked & (positions > feed.mapping.covered_end)
+        unknown |= asked & ~(proven & placed)
+        replicated |= asked & bool(feed.mapping.covered)
+    ahead = (end < unread) & (beyond | (end < stable_end))
+    states = np.where(ahead, State.AHEAD, State.EXACT)
+    states = np.where(unknown, State.UNKNOWN, states)
+    states = np.where(replicated | unknown, states, State.NOT_REPLICATED).astype(np.uint8)
+    offsets = np.where(states <= State.AHEAD, np.minimum(unread, end), np.int64(NO_OFFSET))
+    return Translated(offsets, states)
+
+
+def _unread(feed: Feed, target: Target, positions: Offsets) -> tuple[Offsets, _Flags]:
+    """Target offset of the first unread mapped record (`_NONE`: there is none), and whether the mappings prove it."""
+    mapping, runs = feed.mapping, feed.mapping.runs.get(target, NO_RUNS)
+    offsets = np.full(positions.shape, _NONE, dtype=np.int64)
+    # Copied, but not mapped, and not read: it may lie anywhere.
+    proven = np.maximum(positions, mapping.covered_end) >= (feed.copied_to or 0)
+    if not mapping.covered:
+        return offsets, proven
+    unread = next_records(runs.source_starts, runs.counts, positions)
+    # Without an unread record, coverage must reach from the position to its end.
+    records = np.where(unread.run < len(runs), unread.record, mapping.covered_end - 1)
+    proven &= (positions >= mapping.covered_end) | unbroken(mapping, positions, records)
+    found = unread.run < len(runs)
+    run = unread.run[found]
+    offsets[found] = runs.target_starts[run] + (unread.record[found] - runs.source_starts[run])
+    return offsets, proven
+
+
+def _held(feed: Feed, target: Target, positions: Offsets) -> tuple[Offsets, _Flags]:
+    """Where unread records of a source may lie that are not mapped yet (`_NONE`: nowhere); false: that is not known."""
+    runs = feed.mapping.runs.get(target, NO_RUNS)
+    may = np.maximum(positions, feed.mapping.covered_end) < (feed.source_end or 0)
+    place = runs.target_end if len(runs) else feed.floor
+    return np.where(may, _NONE if place is None else place, _NONE), ~may | (place is not None)

@@ -1,0 +1,242 @@
+"""What a running mapper holds in memory of one source partition: pure, no I/O.
+
+```
+ source     0 ............... since ............ end of the coverage
+ index      [═════════════════════)                 on disk; may be newer than when it was opened
+ held                  [═════════════════════════)  tables of runs, extended by each mapping record
+```
+
+Positions at or above `since` are looked up here. Below, the runs were let go of, or never loaded because the index
+has them; all that stays of them is where they end in each target partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from k2k_assets.mapping import run_tables
+from k2k_assets.mapping.fold import NEVER, Covered, Order, PartitionMapping, Target, fold
+from k2k_assets.mapping.partition_map import NO_RUNS, PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.records import MappingRecord
+
+Tables = Mapping[Target, RunTable]
+
+
+class Placed(NamedTuple):
+    """A mapping record, and where it lies in the mapping topic."""
+
+    partition: int
+    offset: int
+    record: MappingRecord
+
+
+Records = dict[tuple[str, SourcePartition], list[Placed]]
+"""By `group.id` of the pipeline that wrote them and source partition, in the order of the mapping topic."""
+
+
+class BelowHeld(Exception):
+    """A re-copy cancels runs that are not held; only reading the records anew tells what is left of them."""
+
+
+@dataclass(slots=True)
+class Mark:
+    """All records of the partition up to one of them.
+
+    Attributes:
+        time: Wall time of that record, milliseconds since the epoch.
+        offset: Its offset in the mapping topic.
+        covered_to: Source offset up to which it answers.
+    """
+
+    time: int
+    offset: int
+    covered_to: int
+
+
+class End(NamedTuple):
+    """Offsets after a record, on both sides."""
+
+    source: int
+    target: int
+
+    @classmethod
+    def of(cls, table: RunTable) -> End:
+        """After the last record of a table that is not empty."""
+        return cls(table.source_end, table.target_end)
+
+
+@dataclass(slots=True)
+class Held:
+    """One source partition.
+
+    Attributes:
+        since: Lowest source position that can be looked up here.
+        covered: Ordered, disjoint, not adjacent; also of what is not held.
+        newest: Order of the newest record folded in.
+        tables: Runs from `since` on, by target partition. Tables are replaced, never changed.
+        ends: Offsets after the last record below `since`, by target partition.
+        recopied: Offset in the mapping topic of the last record that cancelled others; -1 if none did.
+        marks: What `drop` goes by, oldest first.
+    """
+
+    since: int = 0
+    covered: list[Covered] = field(default_factory=list)
+    newest: Order = NEVER
+    tables: dict[Target, RunTable] = field(default_factory=dict)
+    ends: dict[Target, End] = field(default_factory=dict)
+    recopied: int = -1
+    marks: list[Mark] = field(default_factory=list)
+
+    @classmethod
+    def behind(cls, known: PartitionMap, newest: Order = NEVER) -> Held:
+        """Goes on where an index ends.
+
+        Args:
+            known: The index's coverage, and the last run into each target partition.
+            newest: Order of the newest record in the index.
+        """
+        ends = {target: End.of(table) for target, table in known.runs.items() if len(table)}
+        return cls(known.covered_end if ends else 0, list(known.covered), newest, ends=ends)
+
+    @property
+    def covered_end(self) -> int:
+        """End of the last covered range; 0 when there is none."""
+        return self.covered[-1].end if self.covered else 0
+
+    @property
+    def runs(self) -> int:
+        """How many runs are held."""
+        return sum(map(len, self.tables.values()))
+
+    def extend(self, placed: Sequence[Placed], mark_every: int) -> None:
+        """Adds mapping records.
+
+        Args:
+            placed: In the order of the mapping topic; at least one.
+            mark_every: Milliseconds between marks.
+
+        Raises:
+            LateRecord: One is older than what was folded before.
+            BelowHeld: One cancels what is not held.
+        """
+        records = [each.record for each in placed]
+        start, end = min(record.covered_from for record in records), self.covered_end
+        if start < min(self.since, end):
+            raise BelowHeld(f"a copy starts again at {start}, and only what lies from {self.since} on is held")
+        added = PartitionMapping(covered=list(self.covered), newest=self.newest)
+        fold(added, records)
+        self.covered, self.newest = added.covered, added.newest
+        if start < end or _goes_back(records):
+            self.recopied = placed[-1].offset
+            self._cancel_from(start)
+        for target, runs in added.runs.items():
+            self.tables[target] = run_tables.joined(self.tables.get(target, NO_RUNS), RunTable.of(runs))
+        for each in placed:
+            self._mark(each.offset, each.record, mark_every)
+
+    def drop(self, older_than: int | None = None, log_start: int = 0, most_runs: int | None = None) -> bool:
+        """Lets go of the oldest runs.
+
+        Args:
+            older_than: Those of records written before this time, milliseconds since the epoch.
+            log_start: Those of records below this offset of the mapping topic: it has deleted them.
+            most_runs: Those that are more than so many into one target partition.
+
+        Returns:
+            Whether there were any.
+        """
+        since, passed = self.since, 0
+        for mark in self.marks:
+            if mark.offset >= log_start and (older_than is None or mark.time >= older_than):
+                break
+            since = max(since, min(mark.covered_to, self.covered_end))
+            passed += 1
+        del self.marks[:passed]
+        if most_runs is not None:
+            since = max(
+                [since, *(int(t.source_starts[-most_runs]) for t in self.tables.values() if len(t) > most_runs)]
+            )
+        gone = {target: run_tables.before(table, since) for target, table in self.tables.items()}
+        if since <= self.since or not any(map(len, gone.values())):
+            return False
+        self.since = since
+        self.ends.update({target: End.of(table) for target, table in gone.items() if len(table)})
+        left = {target: run_tables.since(table, since) for target, table in self.tables.items()}
+        self.tables = {target: table for target, table in left.items() if len(table)}
+        return True
+
+    def alone(self) -> tuple[tuple[Covered, ...], Tables]:
+        """Coverage and runs from `since` on; every position below is unknown."""
+        covered = self._covered_without(Covered(0, self.since))
+        return covered, {target: self._from_since(target) for target in {*self.tables, *self.ends}}
+
+    def with_index(self, below: PartitionMap) -> tuple[tuple[Covered, ...], Tables]:
+        """Coverage and runs, also below `since`, as far as the index goes.
+
+        Args:
+            below: What the index has of positions below `since`.
+        """
+        nowhere = Covered(min(below.covered_end, self.since), self.since)
+        broken = nowhere.start < nowhere.end
+        tables = {}
+        for target in {*self.tables, *self.ends, *below.runs}:
+            first = run_tables.before(below.runs.get(target, NO_RUNS), self.since)
+            second = self.tables.get(target, NO_RUNS)
+            if broken or not (len(first) or len(second)):
+                second = self._from_since(target)
+            tables[target] = run_tables.joined(first, second)
+        return self._covered_without(nowhere), {target: table for target, table in tables.items() if len(table)}
+
+    def _covered_without(self, gap: Covered) -> tuple[Covered, ...]:
+        left = without(self.covered, gap)
+        if gap.start < gap.end and not (left and left[-1].end >= gap.end):
+            return (*left, Covered(gap.end, gap.end))  # the end of the coverage is still known
+        return left
+
+    def _from_since(self, target: Target) -> RunTable:
+        table = self.tables.get(target, NO_RUNS)
+        if target not in self.ends:
+            return table
+        end = self.ends[target]
+        # Where a mapping record is missing in between, another record may have been the last.
+        whole = any(each.start <= end.source and self.since <= each.end for each in self.covered)
+        return run_tables.joined(run_tables.end_of_read(self.since if whole else end.source, end.target), table)
+
+    def _cancel_from(self, start: int) -> None:
+        cut = {target: run_tables.before(table, start) for target, table in self.tables.items()}
+        self.tables = {target: table for target, table in cut.items() if len(table)}
+
+    def _mark(self, offset: int, record: MappingRecord, every: int) -> None:
+        for mark in reversed(self.marks):
+            if mark.covered_to <= record.covered_from:
+                break
+            mark.covered_to = record.covered_from
+        if not self.marks or record.time >= self.marks[-1].time + every:
+            self.marks.append(Mark(record.time, offset, record.covered_to))
+
+
+def without(covered: Sequence[Covered], gap: Covered) -> tuple[Covered, ...]:
+    """Covered ranges without a stretch of them."""
+    if gap.end <= gap.start:
+        return tuple(covered)
+    left: list[Covered] = []
+    for each in covered:
+        if each.end <= gap.start or each.start >= gap.end:
+            left.append(each)
+            continue
+        if each.start < gap.start:
+            left.append(Covered(each.start, gap.start))
+        if each.end > gap.end:
+            left.append(Covered(gap.end, each.end))
+    return tuple(left)
+
+
+def _goes_back(records: Iterable[MappingRecord]) -> bool:
+    position = -1
+    for record in sorted(records, key=lambda r: (r.generation, r.sequence)):
+        if record.covered_from < position:
+            return True
+        position = record.covered_to
+    return False

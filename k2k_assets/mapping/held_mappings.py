@@ -1,0 +1,81 @@
+"""What a running mapper holds in memory of all source partitions: pure, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from k2k_assets.mapping.fold import Covered, LateRecord
+from k2k_assets.mapping.held import BelowHeld, Held, Records, Tables
+from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+
+_NOTHING = Held()
+
+
+class HeldMappings:
+    """The pipeline's own mappings, and those of others that share the mapping topic.
+
+    Args:
+        group: The pipeline's `group.id`.
+        mark_every: Milliseconds of records that are let go of together.
+    """
+
+    def __init__(self, group: str, mark_every: int) -> None:
+        self._group = group
+        self._mark_every = mark_every
+        self._own: dict[SourcePartition, Held] = {}
+        self._others: dict[tuple[str, SourcePartition], Held] = {}
+        self._partition_of: dict[SourcePartition, int] = {}
+        self._alone: dict[SourcePartition, tuple[tuple[Covered, ...], Tables]] = {}
+
+    def begin(self, held: Mapping[SourcePartition, Held]) -> None:
+        """Starts with what is given, and nothing else."""
+        self._own = dict(held)
+        self._others, self._alone = {}, {}
+
+    def sources(self) -> Iterable[SourcePartition]:
+        """The source partitions that the pipeline's mappings are of."""
+        return self._own.keys()
+
+    def held(self, source: SourcePartition) -> Held:
+        """What is held of a source partition."""
+        return self._own.get(source, _NOTHING)
+
+    def alone(self, source: SourcePartition) -> tuple[tuple[Covered, ...], Tables]:
+        """Coverage and runs of what is held; made anew only after it changed."""
+        if source not in self._alone:
+            self._alone[source] = self.held(source).alone()
+        return self._alone[source]
+
+    def others_of(self, source: SourcePartition) -> dict[str, PartitionMap]:
+        """What the others' mappings say of a source partition, by their `group.id`."""
+        found = ((group, held) for (group, at), held in self._others.items() if at == source)
+        return {group: PartitionMap(source, None, *held.alone()) for group, held in found}
+
+    def read_to(self, source: SourcePartition) -> tuple[int, int]:
+        """Partition and offset in the mapping topic that an index must have read to agree with what is held."""
+        return self._partition_of.get(source, 0), self.held(source).recopied
+
+    def take(self, records: Records) -> None:
+        """Adds mapping records.
+
+        Raises:
+            LateRecord: One is older than what was folded before.
+            BelowHeld: One cancels what is not held.
+        """
+        for (group, source), of_source in records.items():
+            if group == self._group:
+                self._partition_of[source] = of_source[-1].partition
+                self._own.setdefault(source, Held()).extend(of_source, self._mark_every)
+                self._alone.pop(source, None)
+                continue
+            try:
+                self._others.setdefault((group, source), Held()).extend(of_source, self._mark_every)
+            except (LateRecord, BelowHeld):
+                del self._others[group, source]  # what follows is enough to tell that there is another mapping
+
+    def drop(self, older_than: int | None, log_starts: Mapping[int, int], most_runs: int | None) -> None:
+        """Lets go of the oldest runs; the arguments as for `Held.drop`, with a log start by partition."""
+        everything = [*self._own.items(), *((source, held) for (_, source), held in self._others.items())]
+        for source, held in everything:
+            if held.drop(older_than, log_starts.get(self._partition_of.get(source, -1), 0), most_runs):
+                self._alone.pop(source, None)

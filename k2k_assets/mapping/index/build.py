@@ -1,0 +1,176 @@
+"""The mapping index for Spark: an update by PySpark jobs, and its runs and coverage as DataFrames.
+
+Not responsible for translation, nor for judging what it holds (`k2k_assets.checks`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.home import index_directory
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.index import schemas
+from k2k_assets.mapping.index.jobs import SparkJobs
+from k2k_assets.mapping.index.manifest import (
+    SEGMENTS,
+    Identity,
+    IndexOutdated,
+    IndexUnusable,
+    Manifest,
+    read_manifest,
+)
+from k2k_assets.mapping.index.portion_table import from_table, read_portions
+from k2k_assets.mapping.index.portions import Portion, by_source, covered_ranges
+from k2k_assets.mapping.index.unread import Unread, check_identity, unread
+from k2k_assets.mapping.index.update import Update
+from k2k_assets.mapping.index.versions import open_version
+from k2k_assets.pipeline import Pipeline
+
+LOCK_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class MappingIndex:
+    """One version of an index, open for reading with Spark.
+
+    Attributes:
+        root: Directory of the index.
+        manifest: The version's manifest.
+        portions: What its segments hold.
+    """
+
+    root: Path
+    manifest: Manifest
+    portions: list[Portion]
+
+    @classmethod
+    def open(cls, pipeline: Pipeline) -> MappingIndex:
+        """The current version of a pipeline's index.
+
+        Raises:
+            IndexUnusable: There is none yet, or it cannot be read.
+        """
+        root, manifest, table = open_version(pipeline)
+        return cls(root, manifest, from_table(table))
+
+    def runs(self, spark: SparkSession) -> DataFrame:
+        """The runs, columns `schemas.RUNS`: merged within each segment, not where one goes on in the next."""
+        whole, cut = self._files()
+        frames = [self._read(spark, whole)] if whole else []
+        if cut:
+            frames.append(self._valid(spark, self._read(spark, cut, "_metadata.file_name")))
+        if not frames:
+            return spark.createDataFrame([], schemas.RUNS)
+        return reduce(lambda one, other: one.unionByName(other), frames)
+
+    def coverage(self, spark: SparkSession) -> DataFrame:
+        """The covered source ranges, columns `schemas.COVERAGE`."""
+        rows = [
+            (*source, *covered, *portions[-1].newest)
+            for source, portions in by_source(self.portions).items()
+            for covered in covered_ranges(portions)
+        ]
+        return spark.createDataFrame(rows, schemas.COVERAGE)
+
+    def _files(self) -> tuple[list[Path], list[Path]]:
+        """The files of which everything is valid, and those of which not."""
+        files: dict[str, set[str]] = {}
+        mapped: dict[str, int] = {}
+        for portion in self.portions:
+            if portion.file:
+                files.setdefault(portion.segment, set()).add(portion.file)
+                mapped[portion.segment] = mapped.get(portion.segment, 0) + portion.mapped
+        sorted_out: tuple[list[Path], list[Path]] = ([], [])
+        for segment in self.manifest.segments:
+            is_cut = mapped.get(segment.name, 0) != segment.mapped
+            folder = self.root / SEGMENTS / segment.name
+            sorted_out[is_cut].extend(folder / name for name in sorted(files.get(segment.name, ())))
+        return sorted_out
+
+    def _read(self, spark: SparkSession, files: list[Path], *more: str) -> DataFrame:
+        paths = [file.as_uri() for file in files]
+        return spark.read.schema(schemas.RUNS).parquet(*paths).select(*schemas.RUNS.names, *more)
+
+    def _valid(self, spark: SparkSession, runs: DataFrame) -> DataFrame:
+        rows = [(*p.source, p.file, p.end) for p in self.portions if p.file]
+        keys = [*schemas.SOURCE_PARTITION, "file_name"]
+        columns = "cluster string, topic string, source_topic_id string, partition int, file_name string, end long"
+        left = F.col("end") - F.col("source_start")
+        return (
+            runs.join(F.broadcast(spark.createDataFrame(rows, columns)), keys)
+            .where(left > 0)
+            .withColumn("count", F.least("count", left))
+            .select(*schemas.RUNS.names)
+        )
+
+
+def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, target: Cluster) -> MappingIndex:
+    """Brings the index up to what is committed now.
+
+    Args:
+        spark: Runs the jobs; drivers and executors must share the index's directory.
+        pipeline: Whose index.
+        source: Asked for its id only.
+        target: Holds the mapping topic and the commit log.
+
+    Raises:
+        IndexUnusable: The index belongs to another pipeline or cluster, or must be built anew and cannot, or another
+            build does not end.
+        Refused: The mapping topic does not exist.
+        ClusterUnreachable: A cluster does not answer.
+    """
+    root = index_directory(pipeline.name, pipeline.index.path)
+
+    def look(before: Identity | None) -> Unread:
+        return unread(pipeline, source, target, before)
+
+    update = Update(
+        root=root,
+        pipeline=pipeline.name,
+        group=pipeline.group,
+        mapping_topic=pipeline.offset_mapping.topic,
+        retention=_milliseconds(pipeline.index.retention),
+        jobs=SparkJobs(spark, pipeline),
+        look=look,
+    )
+    with _locked(root):
+        try:
+            manifest = update.run(read_manifest(root))
+        except IndexOutdated as outdated:
+            check_identity(pipeline, outdated.identity, target.cluster_id())
+            manifest = update.replace(outdated.identity)
+        return MappingIndex(root, manifest, from_table(read_portions(root, manifest.directory)))
+
+
+def _milliseconds(duration: timedelta | None) -> int | None:
+    return None if duration is None else int(duration.total_seconds() * 1000)
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """One build of an index at a time on this machine; the lock goes with the process."""
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / ".lock").open("a") as file:
+
+        def taken() -> bool:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+        try:
+            wait_until(taken, LOCK_SECONDS, f"the lock of the mapping index {root}", interval=0.2)
+        except TimeoutError as error:
+            raise IndexUnusable(f"{error}: another process is building this index; wait for it") from None
+        yield

@@ -1,0 +1,123 @@
+"""Folds the rows of mapping records into runs and covered ranges, as `k2k_assets.mapping.fold` does, in columns.
+
+A record that starts at s cancels all earlier ones from s on. So of each record that is valid what lies below the
+lowest start of those after it, and no record has to be looked at twice:
+
+```
+ records in order     [0 ── 5)  [5 ─ 9)  [7 ─── 12)  [12 ── 15)
+ lowest start after        5        7         12         -
+ valid                [0 ── 5)  [5 7)    [7 ─── 12)  [12 ── 15)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from k2k_assets.mapping.fold import Covered, Order, Target
+from k2k_assets.mapping.index.grouping import Column, codes_of, groups, numbers
+from k2k_assets.mapping.index.portions import joined
+from k2k_assets.mapping.index.record_rows import RUN_BYTES
+from k2k_assets.mapping.index.run_columns import joined_runs
+from k2k_assets.mapping.partition_map import RunTable, SourcePartition
+
+SOURCE = ("cluster", "topic", "source_topic_id", "partition")
+ORDER = ("generation", "sequence", "offset")
+_TARGET = ("target_topic", "target_topic_id", "target_partition")
+_NO_LIMIT = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What records say of one source partition; fields as in `Portion`."""
+
+    source: SourcePartition
+    start: int
+    end: int
+    covered: tuple[Covered, ...]
+    oldest: Order
+    newest: Order
+    since: int
+    until: int
+    records: int
+    runs: dict[Target, RunTable]
+
+
+def folded(rows: pa.Table) -> Iterator[Folded]:
+    """Folds each source partition by itself.
+
+    Args:
+        rows: Columns `record_rows.ROWS`, sorted by `SOURCE` and `ORDER`.
+    """
+    for start, end in pairwise(groups(rows, SOURCE)):
+        yield _fold(rows.slice(start, end - start))
+
+
+def _fold(rows: pa.Table) -> Folded:
+    generation, sequence = (numbers(rows[name]) for name in ORDER[:2])
+    firsts = np.asarray(groups(rows, ORDER)[:-1])
+    starts, ends = numbers(rows["covered_from"])[firsts], numbers(rows["covered_to"])[firsts]
+    limits = np.full(len(firsts), _NO_LIMIT)
+    limits[:-1] = np.minimum.accumulate(starts[::-1])[::-1][1:]
+    record = np.zeros(len(rows), np.int64)
+    record[firsts[1:]] = 1
+    runs = _runs(rows, limits[np.cumsum(record)])
+    times = numbers(rows["time"])
+    valid_ends = np.minimum(ends, limits)
+    kept = valid_ends > starts
+    highest = max((table.source_end for table in runs.values()), default=0)
+    return Folded(
+        source=SourcePartition(*(rows[name][0].as_py() for name in SOURCE)),
+        start=int(starts.min()),
+        end=max(int(ends.max()), highest),
+        covered=joined(map(Covered, starts[kept].tolist(), valid_ends[kept].tolist())),
+        oldest=Order(int(generation[0]), int(sequence[0])),
+        newest=Order(int(generation[-1]), int(sequence[-1])),
+        since=int(times.min()),
+        until=int(times.max()),
+        records=len(firsts),
+        runs=runs,
+    )
+
+
+def _runs(rows: pa.Table, limit_of_row: Column) -> dict[Target, RunTable]:
+    """The merged runs by target partition, cut at the limit of the record that they come from."""
+    packed = rows["runs"]
+    sizes = np.concatenate([np.diff(_offsets(chunk)) for chunk in packed.chunks]) // RUN_BYTES
+    triples = np.concatenate([_triples(chunk) for chunk in packed.chunks])
+    limits = np.repeat(limit_of_row, sizes)
+    of_row = np.stack([codes_of(rows[name]) for name in _TARGET])
+    _, example, code = np.unique(of_row, axis=1, return_index=True, return_inverse=True)
+    codes = np.repeat(code.reshape(-1), sizes)
+    kept = triples[:, 0] < limits
+    order = np.flatnonzero(kept)
+    order = order[np.lexsort((triples[order, 0], codes[order]))]
+    starts, target_starts, counts = (np.ascontiguousarray(triples[order, i]) for i in range(3))
+    counts = np.minimum(counts, limits[order] - starts)
+    bounds = np.searchsorted(codes[order], np.arange(len(example) + 1)).tolist()
+    return {
+        Target(*(rows[name][row].as_py() for name in _TARGET)): joined_runs(
+            RunTable(starts[a:b], target_starts[a:b], counts[a:b])
+        )
+        for row, a, b in zip(example.tolist(), bounds[:-1], bounds[1:], strict=True)
+        if b > a
+    }
+
+
+def _offsets(packed: pa.BinaryArray) -> Column:
+    if not len(packed):
+        return np.zeros(1, np.int64)
+    every = np.frombuffer(packed.buffers()[1], np.int32)
+    return every[packed.offset : packed.offset + len(packed) + 1].astype(np.int64)
+
+
+def _triples(packed: pa.BinaryArray) -> Column:
+    offsets = _offsets(packed)
+    data = packed.buffers()[2]
+    used = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]] if data else np.zeros(0, np.uint8)
+    return used.view("<i8").reshape(-1, 3)

@@ -1,0 +1,119 @@
+"""The Spark jobs of the index: mapping records out of Kafka into a new segment, and several segments into one.
+
+The tasks read and write Parquet themselves, on a path that drivers and executors share, and hand the driver a few rows
+about what they wrote. So a task that is tried again leaves a file that nobody names, and runs cross into the JVM only
+once, packed, to come together with the others of their source partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from k2k_assets.mapping.fold import NEVER
+from k2k_assets.mapping.index.folding import ORDER, SOURCE
+from k2k_assets.mapping.index.portion_table import PORTIONS, from_table, to_row, to_table
+from k2k_assets.mapping.index.portions import Portion
+from k2k_assets.mapping.index.record_rows import ROWS, record_rows
+from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
+from k2k_assets.mapping.index.update import NewSegment
+from k2k_assets.mapping.offset_ranges import OffsetRange, ranges_frame, ranges_in, read_range
+from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.pipeline import Pipeline
+
+_ROWS, _PORTIONS = from_arrow_schema(ROWS), from_arrow_schema(PORTIONS)
+_PORTIONS_OF_TASK = to_arrow_schema(_PORTIONS)
+_MOST_TASKS = 8
+_RUNS_OF_TASK = 1_000_000
+
+
+class SparkJobs:
+    """The jobs on Spark.
+
+    Args:
+        spark: Runs them.
+        pipeline: Names the group, and how the target is reached.
+    """
+
+    def __init__(self, spark: SparkSession, pipeline: Pipeline) -> None:
+        self._spark = spark
+        self._group = pipeline.group
+        self._ignore = pipeline.error_handling.on_control_message_deserialization_error == "ignore"
+        properties = pipeline.client_properties("target", "consumer")
+        self._properties = {**properties, "isolation.level": "read_committed"}
+
+    def fold(self, root: Path, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
+        """See `Jobs`."""
+        records = _records(self._spark, self._properties, ranges, self._group, self._ignore, most)
+
+        def write(batches: Iterable[Any]) -> Iterator[Any]:
+            rows = pa.Table.from_batches(batches, schema=ROWS)
+            progress = rows.filter(pa.compute.equal(rows["cluster"], _PROGRESS))
+            rows = rows.filter(pa.compute.not_equal(rows["cluster"], _PROGRESS))
+            yield from _batches([*map(_progress_portion, progress.to_pylist()), *fold_rows(root, segment, rows)])
+
+        sorted_records = records.repartition(*SOURCE).sortWithinPartitions(*SOURCE, *ORDER)
+        found = from_table(sorted_records.mapInArrow(write, _PORTIONS).toArrow())
+        reached = {p.source.partition: p.end for p in found if p.source.cluster == _PROGRESS}
+        left = [wanted._replace(start=reached[wanted.partition]) for wanted in ranges]
+        portions = [portion for portion in found if portion.source.cluster != _PROGRESS]
+        return NewSegment(portions, [rest for rest in left if rest.start < rest.end])
+
+    def merge(self, root: Path, segment: str, portions: Sequence[Portion]) -> list[Portion]:
+        """See `Jobs`."""
+
+        def write(batches: Iterable[Any]) -> Iterator[Any]:
+            rows = pa.Table.from_batches(batches, schema=_PORTIONS_OF_TASK)
+            yield from _batches(merge_portions(root, segment, from_table(rows)))
+
+        tasks = min(_MOST_TASKS, 1 + sum(portion.runs for portion in portions) // _RUNS_OF_TASK)
+        frame: DataFrame = self._spark.createDataFrame(to_table(portions), _PORTIONS)
+        return from_table(frame.repartition(tasks, *SOURCE).mapInArrow(write, _PORTIONS).toArrow())
+
+
+# Stands where a cluster id would, in the row that says how far a range of the mapping topic was read.
+_PROGRESS = ""
+
+
+def _records(
+    spark: SparkSession,
+    properties: Mapping[str, object],
+    ranges: Sequence[OffsetRange],
+    group: str,
+    ignore_unreadable: bool,
+    most: int | None,
+) -> DataFrame:
+    def read(batches: Iterable[Any]) -> Iterator[Any]:
+        for wanted in ranges_in(batches):
+            size, reached = 0, wanted.end
+            with closing(cast("Generator[list[Any]]", read_range(properties, wanted))) as chunks:
+                for chunk in chunks:
+                    yield record_rows(chunk, group, ignore_unreadable)
+                    size += sum(len(message.value() or b"") for message in chunk)
+                    if most is not None and size >= most:
+                        reached = chunk[-1].offset() + 1
+                        break
+            yield _progress_row(wanted, reached)
+
+    return ranges_frame(spark, ranges).mapInArrow(read, _ROWS)
+
+
+def _progress_row(wanted: OffsetRange, reached: int) -> pa.RecordBatch:
+    blank: dict[str, object] = {f.name: "" if pa.types.is_string(f.type) else 0 for f in ROWS}
+    row = {**blank, "cluster": _PROGRESS, "topic": wanted.topic, "partition": wanted.partition, "offset": reached}
+    return pa.RecordBatch.from_pylist([{**row, "runs": b""}], schema=ROWS)
+
+
+def _progress_portion(row: Mapping[str, Any]) -> Portion:
+    source = SourcePartition(_PROGRESS, row["topic"], "", row["partition"])
+    return Portion(source, "", "", 0, row["offset"], (), NEVER, NEVER, 0, 0, 0, ())
+
+
+def _batches(portions: Sequence[Portion]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pylist([to_row(portion) for portion in portions], schema=_PORTIONS_OF_TASK)

@@ -1,0 +1,149 @@
+"""The manifest of a mapping index: the one small file that says which version is the index, and what it has read.
+
+```
+ <index>/manifest.json                                   switched atomically, last
+ <index>/versions/00000003-1f2e3d4c/portions.parquet     what of which segment is valid, by source partition
+ <index>/segments/00000003-5a6b7c8d/<name>.parquet       runs; never changed once a version names them
+```
+
+A version and a segment stay as long as the manifest names the version as the current one or as one to keep.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from k2k_assets.atomic_file import write_atomically
+from k2k_assets.errors import K2KError
+
+VERSION = 2
+MANIFEST = "manifest.json"
+VERSIONS = "versions"
+SEGMENTS = "segments"
+
+
+class IndexUnusable(K2KError):
+    """There is no mapping index here, or none that this release and pipeline can use."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Position(_Model):
+    """A committed position, as it was before the mapping topic's ends were taken."""
+
+    topic: str
+    partition: int
+    source_topic_id: str
+    position: int
+    records: int = Field(description="copied by the generation that wrote it")
+    began: int | None = Field(default=None, description="where copying of the partition began, if that was noted")
+
+
+class Lost(_Model):
+    """Mapping records that retention removed before they were read."""
+
+    partition: int = Field(description="of the mapping topic")
+    start: int
+    end: int
+    before_first_read: bool = Field(description="the index never had anything of this partition before")
+
+
+class Pruned(_Model):
+    """Of a source partition, what `index.retention` has taken out of the index."""
+
+    topic: str
+    partition: int
+    source_topic_id: str
+    before: int = Field(description="source offsets below it are not answered for any more")
+
+
+class Segment(_Model):
+    """A directory of runs, as it was written."""
+
+    name: str
+    runs: int
+    mapped: int = Field(description="source records that the runs map")
+    since: int = Field(description="time of the oldest mapping record in it, milliseconds since the epoch, UTC")
+    until: int = Field(description="time of the newest")
+
+
+class Identity(_Model):
+    """Whose index it is, and what it was read from."""
+
+    group: str
+    target_cluster: str
+    mapping_topic: str
+    mapping_topic_id: str
+    offsets: dict[int, int] = Field(description="next offset to read, by partition of the mapping topic")
+    lost: list[Lost] = []
+    earlier_topics: list[str] = Field(default=[], description="ids of mapping topics that it read and that are gone")
+
+
+class Manifest(Identity):
+    """What the index consists of."""
+
+    version: int = VERSION
+    pipeline: str
+    source_cluster: str
+    directory: str = Field(description="of the current version, under versions/")
+    previous: list[str] = Field(default=[], description="versions kept for readers that are still at work")
+    number: int = Field(description="rises by one with each version")
+    time: int = Field(description="milliseconds since the epoch, UTC")
+    records_read: int = Field(description="mapping records folded in since the index was begun")
+    runs: int
+    mapped: int = Field(description="source records that the runs map")
+    segments: list[Segment] = Field(default=[], description="oldest first")
+    positions: list[Position] = []
+    pruned: list[Pruned] = []
+
+
+class IndexOutdated(IndexUnusable):
+    """An older release built the index; its files mean nothing to this one, but it can be built anew.
+
+    Args:
+        path: Its manifest.
+        identity: Whose it is.
+    """
+
+    def __init__(self, path: Path, identity: Identity) -> None:
+        super().__init__(f"{path} is of an older release: materialize offset_mappings, which builds the index anew")
+        self.identity = identity
+
+
+def read_manifest(root: Path) -> Manifest | None:
+    """The manifest of an index; None when there is no index.
+
+    Raises:
+        IndexOutdated: An older release wrote it.
+        IndexUnusable: It cannot be read, or a newer release wrote it.
+    """
+    path = root / MANIFEST
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version = document.get("version")
+        if version == 1:
+            raise IndexOutdated(path, Identity.model_validate(document))
+        if version != VERSION:
+            raise IndexUnusable(f"{path}: version {version!r} is unknown here; upgrade k2k")
+        return Manifest.model_validate(document)
+    except FileNotFoundError:
+        return None
+    except (ValueError, AttributeError, ValidationError) as error:
+        raise IndexUnusable(f"{path} cannot be read ({error}); delete the directory, it is built anew") from None
+
+
+def switch(root: Path, manifest: Manifest) -> None:
+    """Makes a version the index: everything that it names has been written before."""
+    write_atomically(root / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
+
+
+def new_name(number: int) -> str:
+    """A name for a version or a segment that no other build, not even a crashed one, has used."""
+    return f"{number:08}-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,134 @@
+"""The table of portions: its columns, and how it is kept in a version's directory. Arrow only, no Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from k2k_assets.mapping.fold import Covered, Order, Target
+from k2k_assets.mapping.index.manifest import VERSIONS
+from k2k_assets.mapping.index.portions import Piece, Portion, by_source
+from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.mapping.runs import Run
+
+_FILE = "portions.parquet"
+
+
+def _fields(**types: pa.DataType) -> list[pa.Field]:
+    return [pa.field(name, type_, nullable=False) for name, type_ in types.items()]
+
+
+_TARGET = {"target_topic": pa.string(), "target_topic_id": pa.string(), "target_partition": pa.int32()}
+_OF_PIECE = ("first_row", "rows", "mapped", "start", "last_source_start", "last_target_start", "last_count")
+_PIECE = pa.struct(_fields(**_TARGET, **dict.fromkeys(_OF_PIECE, pa.int64())))
+_COVERED = pa.struct(_fields(covered_from=pa.int64(), covered_to=pa.int64()))
+_SOURCE = {
+    "cluster": pa.string(),
+    "topic": pa.string(),
+    "source_topic_id": pa.string(),
+    "partition": pa.int32(),
+}
+_NUMBERS = (
+    "start",
+    "end",
+    "oldest_generation",
+    "oldest_sequence",
+    "newest_generation",
+    "newest_sequence",
+    "since",
+    "until",
+    "records",
+)
+PORTIONS = pa.schema(
+    _fields(
+        **_SOURCE,
+        segment=pa.string(),
+        file=pa.string(),
+        **dict.fromkeys(_NUMBERS, pa.int64()),
+        covered=pa.list_(pa.field("element", _COVERED)),
+        pieces=pa.list_(pa.field("element", _PIECE)),
+    )
+)
+"""One row for each segment and source partition; see `Portion` and `Piece`."""
+
+
+def to_row(portion: Portion) -> dict[str, object]:
+    """A portion as a row of the table."""
+    numbers = (portion.start, portion.end, *portion.oldest, *portion.newest, portion.since, portion.until)
+    return {
+        **dict(zip(_SOURCE, portion.source, strict=True)),
+        "segment": portion.segment,
+        "file": portion.file,
+        **dict(zip(_NUMBERS, (*numbers, portion.records), strict=True)),
+        "covered": [{"covered_from": start, "covered_to": end} for start, end in portion.covered],
+        "pieces": [_piece_row(piece) for piece in portion.pieces],
+    }
+
+
+def from_row(row: Mapping[str, Any]) -> Portion:
+    """The portion of a row."""
+    return Portion(
+        source=SourcePartition(*(row[name] for name in _SOURCE)),
+        segment=row["segment"],
+        file=row["file"],
+        start=row["start"],
+        end=row["end"],
+        covered=tuple(Covered(c["covered_from"], c["covered_to"]) for c in row["covered"]),
+        oldest=Order(row["oldest_generation"], row["oldest_sequence"]),
+        newest=Order(row["newest_generation"], row["newest_sequence"]),
+        since=row["since"],
+        until=row["until"],
+        records=row["records"],
+        pieces=tuple(_piece(piece) for piece in row["pieces"]),
+    )
+
+
+def _piece_row(piece: Piece) -> dict[str, object]:
+    numbers = (piece.first_row, piece.rows, piece.mapped, piece.start, *piece.last)
+    return {**dict(zip(_TARGET, piece.target, strict=True)), **dict(zip(_OF_PIECE, numbers, strict=True))}
+
+
+def _piece(row: Mapping[str, Any]) -> Piece:
+    first_row, rows, mapped, start, *last = (row[name] for name in _OF_PIECE)
+    return Piece(Target(*(row[name] for name in _TARGET)), first_row, rows, mapped, start, Run(*last))
+
+
+def to_table(portions: Iterable[Portion]) -> pa.Table:
+    """Portions as a table, sorted by source partition and order."""
+    rows = [to_row(portion) for of_source in by_source(portions).values() for portion in of_source]
+    return pa.Table.from_pylist(rows, schema=PORTIONS)
+
+
+def from_table(table: pa.Table) -> list[Portion]:
+    """The portions of a table, in its order."""
+    return [from_row(row) for row in table.to_pylist()]
+
+
+def write_portions(root: Path, version: str, portions: Iterable[Portion]) -> None:
+    """Writes the table of a version that is not named by the manifest yet."""
+    path = root / VERSIONS / version / _FILE
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        pq.write_table(to_table(portions), file, compression="zstd")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_portions(root: Path, version: str, columns: Sequence[str] = PORTIONS.names) -> pa.Table:
+    """The table of a version.
+
+    Args:
+        root: Directory of the index.
+        version: Its name.
+        columns: Those that are needed.
+
+    Raises:
+        FileNotFoundError: The version was removed; later ones have replaced it.
+    """
+    with (root / VERSIONS / version / _FILE).open("rb") as file:
+        return pq.ParquetFile(file).read(columns=list(columns), use_threads=False)

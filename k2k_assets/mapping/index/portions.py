@@ -1,0 +1,172 @@
+"""What each segment holds of each source partition, and the algebra of it: pure, no I/O.
+
+```
+ segment 1   [0 ──────────────── 900)                 portion: all of it is valid
+ segment 2               [900 ────────── 1500)        cut at 1200: the rows beyond are passed over
+ segment 3                         [1200 ───── 1800)  a re-copy started at 1200
+```
+
+The portions of one source partition never overlap: a newer one that starts at s cuts the older ones at s. So the files
+of a segment stay as they were written, and only the table of portions changes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from k2k_assets.mapping import run_tables
+from k2k_assets.mapping.fold import Covered, LateRecord, Order, Target
+from k2k_assets.mapping.partition_map import RunTable, SourcePartition
+from k2k_assets.mapping.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The runs of a portion into one target partition: neighbouring rows of the portion's file.
+
+    Attributes:
+        target: Into which target partition.
+        first_row: Where they begin in the file.
+        rows: How many of them are valid, at least one.
+        mapped: Source records that they map.
+        start: Source offset at which the first begins.
+        last: The last one, as far as it is valid; the file may hold a longer one.
+    """
+
+    target: Target
+    first_row: int
+    rows: int
+    mapped: int
+    start: int
+    last: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What one segment holds of one source partition.
+
+    Attributes:
+        source: The source partition.
+        segment: Name of the segment.
+        file: Name of the file in it; empty when nothing of the range was mapped.
+        start: First source offset that it decides on.
+        end: Nothing at or after it is valid.
+        covered: Source ranges that are answered for: ordered, disjoint, not adjacent.
+        oldest: Order of the oldest record folded in.
+        newest: Order of the newest.
+        since: Time of the oldest record, milliseconds since the epoch.
+        until: Time of the newest.
+        records: Mapping records folded in.
+        pieces: By target partition.
+    """
+
+    source: SourcePartition
+    segment: str
+    file: str
+    start: int
+    end: int
+    covered: tuple[Covered, ...]
+    oldest: Order
+    newest: Order
+    since: int
+    until: int
+    records: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def mapped(self) -> int:
+        """Source records that its valid runs map."""
+        return sum(piece.mapped for piece in self.pieces)
+
+    @property
+    def runs(self) -> int:
+        """Its valid runs."""
+        return sum(piece.rows for piece in self.pieces)
+
+
+Load = Callable[[Portion, Piece], RunTable]
+"""Reads the valid runs of a piece."""
+
+
+def by_source(portions: Iterable[Portion]) -> dict[SourcePartition, list[Portion]]:
+    """Portions of each source partition, in order."""
+    grouped: dict[SourcePartition, list[Portion]] = defaultdict(list)
+    for portion in portions:
+        grouped[portion.source].append(portion)
+    return {source: sorted(grouped[source], key=lambda p: (p.newest, p.start)) for source in sorted(grouped)}
+
+
+def by_target(portions: Sequence[Portion]) -> list[tuple[Target, list[tuple[Portion, Piece]]]]:
+    """The pieces of a source partition's portions by target partition, in the order of the portions."""
+    grouped: dict[Target, list[tuple[Portion, Piece]]] = {}
+    for portion in portions:
+        for piece in portion.pieces:
+            grouped.setdefault(piece.target, []).append((portion, piece))
+    return sorted(grouped.items())
+
+
+def extended(before: Iterable[Portion], added: Iterable[Portion], load: Load) -> list[Portion]:
+    """The portions after a new segment, which cuts what it was copied over.
+
+    Args:
+        before: In any order.
+        added: Those of the new segment, at most one of each source partition.
+        load: Asked for a piece that a cut goes through.
+
+    Raises:
+        LateRecord: The new segment holds a record that is older than one that was folded in before.
+    """
+    known = by_source(before)
+    for portion in added:
+        earlier = known.get(portion.source, [])
+        if earlier and portion.oldest < earlier[-1].newest:
+            raise LateRecord(f"{portion.source}: {portion.oldest} after {earlier[-1].newest}")
+        known[portion.source] = [*(kept for p in earlier if (kept := cut(p, portion.start, load))), portion]
+    return [portion for source in sorted(known) for portion in known[source]]
+
+
+def cut(portion: Portion, at: int, load: Load) -> Portion | None:
+    """A portion without what it says of source offsets from `at` on; None if nothing is left."""
+    if portion.end <= at:
+        return portion
+    if portion.start >= at:
+        return None
+    covered = tuple(Covered(start, min(end, at)) for start, end in portion.covered if start < at)
+    pieces = tuple(kept for piece in portion.pieces if (kept := _cut_piece(portion, piece, at, load)))
+    return replace(portion, end=at, covered=covered, pieces=pieces, file=portion.file if pieces else "")
+
+
+def _cut_piece(portion: Portion, piece: Piece, at: int, load: Load) -> Piece | None:
+    if piece.last.source_end <= at:
+        return piece
+    if piece.start >= at:
+        return None
+    kept = run_tables.before(load(portion, piece), at)
+    return replace(piece, rows=len(kept), mapped=int(kept.counts.sum()), last=last_run(kept))
+
+
+def last_run(runs: RunTable) -> Run:
+    """The last of the runs, at least one."""
+    return Run(*(int(column[-1]) for column in (runs.source_starts, runs.target_starts, runs.counts)))
+
+
+def covered_ranges(portions: Sequence[Portion]) -> tuple[Covered, ...]:
+    """The covered ranges of one source partition, joined where they are adjacent.
+
+    Args:
+        portions: In order.
+    """
+    return joined(covered for portion in portions for covered in portion.covered)
+
+
+def joined(ranges: Iterable[Covered]) -> tuple[Covered, ...]:
+    """Ordered, disjoint ranges; adjacent ones become one."""
+    result: list[Covered] = []
+    for start, end in ranges:
+        if result and result[-1].end == start:
+            result[-1] = Covered(result[-1].start, end)
+        else:
+            result.append(Covered(start, end))
+    return tuple(result)

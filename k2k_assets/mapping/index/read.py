@@ -1,0 +1,128 @@
+"""Reads the mapping index without Spark: what a look-up needs of it, and no more.
+
+```
+ manifest.json > versions/<version>/portions.parquet > which row groups of which files answer > a PartitionMap
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+
+from k2k_assets.mapping.fold import NEVER, Order
+from k2k_assets.mapping.index.grouping import groups
+from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
+from k2k_assets.mapping.index.portion_table import from_table
+from k2k_assets.mapping.index.portions import Piece, Portion, by_target, covered_ranges
+from k2k_assets.mapping.index.run_columns import concatenated
+from k2k_assets.mapping.index.segment_files import SegmentReader
+from k2k_assets.mapping.index.versions import open_version
+from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.pipeline import Pipeline
+
+_SOURCE = ("cluster", "topic", "source_topic_id", "partition")
+
+
+class IndexReplaced(IndexUnusable):
+    """Later builds have removed the version that was opened: open the index again."""
+
+
+@dataclass(frozen=True)
+class IndexReader:
+    """One version of an index, open for look-ups. Safe to use from several threads.
+
+    Attributes:
+        manifest: The version's manifest.
+    """
+
+    manifest: Manifest
+    _portions: pa.Table = field(repr=False)
+    _files: SegmentReader = field(repr=False)
+
+    @classmethod
+    def open(cls, pipeline: Pipeline) -> IndexReader:
+        """The current version of a pipeline's index.
+
+        Raises:
+            IndexUnusable: There is none yet, or it cannot be read.
+        """
+        root, manifest, table = open_version(pipeline)
+        return cls.of(root, manifest, table)
+
+    @classmethod
+    def of(cls, root: Path, manifest: Manifest, portions: pa.Table) -> IndexReader:
+        """A version that has been opened."""
+        return cls(manifest, portions.combine_chunks(), SegmentReader(root))
+
+    def sources(self) -> list[SourcePartition]:
+        """The source partitions that it knows something of, also of topics that were created anew since."""
+        return list(self._rows)
+
+    def newest(self, source: SourcePartition) -> Order:
+        """Order of the newest mapping record of a source partition that is in the index; `NEVER` if there is none."""
+        portions = self._of(source)
+        return portions[-1].newest if portions else NEVER
+
+    def partition_map(self, source: SourcePartition, start: int = 0, end: int | None = None) -> PartitionMap:
+        """What is known of a source partition; nothing is covered if it is unknown.
+
+        Args:
+            source: Which one.
+            start: Lowest source position that will be looked up.
+            end: Highest one. Runs that answer no position between the two are left out, but for the last run into
+                each target partition; None: all up to the end.
+
+        Raises:
+            IndexReplaced: The version was removed meanwhile.
+        """
+        portions = self._of(source)
+        runs = {target: self._runs(pieces, start, end) for target, pieces in by_target(portions)}
+        return PartitionMap(source, self._began.get(source), covered_ranges(portions), runs)
+
+    def _of(self, source: SourcePartition) -> list[Portion]:
+        first, after = self._rows.get(source, (0, 0))
+        return from_table(self._portions.slice(first, after - first))
+
+    def _runs(self, pieces: Sequence[tuple[Portion, Piece]], start: int, end: int | None) -> RunTable:
+        tables: list[RunTable] = []
+        for portion, piece in pieces:
+            if piece.last.source_end <= start:
+                continue
+            tables.append(self._read(portion, piece, start, end))
+            if end is not None and piece.last.source_end > end:
+                break
+        last = pieces[-1][1].last
+        if not tables or tables[-1].source_end < last.source_end:
+            tables.append(RunTable.of([last]))
+        return concatenated(tables)
+
+    def _read(self, portion: Portion, piece: Piece, start: int, end: int | None) -> RunTable:
+        try:
+            return self._files.read(portion, piece, start, end)
+        except FileNotFoundError:
+            raise IndexReplaced(
+                f"version {self.manifest.number} of the mapping index of pipeline {self.manifest.pipeline!r} has been "
+                "replaced by later builds: open the index again"
+            ) from None
+
+    @cached_property
+    def _rows(self) -> dict[SourcePartition, tuple[int, int]]:
+        """The rows of each source partition in the table, which is sorted by them."""
+        bounds = groups(self._portions, _SOURCE)
+        heads = self._portions.select(list(_SOURCE)).take(pa.array(bounds[:-1], pa.int64())).to_pylist()
+        return {SourcePartition(*head.values()): rows for head, rows in zip(heads, pairwise(bounds), strict=True)}
+
+    @cached_property
+    def _began(self) -> dict[SourcePartition, int]:
+        cluster = self.manifest.source_cluster
+        return {
+            SourcePartition(cluster, p.topic, p.source_topic_id, p.partition): p.began
+            for p in self.manifest.positions
+            if p.began is not None
+        }

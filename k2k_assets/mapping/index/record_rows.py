@@ -1,0 +1,197 @@
+"""Mapping records as Arrow rows, parsed by Arrow a chunk at a time: no Python object for each run.
+
+One row for each record and target partition, its runs packed as 64-bit triples (source start, target start, count);
+a record without targets has one row without runs. A chunk in which Arrow's parser stumbles is parsed record by record,
+so that the error names the place and a record that is to be left out leaves the others in.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+from confluent_kafka import Message
+
+from k2k_assets.mapping.records import VERSION, MappingKey, MappingRecord, parse_key
+
+RUN_BYTES = 3 * 8
+_TEXTS = ("cluster", "topic", "source_topic_id", "target_topic", "target_topic_id")
+_INTS = ("partition", "target_partition")
+_LONGS = ("generation", "sequence", "offset", "time", "covered_from", "covered_to")
+ROWS = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in _TEXTS),
+        *(pa.field(name, pa.int32(), nullable=False) for name in _INTS),
+        *(pa.field(name, pa.int64(), nullable=False) for name in _LONGS),
+        pa.field("runs", pa.binary(), nullable=False),
+    ]
+)
+"""`offset` is the record's place in the mapping topic."""
+
+_MAPPED = pa.struct(
+    [
+        ("topic", pa.string()),
+        ("id", pa.string()),
+        ("partition", pa.int32()),
+        ("runs", pa.list_(pa.list_(pa.int64()))),
+    ]
+)
+_DOCUMENT = pa.schema(
+    [
+        ("version", pa.int64()),
+        *((name, pa.string()) for name in ("pipeline", "cluster", "sourceTopicId")),
+        *((name, pa.int64()) for name in ("generation", "slot", "sequence", "time", "from", "to")),
+        ("targets", pa.list_(_MAPPED)),
+    ]
+)
+_SAME_NAME = ("cluster", "generation", "sequence", "time")
+
+
+def record_rows(messages: Sequence[Message], group: str, ignore_unreadable: bool) -> pa.RecordBatch:
+    """The records of a group among messages of one partition of the mapping topic, columns `ROWS`.
+
+    Args:
+        messages: In any number.
+        group: Whose records; those of other groups are left out unread.
+        ignore_unreadable: Leave out what cannot be parsed (it shows as a hole in the coverage) instead of failing.
+
+    Raises:
+        ValueError: A record cannot be parsed.
+    """
+    wanted = [(m, key) for m in messages if (key := _key(m, ignore_unreadable)) and key.group == group]
+    documents = _parsed_at_once([message.value() for message, _ in wanted])
+    if documents is None:
+        wanted, documents = _parsed_one_by_one(wanted, ignore_unreadable)
+    keys = [key for _, key in wanted]
+    of_topic = {
+        "topic": pa.array([key.topic for key in keys], pa.string()),
+        "partition": pa.array([key.partition for key in keys], pa.int32()),
+        "offset": pa.array([message.offset() for message, _ in wanted], pa.int64()),
+    }
+    return _rows(documents, of_topic)
+
+
+def _key(message: Message, ignore_unreadable: bool) -> MappingKey | None:
+    try:
+        return _parse_key(message.key())
+    except ValueError:
+        if ignore_unreadable:
+            return None
+        return parse_key(message.key(), _where(message))  # fails again, with its place
+
+
+@lru_cache(maxsize=100_000)
+def _parse_key(key: bytes | None) -> MappingKey:
+    return parse_key(key, "mapping record")
+
+
+def _where(message: Message) -> str:
+    return f"mapping record at {message.topic()}-{message.partition()}@{message.offset()}"
+
+
+def _parsed_at_once(values: list[bytes | None]) -> pa.Table | None:
+    """The values as a table, row by row; None if one of them has to be looked at by itself."""
+    if not values:
+        return _DOCUMENT.empty_table()
+    # Else a value of no or of two objects could shift those after it.
+    if not all(value and value[:1] == b"{" and value[-1:] == b"}" for value in values):
+        return None
+    data = b"\n".join(value for value in values if value)
+    try:
+        table = pyarrow.json.read_json(
+            io.BytesIO(data),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=pyarrow.json.ParseOptions(explicit_schema=_DOCUMENT, unexpected_field_behavior="ignore"),
+        ).select(_DOCUMENT.names)
+        table.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    return table if len(table) == len(values) and _complete(table) else None
+
+
+def _complete(table: pa.Table) -> bool:
+    """Whether no field is missing, every run is a triple, and the version is known."""
+    targets = pc.list_flatten(table["targets"])
+    runs = pc.list_flatten(pc.struct_field(targets, "runs"))
+    columns = [*table.columns, targets, *(pc.struct_field(targets, name) for name in _MAPPED.names), runs]
+    if any(column.null_count for column in columns) or pc.list_flatten(runs).null_count:
+        return False
+    triples = pc.all(pc.equal(pc.list_value_length(runs), 3)).as_py()
+    versions = pc.min_max(table["version"]).as_py()
+    return triples is not False and versions["min"] >= 1 and versions["max"] <= VERSION
+
+
+def _parsed_one_by_one(
+    wanted: list[tuple[Message, MappingKey]], ignore_unreadable: bool
+) -> tuple[list[tuple[Message, MappingKey]], pa.Table]:
+    kept, tables = [], [_DOCUMENT.empty_table()]
+    for message, key in wanted:
+        try:
+            tables.append(_parsed(message))
+        except ValueError:
+            if ignore_unreadable:
+                continue
+            raise
+        kept.append((message, key))
+    return kept, pa.concat_tables(tables)
+
+
+def _parsed(message: Message) -> pa.Table:
+    record = MappingRecord.parse(message.key(), message.value(), _where(message))
+    try:
+        table = pa.Table.from_pylist([record.document()], schema=_DOCUMENT)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise ValueError(f"{_where(message)}: field of a wrong type: {error}") from None
+    if not _complete(table):
+        raise ValueError(f"{_where(message)}: a field has no value")
+    return table
+
+
+def _rows(documents: pa.Table, of_topic: dict[str, pa.Array]) -> pa.RecordBatch:
+    lists = documents["targets"].combine_chunks()
+    sizes = _lengths(lists)
+    records = np.arange(len(documents))
+    bare = records[sizes == 0]
+    record = pa.array(np.concatenate((np.repeat(records, sizes), bare)))
+    columns = {name: documents[name].combine_chunks().take(record) for name in _SAME_NAME}
+    columns |= {name: column.take(record) for name, column in of_topic.items()}
+    columns["source_topic_id"] = documents["sourceTopicId"].combine_chunks().take(record)
+    columns["covered_from"] = documents["from"].combine_chunks().take(record)
+    columns["covered_to"] = documents["to"].combine_chunks().take(record)
+    columns |= _target_columns(pc.list_flatten(lists), len(bare))
+    return pa.RecordBatch.from_arrays([columns[name] for name in ROWS.names], schema=ROWS)
+
+
+def _target_columns(targets: pa.Array, bare: int) -> dict[str, pa.Array]:
+    """The columns of the target partitions, and at their end rows that have none."""
+
+    def column(name: str, nothing: object) -> pa.Array:
+        filled = pc.struct_field(targets, name)
+        return pa.concat_arrays([filled, pa.array([nothing] * bare, filled.type)])
+
+    return {
+        "target_topic": column("topic", ""),
+        "target_topic_id": column("id", ""),
+        "target_partition": column("partition", -1),
+        "runs": _packed(pc.struct_field(targets, "runs"), bare),
+    }
+
+
+def _packed(runs: pa.Array, bare: int) -> pa.Array:
+    """Lists of triples as binary values over the same memory."""
+    triples = pc.list_flatten(pc.list_flatten(runs))
+    data = np.ascontiguousarray(triples.to_numpy(zero_copy_only=False), dtype="<i8")
+    ends = np.cumsum(np.concatenate(([0], _lengths(runs) * RUN_BYTES, np.zeros(bare, np.int64))))
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise ValueError("the mapping records of one chunk are too large")
+    buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(ends) - 1, buffers)
+
+
+def _lengths(lists: pa.Array) -> np.ndarray:
+    return np.asarray(pc.list_value_length(lists).to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -1,0 +1,86 @@
+"""What an index consists of, while it is being updated: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from k2k_assets.mapping.index.manifest import Manifest, Pruned, Segment
+from k2k_assets.mapping.index.portions import Load, Portion, extended
+from k2k_assets.mapping.index.pruning import noted
+from k2k_assets.mapping.partition_map import SourcePartition
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """An index in the making.
+
+    Attributes:
+        portions: What its segments hold.
+        segments: Oldest first.
+        pruned: Notes on what `index.retention` has taken out.
+        records_read: Mapping records folded in.
+        number: Of the newest version.
+        kept: Versions that readers may have open.
+    """
+
+    portions: list[Portion] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
+    pruned: list[Pruned] = field(default_factory=list)
+    records_read: int = 0
+    number: int = 0
+    kept: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, manifest: Manifest, portions: list[Portion]) -> State:
+        """The state of a version."""
+        m = manifest
+        return cls(portions, m.segments, m.pruned, m.records_read, m.number, [m.directory])
+
+    def emptied(self) -> State:
+        """To be built from the start, in place of this one."""
+        return State(number=self.number, kept=self.kept)
+
+    def extended(self, name: str, added: Sequence[Portion], load: Load) -> State:
+        """With a new segment, which cuts the older ones.
+
+        Raises:
+            LateRecord: See `portions.extended`.
+        """
+        if not added:
+            return self
+        return replace(
+            self,
+            portions=extended(self.portions, added, load),
+            segments=[*self.segments, _segment(name, added)],
+            records_read=self.records_read + sum(portion.records for portion in added),
+        )
+
+    def merged(self, old: Sequence[str], name: str, portions: Sequence[Portion]) -> State:
+        """With one segment in place of neighbours."""
+        place = [segment.name for segment in self.segments].index(old[0])
+        rest = [segment for segment in self.segments if segment.name not in old]
+        return replace(
+            self,
+            portions=[*(portion for portion in self.portions if portion.segment not in old), *portions],
+            segments=[*rest[:place], _segment(name, portions), *rest[place:]],
+        )
+
+    def pruned_to(self, portions: list[Portion], before: dict[SourcePartition, int]) -> State:
+        """With what pruning left; see `pruning.pruned`."""
+        return replace(self, portions=portions, pruned=noted(self.pruned, before)).without_empty_segments()
+
+    def without_empty_segments(self) -> State:
+        """Without segments of which nothing is valid any more."""
+        used = {portion.segment for portion in self.portions}
+        return replace(self, segments=[segment for segment in self.segments if segment.name in used])
+
+
+def _segment(name: str, portions: Sequence[Portion]) -> Segment:
+    return Segment(
+        name=name,
+        runs=sum(portion.runs for portion in portions),
+        mapped=sum(portion.mapped for portion in portions),
+        since=min(portion.since for portion in portions),
+        until=max(portion.until for portion in portions),
+    )

@@ -1,0 +1,79 @@
+"""What the index's Spark tasks do, as plain functions of Arrow tables: fold records into a segment, merge segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from k2k_assets.mapping.index.folding import folded
+from k2k_assets.mapping.index.portions import Portion, by_source, by_target, covered_ranges
+from k2k_assets.mapping.index.run_columns import concatenated
+from k2k_assets.mapping.index.segment_files import SegmentFile, SegmentReader
+
+
+def fold_rows(root: Path, segment: str, rows: pa.Table) -> list[Portion]:
+    """Folds mapping records into one file of a segment.
+
+    Args:
+        root: Directory of the index.
+        segment: Name of the segment.
+        rows: Columns `record_rows.ROWS`, sorted by `folding.SOURCE` and `folding.ORDER`.
+    """
+    portions = []
+    with SegmentFile(root, segment) as file:
+        for part in folded(rows):
+            pieces = tuple(file.add(part.source, target, runs) for target, runs in part.runs.items())
+            portions.append(
+                Portion(
+                    source=part.source,
+                    segment=segment,
+                    file=file.name if pieces else "",
+                    start=part.start,
+                    end=part.end,
+                    covered=part.covered,
+                    oldest=part.oldest,
+                    newest=part.newest,
+                    since=part.since,
+                    until=part.until,
+                    records=part.records,
+                    pieces=pieces,
+                )
+            )
+    return portions
+
+
+def merge_portions(root: Path, segment: str, portions: Iterable[Portion]) -> list[Portion]:
+    """Writes the valid runs of portions anew, as one file of a segment.
+
+    Args:
+        root: Directory of the index.
+        segment: Name of the new segment.
+        portions: All those of some source partitions that lie in the segments to be merged.
+    """
+    reader = SegmentReader(root)
+    with SegmentFile(root, segment) as file:
+        return [_merged(reader, file, segment, of_source) for of_source in by_source(portions).values()]
+
+
+def _merged(reader: SegmentReader, file: SegmentFile, segment: str, portions: Sequence[Portion]) -> Portion:
+    first, last = portions[0], portions[-1]
+    pieces = tuple(
+        file.add(first.source, target, concatenated([reader.read(portion, piece) for portion, piece in of_target]))
+        for target, of_target in by_target(portions)
+    )
+    return Portion(
+        source=first.source,
+        segment=segment,
+        file=file.name if pieces else "",
+        start=first.start,
+        end=last.end,
+        covered=covered_ranges(portions),
+        oldest=first.oldest,
+        newest=last.newest,
+        since=min(portion.since for portion in portions),
+        until=max(portion.until for portion in portions),
+        records=sum(portion.records for portion in portions),
+        pieces=pieces,
+    )

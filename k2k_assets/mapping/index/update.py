@@ -1,0 +1,225 @@
+"""One update of an index, without knowing how its jobs are run: read, cut, merge, prune, switch.
+
+Each round writes one segment of what is new, a merged one when it is due, and the table of portions; the manifest is
+switched last. A crash anywhere leaves the version before; what was written for nothing is removed by the next update.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from k2k_assets.mapping.fold import LateRecord
+from k2k_assets.mapping.index.compaction import Ageing, candidates, to_merge
+from k2k_assets.mapping.index.manifest import Identity, IndexUnusable, Manifest, new_name, read_manifest, switch
+from k2k_assets.mapping.index.portion_table import from_table, read_portions, write_portions
+from k2k_assets.mapping.index.portions import Portion
+from k2k_assets.mapping.index.pruning import pruned
+from k2k_assets.mapping.index.segment_files import SegmentReader
+from k2k_assets.mapping.index.state import State
+from k2k_assets.mapping.index.unread import Unread, missing_from
+from k2k_assets.mapping.index.versions import remove_what_nobody_needs
+from k2k_assets.mapping.offset_ranges import OffsetRange
+from k2k_assets.mapping.partition_map import SourcePartition
+
+# Of one partition of the mapping topic in one round, so that a build from the start stays within the memory of a task.
+MOST_BYTES = 32 * 1024 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return int(time.time() * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class NewSegment:
+    """What a fold wrote.
+
+    Attributes:
+        portions: At most one of each source partition.
+        left: What was not read because it is too much for one segment.
+    """
+
+    portions: list[Portion]
+    left: list[OffsetRange]
+
+
+class Jobs(Protocol):
+    """The work of an update that is too much for the driver."""
+
+    def fold(self, root: Path, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
+        """Writes a segment of the mapping records in ranges of the mapping topic.
+
+        Args:
+            root: Directory of the index.
+            segment: Its name; it does not exist yet.
+            ranges: What to read, at most one range of a partition.
+            most: Bytes of records after which the reading of a range ends; None: it is read to its end.
+        """
+        ...
+
+    def merge(self, root: Path, segment: str, portions: Sequence[Portion]) -> list[Portion]:
+        """Writes a segment of what is valid in portions.
+
+        Args:
+            root: Directory of the index.
+            segment: Its name; it does not exist yet.
+            portions: All of the segments that it replaces.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Update:
+    """An update.
+
+    Attributes:
+        root: Directory of the index.
+        pipeline: Name of the pipeline.
+        group: Its group.
+        mapping_topic: Its mapping topic.
+        retention: `index.retention` in milliseconds; None keeps everything.
+        jobs: Runs the work.
+        look: Says what is to be read, given an index; None: from the start.
+        clock: Milliseconds since the epoch.
+    """
+
+    root: Path
+    pipeline: str
+    group: str
+    mapping_topic: str
+    retention: int | None
+    jobs: Jobs
+    look: Callable[[Identity | None], Unread]
+    clock: Callable[[], int] = now_ms
+
+    def run(self, before: Manifest | None) -> Manifest:
+        """Brings the index up to what is committed now.
+
+        Args:
+            before: The current manifest.
+
+        Raises:
+            IndexUnusable: It must be built from the start, which would find less than it holds.
+        """
+        if before:
+            remove_what_nobody_needs(self.root, before)
+        new = self.look(before)
+        state = self._state(before)
+        if before and not new.ranges and not self._pruned(state, new)[1]:
+            return self._seen(before, new)
+        try:
+            return self._rounds(state, new, before, MOST_BYTES)
+        except LateRecord as late:
+            _log.info("a mapping record is older than what was folded before it (%s): built from the start", late)
+        current = read_manifest(self.root)
+        # In one piece: records that are spread over partitions of the topic come into order only together.
+        return self._from_the_start(current, "a mapping record is older than what is in it", None)
+
+    def replace(self, old: Identity) -> Manifest:
+        """Builds the index of an older release anew.
+
+        Raises:
+            IndexUnusable: The mapping topic has lost what that holds.
+        """
+        _log.info("the index in %s is of an older release: built from the start", self.root)
+        try:
+            return self._from_the_start(old, "it is of an older release", MOST_BYTES)
+        except LateRecord:
+            return self._from_the_start(old, "it is of an older release", None)
+
+    def _from_the_start(self, old: Identity | None, why: str, most: int | None) -> Manifest:
+        new = self.look(None)
+        gone = missing_from(new, old) if old else None
+        if gone:
+            raise IndexUnusable(
+                f"the mapping index in {self.root} must be built anew, since {why}, but {gone}: what the index holds "
+                "of that would be lost. Delete the directory to build it from what is left"
+            )
+        state = self._state(old if isinstance(old, Manifest) else None)
+        return self._rounds(state.emptied(), new, None, most)
+
+    def _state(self, before: Manifest | None) -> State:
+        if before is None:
+            return State()
+        return State.of(before, from_table(read_portions(self.root, before.directory)))
+
+    def _seen(self, before: Manifest, new: Unread) -> Manifest:
+        """The same version, which knows the positions of now."""
+        seen = {"positions": new.positions, "offsets": new.offsets, "lost": new.lost}
+        topics = {"mapping_topic_id": new.mapping_topic_id, "earlier_topics": new.earlier_topics}
+        manifest = before.model_copy(update={**seen, **topics})
+        switch(self.root, manifest)
+        return manifest
+
+    def _rounds(self, state: State, new: Unread, before: Manifest | None, most: int | None) -> Manifest:
+        left: Sequence[OffsetRange] = new.ranges
+        done = replace(new, positions=before.positions if before else [])
+        while True:
+            if left:
+                state, left = self._extended(state, left, most)
+            if not left:
+                done = replace(done, positions=new.positions)
+            # Before merging: what has expired need not be written again.
+            state = self._merged(state.pruned_to(*self._pruned(state, done)))
+            offsets = {**new.offsets, **{rest.partition: rest.start for rest in left}}
+            manifest = self._manifest(state, replace(done, offsets=offsets))
+            write_portions(self.root, manifest.directory, state.portions)
+            switch(self.root, manifest)
+            remove_what_nobody_needs(self.root, manifest)
+            if not left:
+                return manifest
+            state = replace(state, number=manifest.number, kept=[*state.kept, manifest.directory])
+
+    def _extended(
+        self, state: State, ranges: Sequence[OffsetRange], most: int | None
+    ) -> tuple[State, Sequence[OffsetRange]]:
+        name = new_name(state.number + 1)
+        written = self.jobs.fold(self.root, name, ranges, most)
+        return state.extended(name, written.portions, SegmentReader(self.root).read), written.left
+
+    def _merged(self, state: State) -> State:
+        old = to_merge(candidates(state.segments, state.portions), self._ageing())
+        if not old:
+            return state
+        name = new_name(state.number + 1)
+        portions = self.jobs.merge(self.root, name, [p for p in state.portions if p.segment in old])
+        return state.merged(old, name, portions)
+
+    def _pruned(self, state: State, new: Unread) -> tuple[list[Portion], dict[SourcePartition, int]]:
+        ageing = self._ageing()
+        if ageing is None:
+            return state.portions, {}
+        return pruned(state.portions, ageing.expired, new.source_cluster, new.positions)
+
+    def _ageing(self) -> Ageing | None:
+        return None if self.retention is None else Ageing.of(self.clock(), self.retention)
+
+    def _manifest(self, state: State, new: Unread) -> Manifest:
+        return Manifest(
+            pipeline=self.pipeline,
+            group=self.group,
+            source_cluster=new.source_cluster,
+            target_cluster=new.target_cluster,
+            mapping_topic=self.mapping_topic,
+            mapping_topic_id=new.mapping_topic_id,
+            earlier_topics=new.earlier_topics,
+            offsets=new.offsets,
+            directory=new_name(state.number + 1),
+            previous=state.kept,
+            number=state.number + 1,
+            time=self.clock(),
+            records_read=state.records_read,
+            runs=sum(portion.runs for portion in state.portions),
+            mapped=sum(portion.mapped for portion in state.portions),
+            segments=state.segments,
+            positions=new.positions,
+            lost=new.lost,
+            pruned=state.pruned,
+        )

@@ -1,0 +1,51 @@
+"""The versions of an index on disk: opened by readers, removed when nobody can need them any more."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+
+from k2k_assets.home import index_directory
+from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, IndexUnusable, Manifest, read_manifest
+from k2k_assets.mapping.index.portion_table import read_portions
+from k2k_assets.pipeline import Pipeline
+
+_ATTEMPTS = 5
+
+
+def open_version(pipeline: Pipeline) -> tuple[Path, Manifest, pa.Table]:
+    """The current version of a pipeline's index: its directory, the manifest and the table of portions.
+
+    Raises:
+        IndexUnusable: There is none yet, or it cannot be read.
+    """
+    root = index_directory(pipeline.name, pipeline.index.path)
+    for _ in range(_ATTEMPTS):
+        manifest = read_manifest(root)
+        if manifest is None:
+            raise IndexUnusable(f"no mapping index in {root} yet: materialize offset_mappings first")
+        try:
+            return root, manifest, read_portions(root, manifest.directory)
+        except FileNotFoundError:
+            continue  # builds have replaced it since the manifest was read
+    raise IndexUnusable(f"{root} names a version that is not there; delete the directory, it is built anew")
+
+
+def remove_what_nobody_needs(root: Path, manifest: Manifest) -> None:
+    """Removes versions and segments that a manifest does not keep, and what crashed builds left behind.
+
+    Args:
+        root: Directory of the index.
+        manifest: The current one.
+    """
+    versions = {manifest.directory, *manifest.previous}
+    segments = {segment.name for segment in manifest.segments}
+    for version in manifest.previous:
+        if (root / VERSIONS / version).exists():
+            segments.update(read_portions(root, version, ["segment"])["segment"].unique().to_pylist())
+    for folder, kept in ((VERSIONS, versions), (SEGMENTS, segments)):
+        for path in (root / folder).glob("*"):
+            if path.name not in kept:
+                shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,107 @@
+"""The index, for what a running mapper does not hold: opened when it is asked for, and again when it was extended."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from k2k_assets.mapping.index import IndexReader, IndexReplaced, IndexUnusable
+from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+from k2k_assets.pipeline import Pipeline
+
+log = logging.getLogger("k2k.mapping")
+
+# How often to look whether the index was extended, where the version at hand does not reach.
+_REFRESH_SECONDS = 5.0
+# Larger ones are read anew each time they are needed, instead of being held.
+_MOST_RUNS_KEPT = 200_000
+
+
+class IndexAccess:
+    """A pipeline's mapping index, if it has one that is its own.
+
+    Args:
+        pipeline: Whose.
+        source_cluster: Cluster id.
+        target_cluster: Cluster id.
+        mapping_topic_id: Topic id of the mapping topic as it is now.
+
+    Attributes:
+        reader: The version that was opened last; None: there is no index.
+    """
+
+    def __init__(self, pipeline: Pipeline, source_cluster: str, target_cluster: str, mapping_topic_id: str) -> None:
+        self._pipeline = pipeline
+        self._topic_id = mapping_topic_id
+        self._identity = (pipeline.group, source_cluster, target_cluster, pipeline.offset_mapping.topic)
+        self._kept: dict[SourcePartition, tuple[int, int, int, PartitionMap]] = {}
+        self._next_look = 0.0
+        self.reader: IndexReader | None = None
+        self.refresh()
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """Next offset to read after the index, by partition of the mapping topic."""
+        manifest = self.reader.manifest if self.reader else None
+        return dict(manifest.offsets) if manifest and manifest.mapping_topic_id == self._topic_id else {}
+
+    def refresh(self) -> IndexReader | None:
+        """Opens the current version."""
+        self._next_look = time.monotonic() + _REFRESH_SECONDS
+        try:
+            found = IndexReader.open(self._pipeline)
+        except IndexUnusable as reason:
+            log.info("no mapping index is used: %s", reason)
+            self.reader = None
+            return None
+        manifest = found.manifest
+        identity = (manifest.group, manifest.source_cluster, manifest.target_cluster, manifest.mapping_topic)
+        if identity != self._identity:
+            log.warning("the mapping index of %s is not used: it is of %s", self._pipeline.name, identity)
+            self.reader = None
+            return None
+        if self.reader is None or self.reader.manifest.directory != manifest.directory:
+            self.reader = found
+        return self.reader
+
+    def below(self, source: SourcePartition, lowest: int, since: int, read_to: tuple[int, int]) -> PartitionMap | None:
+        """What the index has of a source partition's positions from `lowest` to `since`.
+
+        Args:
+            source: Which.
+            lowest: Lowest position that will be looked up.
+            since: End of what is wanted.
+            read_to: Partition and offset in the mapping topic up to which the index must have read; an offset of -1:
+                any will do.
+
+        Returns:
+            None: there is no index that has read so far.
+        """
+        if time.monotonic() >= self._next_look and not self._reaches(source, since, read_to):
+            self.refresh()
+        reader = self.reader
+        if reader is None or not self._has_read(read_to):
+            return None
+        number, start, end, kept = self._kept.get(source, (-1, 0, 0, None))
+        if kept is not None and number == reader.manifest.number and start <= lowest and end == since:
+            return kept
+        try:
+            found = reader.partition_map(source, lowest, since)
+        except IndexReplaced:
+            reader = self.refresh()
+            if reader is None or not self._has_read(read_to):
+                return None
+            found = reader.partition_map(source, lowest, since)
+        self._kept.pop(source, None)
+        if sum(map(len, found.runs.values())) <= _MOST_RUNS_KEPT:
+            self._kept[source] = (reader.manifest.number, lowest, since, found)
+        return found
+
+    def _reaches(self, source: SourcePartition, since: int, read_to: tuple[int, int]) -> bool:
+        if self.reader is None or not self._has_read(read_to):
+            return False
+        return self.reader.partition_map(source, since, since).covered_end >= since
+
+    def _has_read(self, read_to: tuple[int, int]) -> bool:
+        partition, offset = read_to
+        return offset < 0 or self.offsets.get(partition, 0) > offset

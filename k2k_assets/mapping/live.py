@@ -1,0 +1,235 @@
+"""The mappings as they are now, without Spark: the index, and the mapping topic followed from where the index ends.
+
+Everything that is mapped can be looked up; what is not held in memory is read from the index. `catch_up` takes the cut
+at which answers are right (`cut.py`), in this order:
+
+1. L, the last stable offset of each target partition;
+2. the ends of the mapping topic, with what is not committed yet;
+3. mapping records are read until they pass those ends.
+
+What cannot be read any more (deleted by retention before it was read, unreadable and ignored) is a hole in the
+coverage. So is what the commit topic says is copied though no mapping record covers it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.mapping.copied_positions import CopiedPositions
+from k2k_assets.mapping.fold import Covered, LateRecord
+from k2k_assets.mapping.held import BelowHeld, Held, Records, Tables
+from k2k_assets.mapping.held_mappings import HeldMappings
+from k2k_assets.mapping.index_access import IndexAccess
+from k2k_assets.mapping.mapping_messages import MappingMessages
+from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.topic_tail import TopicTail
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.topic_partition import TopicPartition
+
+log = logging.getLogger("k2k.mapping")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What was seen of the target before the mappings were read.
+
+    Attributes:
+        topic_ids: Of the target topics that exist.
+        starts: Log start of each of their partitions.
+        stable: Last stable offset of each of their partitions (L). Every record below it is mapped, if its mapping was
+            written in its transaction.
+    """
+
+    topic_ids: Mapping[str, str]
+    starts: Mapping[TopicPartition, int]
+    stable: Mapping[TopicPartition, int]
+
+
+class LiveMappings:
+    """Follows the mappings of a pipeline. To be used by one thread at a time.
+
+    Args:
+        pipeline: Whose.
+        source_cluster: Id of the source cluster.
+        target: The target cluster.
+        others: Whether other pipelines' mappings of the same source partitions are followed too.
+
+    Raises:
+        Refused: The mapping topic does not exist, or is not what the index has read.
+        ClusterUnreachable: The target does not answer.
+    """
+
+    def __init__(self, pipeline: Pipeline, source_cluster: str, target: Cluster, others: bool = False) -> None:
+        self._pipeline = pipeline
+        self._cluster = source_cluster
+        self._target = target
+        self._topic = pipeline.offset_mapping.topic
+        self._retention = pipeline.offset_mapping.retention
+        self._messages = MappingMessages(pipeline, source_cluster, others)
+        self._held = HeldMappings(pipeline.group, int(self._retention.schedule.total_seconds() * 1000))
+        self._began: dict[SourcePartition, int | None] = {}
+        self._warned: set[SourcePartition] = set()
+        self._next_drop = time.monotonic() + self._retention.schedule.total_seconds()
+        found = self._describe()
+        self._index = IndexAccess(pipeline, source_cluster, target.cluster_id(), found[self._topic].topic_id)
+        self._held.begin(self._behind_index())
+        self._tail = self._tail_from(found[self._topic], self._index.offsets)
+        commits = found.get(pipeline.coordination.commit.topic)
+        self._copied = CopiedPositions(pipeline, source_cluster, commits, target) if commits else None
+
+    def catch_up(self, topics: Collection[str], patience: float = 30.0) -> Cut:
+        """Takes a cut, and reads the mappings up to it.
+
+        Args:
+            topics: Target topics.
+            patience: Seconds without a record after which it is given up.
+
+        Raises:
+            ClusterUnreachable: Not read to the end: the target does not answer, or a transaction hangs.
+            Refused: A control topic is not the one that was followed, or holds a record that cannot be read.
+        """
+        described = self._describe(topics)
+        # Before the ends are taken: so what is known as copied has its mapping records below them.
+        if self._copied:
+            self._copied.ensure_same(described.get(self._pipeline.coordination.commit.topic))
+            self._copied.read(patience)
+        self._tail.ensure_same(described[self._topic])
+        names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
+        starts, stable = self._target.offsets(names, "earliest"), self._target.offsets(names, "stable")
+        self._read(self._tail.ends(), patience)
+        self._drop_if_due()
+        ids = {name: topic.topic_id for name, topic in self._target.describe(topics).items()}
+        if changed := [name for name in ids if name not in described or described[name].topic_id != ids[name]]:
+            raise ClusterUnreachable(f"target topics were created anew while they were looked at: {', '.join(changed)}")
+        return Cut(ids, starts, stable)
+
+    def sources(self) -> list[SourcePartition]:
+        """The source partitions that are mapped or copied, also of topics that were created anew since."""
+        return sorted({*self._held.sources(), *self.copied()})
+
+    def copied(self) -> Mapping[SourcePartition, CommitRecord]:
+        """The newest commit record of each source partition."""
+        return self._copied.newest() if self._copied else {}
+
+    def map_of(self, source: SourcePartition, lowest: int | None = None) -> PartitionMap:
+        """What is known of a source partition.
+
+        Args:
+            source: Which.
+            lowest: Lowest source position that will be looked up; None: whatever is held.
+        """
+        held = self._held.held(source)
+        if lowest is None or lowest >= held.since:
+            return self._map(source, *self._held.alone(source))
+        below = self._index.below(source, lowest, held.since, self._held.read_to(source))
+        if below is None or below.covered_end < held.since:
+            self._warn_of_lookup(source, lowest, held.since)
+        return self._map(source, *(held.with_index(below) if below else held.alone()))
+
+    def others_of(self, source: SourcePartition) -> dict[str, PartitionMap]:
+        """What other pipelines' mappings say of a source partition, by their `group.id`."""
+        return self._held.others_of(source)
+
+    def close(self) -> None:
+        """Lets go of the clients."""
+        self._tail.close()
+        if self._copied:
+            self._copied.close()
+
+    def __enter__(self) -> LiveMappings:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _map(self, source: SourcePartition, covered: tuple[Covered, ...], tables: Tables) -> PartitionMap:
+        newest = self.copied().get(source)
+        if newest is None:
+            return PartitionMap(source, self._began.get(source), covered, tables)
+        began = self._began.get(source) if newest.began is None else newest.began
+        if newest.position > (covered[-1].end if covered else -1):
+            # Copied, and no mapping record covers it: positions up to there are unknown, not ahead of the copy.
+            covered = (*covered, Covered(newest.position, newest.position))
+        return PartitionMap(source, began, covered, tables)
+
+    def _warn_of_lookup(self, source: SourcePartition, lowest: int, since: int) -> None:
+        if source not in self._warned:
+            self._warned.add(source)
+            log.warning(
+                "positions of %s from %d on are asked for, mappings are held from %d on, and no index has the rest: "
+                "they are unknown. Raise offsetMapping.retention, or materialize offset_mappings to have an index",
+                source, lowest, since,
+            )  # fmt: skip
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def _describe(self, topics: Iterable[str] = ()) -> dict[str, TopicDescription]:
+        found = self._target.describe([*topics, self._topic, self._pipeline.coordination.commit.topic])
+        if self._topic not in found:
+            raise Refused(
+                f"the mapping topic '{self._topic}' does not exist on the {self._target}. The replicator writes it, "
+                "with 'features.offsetMapping: enabled'; start that first"
+            )
+        return found
+
+    def _tail_from(self, topic: TopicDescription, offsets: Mapping[int, int]) -> TopicTail:
+        return TopicTail(topic, self._target, self._pipeline.client_properties("target", "consumer"), offsets)
+
+    def _behind_index(self) -> dict[SourcePartition, Held]:
+        """The coverage of the index, and where its runs end; they stay on disk."""
+        reader = self._index.reader
+        found = {}
+        for source in reader.sources() if reader else ():
+            if reader and source.cluster == self._cluster:
+                known = reader.partition_map(source, _BEYOND, _BEYOND)
+                found[source] = Held.behind(known, reader.newest(source))
+                self._began[source] = known.began
+        return found
+
+    def _read(self, ends: Mapping[TopicPartition, int], patience: float) -> None:
+        try:
+            for batch in self._tail.read_until(ends, patience):
+                self._held.take(self._messages.read(batch))
+        except (LateRecord, BelowHeld) as reason:
+            log.info("the mappings are read from the start of %s again: %s", self._topic, reason)
+            self._read_anew(patience)
+        for partition, start, end in self._tail.take_lost():
+            log.warning(
+                "records %d to %d of %s-%d were deleted before they were read: positions that they map are unknown",
+                start, end - 1, self._topic, partition,
+            )  # fmt: skip
+
+    def _read_anew(self, patience: float) -> None:
+        """From the topic alone, and folded at once: then the order in which partitions are read does not matter."""
+        self._tail.close()
+        self._held.begin({})
+        self._tail = self._tail_from(self._describe()[self._topic], {})
+        everything: Records = defaultdict(list)
+        for batch in self._tail.read_until(self._tail.ends(), patience):
+            for key, records in self._messages.read(batch).items():
+                everything[key] += records
+        self._held.take(everything)
+
+    def _drop_if_due(self) -> None:
+        """Lets go of what `offsetMapping.retention` does not want held."""
+        if time.monotonic() < self._next_drop:
+            return
+        self._next_drop = time.monotonic() + self._retention.schedule.total_seconds()
+        limit: int | None = None
+        starts: Mapping[int, int] = {}
+        if self._retention.time is None:
+            starts = self._tail.log_starts()
+        else:
+            limit = int((time.time() - self._retention.time.total_seconds()) * 1000)
+        self._held.drop(limit, starts, self._retention.count)
+
+
+# A source position that no log reaches.
+_BEYOND = 2**62

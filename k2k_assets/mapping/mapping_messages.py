@@ -1,0 +1,62 @@
+"""Messages of the mapping topic as records, by whose they are and of which source partition."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+
+from confluent_kafka import Message
+
+from k2k_assets.errors import Refused
+from k2k_assets.mapping.held import Placed, Records
+from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.mapping.records import MappingRecord, parse_key
+from k2k_assets.pipeline import Pipeline
+
+log = logging.getLogger("k2k.mapping")
+
+
+class MappingMessages:
+    """Reads what concerns one pipeline.
+
+    Args:
+        pipeline: Names group and policy.
+        source_cluster: Cluster id; records of other clusters are left out.
+        others: Whether records of other pipelines of the same source cluster are kept.
+    """
+
+    def __init__(self, pipeline: Pipeline, source_cluster: str, others: bool) -> None:
+        self._group = pipeline.group
+        self._cluster = source_cluster
+        self._others = others
+        self._fail = pipeline.error_handling.on_control_message_deserialization_error == "fail"
+
+    def read(self, messages: Iterable[Message]) -> Records:
+        """The records.
+
+        Raises:
+            Refused: One cannot be read, and the policy says fail.
+        """
+        found: Records = defaultdict(list)
+        for message in messages:
+            record = self._record(message)
+            if record is not None and record.cluster == self._cluster:
+                source = SourcePartition(record.cluster, record.topic, record.source_topic_id, record.partition)
+                found[record.group, source].append(Placed(message.partition(), message.offset(), record))
+        return found
+
+    def _record(self, message: Message) -> MappingRecord | None:
+        where = f"mapping record at {message.topic()}-{message.partition()}@{message.offset()}"
+        try:
+            if not self._others and parse_key(message.key(), where).group != self._group:
+                return None
+            return MappingRecord.parse(message.key(), message.value(), where)
+        except ValueError as error:
+            if self._fail:
+                raise Refused(
+                    f"{error}. With errorHandling.onControlMessageDeserializationError: ignore it is passed over: "
+                    "positions before it are unknown then"
+                ) from None
+            log.warning("mapping record ignored: %s", error)
+            return None

@@ -1,0 +1,139 @@
+"""All that is known of where one source partition went, at one moment: immutable, pure, ready for bulk look-ups.
+
+```
+ source    0  1  2  3  .  .  6  7  8 │ 9 10 11 │ 12 13          (. = marker, aborted, compacted, filtered)
+ covered  [0 ───────────────────────── 9)      [12 ─ 14)        9 to 11: the mapping record was lost
+ runs      (0,5,4)     (6,10,3)                 (12,17,2)       (source start, target start, count)
+ target    5  6  7  8  |  10 11 12 |     ?     17 18            (| = commit marker of our own)
+```
+
+Invariants, which `k2k_assets.mapping.fold` keeps:
+
+- the runs into one target partition are ordered and disjoint on the source side and on the target side;
+- every mapped source offset lies in a covered range, and no run crosses the end of one;
+- covered ranges are ordered, disjoint and not adjacent: between two of them something is missing.
+
+A covered offset that is in no run went nowhere. An offset that is not covered is not answered for at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from k2k_assets.mapping.fold import Covered, PartitionMapping, Target
+from k2k_assets.mapping.runs import Run
+
+Offsets = NDArray[np.int64]
+
+
+class SourcePartition(NamedTuple):
+    """One partition of one source topic; a topic that was created anew under the same name is another one."""
+
+    cluster: str
+    topic: str
+    topic_id: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunTable:
+    """The runs of one source partition into one target partition, as columns of one length.
+
+    Attributes:
+        source_starts: Source offset of each run's first record; rising.
+        target_starts: Target offset of each run's first record; rising.
+        counts: Records in each run, at least one.
+    """
+
+    source_starts: Offsets
+    target_starts: Offsets
+    counts: Offsets
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> RunTable:
+        """The table of runs that are ordered and disjoint on both sides."""
+        rows = np.array([tuple(run) for run in runs], dtype=np.int64).reshape(-1, 3)
+        columns = np.ascontiguousarray(rows.T)
+        return cls(columns[0], columns[1], columns[2])
+
+    @property
+    def source_end(self) -> int:
+        """Source offset after the last mapped record; the table must not be empty."""
+        return int(self.source_starts[-1] + self.counts[-1])
+
+    @property
+    def target_end(self) -> int:
+        """Target offset after the last mapped record; the table must not be empty."""
+        return int(self.target_starts[-1] + self.counts[-1])
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __iter__(self) -> Iterator[Run]:
+        columns = (self.source_starts.tolist(), self.target_starts.tolist(), self.counts.tolist())
+        return (Run(*row) for row in zip(*columns, strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RunTable):
+            return NotImplemented
+        return (
+            np.array_equal(self.source_starts, other.source_starts)
+            and np.array_equal(self.target_starts, other.target_starts)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, and the content is in arrays
+
+
+NO_RUNS = RunTable.of(())
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMap:
+    """All that is known of one source partition.
+
+    Attributes:
+        source: Which one.
+        began: Position at which copying of it began, from the commit record; None if that is not known.
+        covered: Source ranges that are answered for: ordered, disjoint, not adjacent. The last may be empty: it marks
+            how far was copied.
+        runs: By target partition.
+    """
+
+    source: SourcePartition
+    began: int | None
+    covered: tuple[Covered, ...]
+    runs: Mapping[Target, RunTable]
+
+    @classmethod
+    def of(cls, source: SourcePartition, began: int | None, mapping: PartitionMapping) -> PartitionMap:
+        """What a fold of mapping records says; the fold may go on afterwards."""
+        runs = {target: RunTable.of(runs) for target, runs in mapping.runs.items() if runs}
+        return cls(source, began, tuple(mapping.covered), runs)
+
+    def reaching(self, position: int) -> PartitionMap:
+        """The map, with the committed position of the copy known too: an empty covered range marks a far one.
+
+        So what was copied without mapping records is unknown, and not ahead of the copy.
+        """
+        if self.covered and position <= self.covered_end:
+            return self
+        return PartitionMap(self.source, self.began, (*self.covered, Covered(position, position)), self.runs)
+
+    @property
+    def from_the_beginning(self) -> bool:
+        """Whether coverage begins where copying began: then nothing of what lies below it is on the target."""
+        return self.began is not None and bool(self.covered) and self.covered[0].start <= self.began
+
+    @property
+    def covered_end(self) -> int:
+        """End of the last covered range; 0 when there is none."""
+        return self.covered[-1].end if self.covered else 0

@@ -1,0 +1,82 @@
+"""The position in a source partition that was spread over several target partitions: pure.
+
+A group that comes back from the target has read each target partition up to its own position:
+
+```
+ source      0  1  2  3  4  5  6        (. = marker, or filtered: not on the target)
+ went to     a  b  a  .  b  a  b
+ position in a: before 5, in b: before 4        0, 1, 2 are read; 4, 5 and 6 are not
+ answer: 3, the source offset after the last record below all unread ones
+```
+
+With one target partition the answer is that of `translate_back`, but for offsets of which nothing was copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.partition_map import NO_RUNS, PartitionMap, RunTable
+from k2k_assets.mapping.translate import NO_OFFSET, State, next_records, unbroken
+
+_NONE = np.iinfo(np.int64).max
+
+
+def combine_back(mapping: PartitionMap, positions: Mapping[Target, int]) -> tuple[int, State]:
+    """Where a group goes on in a source partition that was spread over several target partitions.
+
+    Args:
+        mapping: Of the source partition, at a cut: all that the group may have read is mapped.
+        positions: Next offset to read in each target partition that it went to; 0 where nothing was read. Target
+            partitions that are left out are not looked at.
+
+    Returns:
+        The source offset after the last record below all unread ones: nothing unread is skipped, and what lies
+        between it and the first unread record was not copied. Unknown if coverage is broken around an answer, not
+        replicated if there are no runs; both with `NO_OFFSET`.
+    """
+    tables = {target: runs for target in positions if len(runs := mapping.runs.get(target, NO_RUNS))}
+    if not mapping.covered or not tables:
+        return NO_OFFSET, State.NOT_REPLICATED
+    sides = [_sides(mapping, runs, positions[target]) for target, runs in tables.items()]
+    first_unread = min(side.unread for side in sides)
+    if any(not side.proven and side.read_to < first_unread for side in sides):
+        return NO_OFFSET, State.UNKNOWN
+    before = [end for runs in tables.values() if (end := _end_before(runs, first_unread)) is not None]
+    # Nothing was read at all: the first record, as in `translate_back`.
+    return (max(before) if before else first_unread), State.EXACT
+
+
+class _Sides(NamedTuple):
+    """The source offsets around a position on the target."""
+
+    read_to: int  # after the last record that was read; -1 if none was
+    unread: int  # the first record that was not read; `_NONE` if all were
+    proven: bool  # whether nothing else lies between the two
+
+
+def _sides(mapping: PartitionMap, runs: RunTable, position: int) -> _Sides:
+    after = next_records(runs.target_starts, runs.counts, np.array([position]))
+    run, record = int(after.run[0]), int(after.record[0])
+    if run == len(runs):
+        end = mapping.covered_end
+        return _Sides(runs.source_end, _NONE, _proven(mapping, runs.source_end, end - 1) or end == runs.source_end)
+    unread = int(runs.source_starts[run]) + record - int(runs.target_starts[run])
+    if record > runs.target_starts[run]:
+        return _Sides(unread, unread, True)
+    read_to = int(runs.source_starts[run - 1] + runs.counts[run - 1]) if run else -1
+    return _Sides(read_to, unread, _proven(mapping, read_to, unread))
+
+
+def _proven(mapping: PartitionMap, position: int, record: int) -> bool:
+    return bool(unbroken(mapping, np.array([position]), np.array([record]))[0])
+
+
+def _end_before(runs: RunTable, source_offset: int) -> int | None:
+    """Source offset after the last mapped record below an offset; None if there is none."""
+    run = int(np.searchsorted(runs.source_starts, source_offset)) - 1
+    return None if run < 0 else min(source_offset, int(runs.source_starts[run] + runs.counts[run]))

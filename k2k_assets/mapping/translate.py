@@ -1,0 +1,211 @@
+"""Positions of one source partition as positions of one target partition, and back: pure, in bulk.
+
+A *position* is the offset of the next record to read. It is translated to the smallest target offset of a copied
+record that has not been read:
+
+```
+ source     0  1  2  3  .  .  6  7  8           covered [0, 9), copying began at 0, the log ends at 20
+ target     5  6  7  8  |  10 11 12 |           runs (0,5,4) (6,10,3)
+
+ position   0  1 …  3  4  5  6 …  8  9 … 15
+ answer     5  6 …  8 10 10 10 … 12 13 … 13
+            └────────── exact ─────────┘  └─ ahead: 13 is the offset after the last mapped record, not the log end
+```
+
+and back, where `|` at 9 is a marker and belongs to no run:
+
+```
+ target     … 5  6  7  8  9 10 11 12 13 14
+ answer     0 0  1  2  3  4  6  7  8  9  9
+```
+
+An answer is given only where the mappings prove it. Let *unbroken* mean: in one covered range.
+
+- A record is copied at or after the position: exact if the coverage is unbroken from the position to that record.
+  A position below all coverage counts as its start, if coverage begins where copying began.
+- None is: the offset after the last mapped record; exact up to the end of the coverage, ahead beyond it, if the
+  coverage is unbroken from the last mapped record (or from where copying began, if there is none) to its end.
+  A broken one would answer with a record that was read already.
+- Otherwise *unknown*: mapping was switched on later, a mapping record was lost, or the index was pruned.
+
+Not responsible for the bounds of the target's log, nor for several sources in one target partition (`cut.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.partition_map import NO_RUNS, Offsets, PartitionMap
+
+NO_OFFSET = -1
+
+_Flags = NDArray[np.bool_]
+
+
+class State(IntEnum):
+    """What is known of a translated position."""
+
+    EXACT = 0
+    AHEAD = 1
+    UNKNOWN = 2
+    NOT_REPLICATED = 3
+
+    @property
+    def words(self) -> str:
+        """As people are told."""
+        return self.name.lower().replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """Answers, in the order of the positions asked for.
+
+    Attributes:
+        offsets: `NO_OFFSET` (-1) where the state is unknown or not replicated.
+        states: Values of `State`.
+    """
+
+    offsets: Offsets
+    states: NDArray[np.uint8]
+
+
+def translate(mapping: PartitionMap, target: Target, positions: Offsets, floor: int | None = None) -> Translated:
+    """Positions on the source as positions on the target.
+
+    Args:
+        mapping: Of the source partition.
+        target: The target partition.
+        positions: Next offsets to read on the source, any shape and order.
+        floor: The answer where the coverage proves that nothing of the partition ever went to the target partition: its
+            log start if this is its only source. None: such positions are not replicated.
+
+    Returns:
+        The answers, same shape.
+    """
+    positions = np.asarray(positions, dtype=np.int64)
+    runs = mapping.runs.get(target, NO_RUNS)
+    if not mapping.covered or (not len(runs) and floor is None):
+        return _nothing(positions)
+    unread = next_records(runs.source_starts, runs.counts, positions)
+    states = np.where(positions <= mapping.covered_end, State.EXACT, State.AHEAD).astype(np.uint8)
+    offsets = np.full(positions.shape, runs.target_end if len(runs) else floor, dtype=np.int64)
+    found = unread.run < len(runs)
+    known = np.full(positions.shape, _tail_is_unbroken(mapping, runs.source_end if len(runs) else None))
+    if len(runs):
+        run = unread.run[found]
+        records = unread.record[found]
+        offsets[found] = runs.target_starts[run] + (records - runs.source_starts[run])
+        known[found] = unbroken(mapping, positions[found], records)
+    return _answers(offsets, states, known)
+
+
+def translate_back(
+    mapping: PartitionMap, target: Target, positions: Offsets, mapped_to: int | None = None
+) -> Translated:
+    """Positions on the target as positions on the source: what was read there need not be read here.
+
+    Args:
+        mapping: Of the source partition.
+        target: The target partition.
+        positions: Next offsets to read on the target, any shape and order.
+        mapped_to: Target offset below which every copied record is known to be mapped (the last stable offset of a
+            cut). A position up to it is exact also behind the last mapped record; without it such a one is ahead.
+
+    Returns:
+        The answers, same shape: in a gap the source offset after the record before it, since nothing between them
+        was copied.
+    """
+    positions = np.asarray(positions, dtype=np.int64)
+    runs = mapping.runs.get(target, NO_RUNS)
+    if not mapping.covered or not len(runs):
+        return _nothing(positions)
+    unread = next_records(runs.target_starts, runs.counts, positions)
+    found = unread.run < len(runs)
+    run = np.minimum(unread.run, len(runs) - 1)
+    in_gap = ~found | (positions < runs.target_starts[run])
+    # The run that was read last; meaningless (and not used) where none was.
+    last = np.maximum(unread.run - 1, 0)
+    read_to = runs.source_starts[last] + runs.counts[last]
+    in_run = runs.source_starts[run] + (positions - runs.target_starts[run])
+    offsets = np.where(in_gap, np.where(unread.run == 0, runs.source_starts[0], read_to), in_run)
+
+    known = ~in_gap | (positions == runs.target_starts[last] + runs.counts[last])
+    behind, between = in_gap & ~found, in_gap & found & (unread.run > 0)
+    known[between] |= unbroken(mapping, read_to[between], runs.source_starts[run[between]])
+    known[behind] |= _tail_is_unbroken(mapping, runs.source_end)
+    first = unread.run == 0
+    start = np.array([mapping.covered[0].start])
+    known[in_gap & first] = mapping.from_the_beginning and bool(unbroken(mapping, start, runs.source_starts[:1])[0])
+    exact_to = max(runs.target_end, mapped_to or 0)
+    states = np.where(positions <= exact_to, State.EXACT, State.AHEAD).astype(np.uint8)
+    return _answers(offsets, states, known)
+
+
+@dataclass(frozen=True, slots=True)
+class NextRecords:
+    """The first record at or after each position.
+
+    Attributes:
+        run: Index of its run; the number of runs where there is none.
+        record: Its offset; the position itself where there is none.
+    """
+
+    run: NDArray[np.int64]
+    record: Offsets
+
+
+def next_records(starts: Offsets, counts: Offsets, positions: Offsets) -> NextRecords:
+    """The first record at or after each position, in runs that are ordered and disjoint.
+
+    Args:
+        starts: First offset of each run, on the side of the positions.
+        counts: Records of each run.
+        positions: Any shape.
+    """
+    if not len(starts):
+        return NextRecords(np.zeros(positions.shape, dtype=np.int64), positions)
+    run = np.maximum(np.searchsorted(starts, positions, side="right").astype(np.int64) - 1, 0)
+    run += positions >= starts[run] + counts[run]
+    start = starts[np.minimum(run, len(starts) - 1)]
+    return NextRecords(run, np.where(run < len(starts), np.maximum(positions, start), positions))
+
+
+def unbroken(mapping: PartitionMap, positions: Offsets, records: Offsets) -> _Flags:
+    """Whether coverage is unbroken from each position up to and with the record at or after it.
+
+    Args:
+        mapping: Has at least one covered range.
+        positions: One below all coverage counts as its start, if coverage begins where copying began.
+        records: Offsets, same shape.
+    """
+    starts, ends = np.array(mapping.covered, dtype=np.int64).T
+    if mapping.from_the_beginning:
+        positions = np.maximum(positions, starts[0])
+    at = np.maximum(np.searchsorted(starts, records, side="right") - 1, 0)
+    return (starts[at] <= positions) & (records < ends[at])
+
+
+def _tail_is_unbroken(mapping: PartitionMap, last: int | None) -> bool:
+    """Whether coverage is unbroken from the source offset after the last mapped record (None: no record) to its end."""
+    if last is None:
+        return mapping.from_the_beginning and len(mapping.covered) == 1
+    return mapping.covered[-1].start <= last
+
+
+def _nothing(positions: Offsets) -> Translated:
+    return Translated(
+        np.full(positions.shape, NO_OFFSET, dtype=np.int64),
+        np.full(positions.shape, State.NOT_REPLICATED, dtype=np.uint8),
+    )
+
+
+def _answers(offsets: Offsets, states: NDArray[np.uint8], known: _Flags) -> Translated:
+    return Translated(
+        np.where(known, offsets, np.int64(NO_OFFSET)),
+        np.where(known, states, np.uint8(State.UNKNOWN)).astype(np.uint8),
+    )

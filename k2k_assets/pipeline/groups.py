@@ -1,0 +1,56 @@
+"""`groups`: which consumer groups are translated, how often, and what is done about commits that are not ours."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from k2k_assets.pipeline.java_regex import RegexError, compile_java
+from k2k_assets.pipeline.values import Duration, Section, fault
+
+
+def _groups(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            compile_java(value)
+        except RegexError as error:
+            fault(f"a regular expression ({error})")
+        return value
+    if not isinstance(value, list | tuple) or not value:
+        fault("one regular expression, or a list of group names")
+    for position, name in enumerate(value):
+        if not isinstance(name, str) or not name:
+            fault("a group name", at=(position,))
+    return tuple(dict.fromkeys(value))
+
+
+def _above_zero(value: timedelta) -> timedelta:
+    if not value:
+        fault("a duration above zero")
+    return value
+
+
+class Groups(Section):
+    """Consumer groups whose positions are translated (`k2k-offset-mapping` and the `consumer_groups` assets)."""
+
+    poll_interval: Annotated[Duration, AfterValidator(_above_zero)] = Field(
+        default=timedelta(seconds=5), description="Time between two looks at the source's groups."
+    )
+    consumer_groups: Annotated[str | tuple[str, ...], BeforeValidator(_groups)] = Field(
+        default=".*",
+        description="Which groups: one regular expression (Java's, matched against the whole name) or a list of exact "
+        "names. Of these, the ones with a commit on a mapped topic.",
+    )
+    offset_guard_prefix: str = Field(
+        default="k2k_",
+        min_length=1,
+        max_length=200,
+        description="Begins the metadata of our commits, before their version. Two-way pipelines must share it.",
+    )
+    on_foreign_target_commit: Literal["skip", "overwrite"] = Field(
+        default="skip",
+        description="What to do where the target's group holds a commit that is not ours: `skip` leaves it alone and "
+        "reports it, `overwrite` replaces it. Our own.",
+    )

@@ -1,0 +1,105 @@
+"""From the mappings of partitions to what is answered for positions in a partition: pure, in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.partition_map import Offsets, PartitionMap
+from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, translate, translate_back
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.translation.routes import Routes, Standing
+
+EXPIRED = len(State)
+"""The answer lay below the log start of the partition that it is in, and was raised to that."""
+
+WORDS = (*(state.words for state in State), "expired")
+"""The states as people are told, by number."""
+
+
+class Answers(NamedTuple):
+    """Answers to positions of one partition, in their order.
+
+    Attributes:
+        place: The partition on the other side; None: there is none.
+        offsets: `NO_OFFSET` where there is no answer.
+        states: Values of `State`, or `EXPIRED`.
+    """
+
+    place: TopicPartition | None
+    offsets: Offsets
+    states: NDArray[np.uint8]
+
+
+def on_target(routes: Routes, mapping: PartitionMap, positions: Offsets) -> list[Answers]:
+    """Positions of a source partition, in each target partition that it goes to.
+
+    Args:
+        routes: What is copied where.
+        mapping: Of the source partition.
+        positions: Next offsets to read.
+
+    Returns:
+        At least one. What several source partitions feed is translated for this one alone: a group that reads them
+        all goes on at the smallest of the answers.
+    """
+    topic = mapping.source.topic
+    targets: list[Target] = []
+    floor = None
+    if routes.same_partition and topic in routes.targets:
+        target = routes.target_partition(routes.targets[topic], mapping.source.partition)
+        targets = [target] if target else []
+        if target and routes.is_alone(topic):
+            floor = routes.target.starts.get(_place(target))
+    else:
+        wanted = (routes.targets.get(topic), routes.target.ids.get(routes.targets.get(topic, "")))
+        targets = sorted(target for target in mapping.runs if (target.topic, target.topic_id) == wanted)
+    answers = [
+        _clamped(_place(target), translate(mapping, target, positions, floor), routes.target) for target in targets
+    ]
+    return answers or [nowhere(len(positions))]
+
+
+def on_source(
+    routes: Routes, maps: Iterable[PartitionMap], target: Target, positions: Offsets, mapped_to: int | None = None
+) -> list[Answers]:
+    """Positions of a target partition, in each source partition that feeds it.
+
+    Args:
+        routes: What is copied where.
+        maps: Of all source partitions that may feed it.
+        target: The target partition.
+        positions: Next offsets to read.
+        mapped_to: Target offset below which every copied record is known to be mapped; None if that is not known.
+
+    Returns:
+        At least one. Where a source partition is spread over several target partitions, this is the answer of one.
+    """
+    answers = []
+    for mapping in maps:
+        if target in mapping.runs:
+            place = TopicPartition(mapping.source.topic, mapping.source.partition)
+            back = translate_back(mapping, target, positions, mapped_to)
+            answers.append(_clamped(place, back, routes.source))
+    return answers or [nowhere(len(positions))]
+
+
+def nowhere(count: int) -> Answers:
+    """No answer: the partition is not replicated."""
+    states = np.full(count, State.NOT_REPLICATED, dtype=np.uint8)
+    return Answers(None, np.full(count, NO_OFFSET, dtype=np.int64), states)
+
+
+def _clamped(place: TopicPartition, translated: Translated, standing: Standing) -> Answers:
+    offsets, states = translated.offsets, translated.states
+    start = standing.starts.get(place, 0)
+    expired = (offsets < start) & (offsets != NO_OFFSET)
+    return Answers(place, np.where(expired, start, offsets), np.where(expired, np.uint8(EXPIRED), states))
+
+
+def _place(target: Target) -> TopicPartition:
+    return TopicPartition(target.topic, target.partition)

@@ -1,0 +1,184 @@
+"""The position of a whole Spark query, or of any reader that keeps its offsets itself, on the other side.
+
+A checkpoint is all positions of one reader, so where several partitions feed one they are taken together: nothing is
+skipped. Partitions of its topics that it does not name count as unread, as Spark takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from k2k_assets.errors import Refused
+from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
+from k2k_assets.groups.translations import Copied, translate_groups
+from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.spread import combine_back
+from k2k_assets.mapping.translate import NO_OFFSET, State, translate_back
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.translation import spark_offsets
+from k2k_assets.translation.answers import EXPIRED, WORDS
+from k2k_assets.translation.translator import PipelineFiles, Translator
+
+_READER = "the reader"
+# At least once, with a source that does not answer: more may have been copied than is known.
+_FAR = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedPartition:
+    """Where the reader goes on in one partition.
+
+    Attributes:
+        partition: On the other side.
+        offset: Next offset to read there; None if there is no answer.
+        state: As in `TranslatedOffset`.
+        sources: The partitions that it comes from, each with the position in it.
+    """
+
+    partition: TopicPartition
+    offset: int | None
+    state: str
+    sources: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedCheckpoint:
+    """Where a reader goes on.
+
+    Attributes:
+        partitions: All partitions of the topics on the other side, in order.
+    """
+
+    partitions: tuple[TranslatedPartition, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is an answer for every partition."""
+        return all(row.offset is not None for row in self.partitions)
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """Next offset to read in each partition that has an answer."""
+        return {row.partition: row.offset for row in self.partitions if row.offset is not None}
+
+    def spark_json(self) -> str:
+        """The offsets as Spark writes them, for `startingOffsets`."""
+        return spark_offsets.render(self.offsets)
+
+
+def translate_checkpoint(
+    pipeline: PipelineFiles, offsets: Mapping[TopicPartition, int] | str, *, reverse: bool = False
+) -> TranslatedCheckpoint:
+    """Translates all positions of one reader.
+
+    Args:
+        pipeline: A pipeline, or its file or files.
+        offsets: Next offset to read in each partition; or Spark's JSON, or the text of a checkpoint's offsets file.
+        reverse: From the target back to the source.
+
+    Raises:
+        Refused: The text holds no such offsets, the pipeline does not copy one of the topics, or there are no mappings.
+        ClusterUnreachable: A cluster that is needed does not answer.
+    """
+    positions = spark_offsets.parse(offsets, "the text") if isinstance(offsets, str) else dict(offsets)
+    with Translator.open(pipeline) as translator:
+        return checkpoint_back(translator, positions) if reverse else checkpoint(translator, positions)
+
+
+def checkpoint(translator: Translator, positions: Mapping[TopicPartition, int]) -> TranslatedCheckpoint:
+    """Positions on the source as positions on the target."""
+    routes = translator.routes
+    topics = sorted({tp.topic for tp in positions})
+    for topic in topics:
+        translator.ensure_copied(topic)
+    # Also those of other topics: they may share a target partition with these.
+    sources = {TopicPartition(s.topic, s.partition): s for s in translator.partitions_of(routes.targets)}
+    own = {tp for tp in sources if tp.topic in topics}
+    asked = {tp: Committed(positions.get(tp, 0)) for tp in own | set(positions)}
+    found = translate_groups(
+        {_READER: GroupOffsets(_READER, asked)},
+        lambda tp, lowest, _: translator.mappings.map_of(sources[tp], lowest),
+        translator.pipeline.routing,
+        _copied(translator, sources),
+        translator.pipeline.groups.offset_guard_prefix,
+    )
+    starts = translator.cut.starts
+    rows = {}
+    for answer in found.get(_READER, ()):
+        come_from = {tp: committed.offset for tp, committed in answer.sources}
+        rows[answer.target] = _row(answer.target, answer.offset, answer.state, come_from, starts)
+    # Partitions that no source partition feeds have nothing to skip.
+    unfed = {tp for tp in starts if tp.topic in {routes.targets[topic] for topic in topics}} - set(rows)
+    rows |= {tp: _row(tp, starts[tp], State.EXACT, {}, starts) for tp in unfed}
+    return _found(rows.values(), topics)
+
+
+def checkpoint_back(translator: Translator, positions: Mapping[TopicPartition, int]) -> TranslatedCheckpoint:
+    """Positions on the target as positions on the source."""
+    routes = translator.routes
+    topics = sorted({tp.topic for tp in positions})
+    for topic in topics:
+        translator.ensure_copied_to(topic)
+    rows = []
+    for source in translator.partitions_of(topic for name in topics for topic in routes.sources_of(name)):
+        mapping = translator.mappings.map_of(source, 0)
+        read = _read(translator, mapping, positions)
+        offset, state = _back(translator, mapping, read)
+        place = TopicPartition(source.topic, source.partition)
+        come_from = {TopicPartition(target.topic, target.partition): at for target, at in read.items()}
+        rows.append(_row(place, offset, state, come_from, routes.source.starts))
+    return _found(rows, topics)
+
+
+def _found(rows: Iterable[TranslatedPartition], topics: Sequence[str]) -> TranslatedCheckpoint:
+    partitions = tuple(sorted(rows, key=lambda row: row.partition))
+    if not partitions:
+        raise Refused(
+            f"nothing was copied between the topics as they are now, of {', '.join(topics) or 'no topic at all'}: "
+            "the topics on one side do not exist, or were created anew"
+        )
+    return TranslatedCheckpoint(partitions)
+
+
+def _copied(translator: Translator, sources: Mapping[TopicPartition, SourcePartition]) -> Copied:
+    commits, cut = translator.mappings.copied(), translator.cut
+    positions = {tp: commits[source].position for tp, source in sources.items() if source in commits}
+    ends = {tp: Ends(cut.starts[tp], stable) for tp, stable in cut.stable.items()}
+    if translator.pipeline.features.exactly_once:
+        return Copied(positions, ends, cut.topic_ids)
+    known = translator.source.offsets(sources, "latest") if translator.routes.source.starts else {}
+    return Copied(positions, ends, cut.topic_ids, {tp: known.get(tp, _FAR) for tp in sources})
+
+
+def _read(translator: Translator, mapping: PartitionMap, positions: Mapping[TopicPartition, int]) -> dict[Target, int]:
+    """What was read of a source partition on the target: by target partition that it goes to, 0 where nothing was."""
+    topic = translator.routes.targets[mapping.source.topic]
+    of_today = translator.routes.target.ids.get(topic)
+    targets = [target for target in mapping.runs if (target.topic, target.topic_id) == (topic, of_today)]
+    return {target: positions.get(TopicPartition(target.topic, target.partition), 0) for target in targets}
+
+
+def _back(translator: Translator, mapping: PartitionMap, read: Mapping[Target, int]) -> tuple[int, State]:
+    if len(read) != 1:
+        return combine_back(mapping, read)
+    ((target, position),) = read.items()
+    stable = translator.cut.stable.get(TopicPartition(target.topic, target.partition))
+    back = translate_back(mapping, target, np.array([position]), stable)
+    return int(back.offsets[0]), State(int(back.states[0]))
+
+
+def _row(
+    place: TopicPartition,
+    offset: int,
+    state: State,
+    come_from: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+) -> TranslatedPartition:
+    if offset == NO_OFFSET:
+        return TranslatedPartition(place, None, WORDS[state], come_from)
+    start = starts.get(place, 0)
+    return TranslatedPartition(place, max(offset, start), WORDS[EXPIRED if offset < start else state], come_from)

@@ -1,0 +1,114 @@
+"""A column of offsets in, translated offsets and their states out: the PySpark DataFrame function.
+
+    answers = translate_frame(frame, "pipeline.yaml")       # frame: topic string, partition int, offset long
+
+The runs do not go through the driver: each task reads those that it needs from the index' Parquet files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import IntegerType, LongType, ShortType, StringType, StructType
+
+from k2k_assets.errors import Refused
+from k2k_assets.mapping.index.manifest import Manifest
+from k2k_assets.mapping.index.versions import open_version
+from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
+from k2k_assets.translation.routes import Routes, answering, routes
+from k2k_assets.translation.translator import TIMEOUT, PipelineFiles, loaded
+
+_NUMBERS = (ShortType, IntegerType, LongType)
+_OFFSET_BITS = 47
+# So many tasks may share the rows of one partition: more would load its runs more often.
+_TASKS_OF_ONE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FrameIndex:
+    """One version of an index, and what is copied where: all that the tasks need.
+
+    Attributes:
+        root: Directory of the index; every executor reads it.
+        manifest: The version.
+        routes: What is copied where.
+    """
+
+    root: Path
+    manifest: Manifest
+    routes: Routes
+
+
+def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool = False) -> DataFrame:
+    """Translates positions with the mapping index as it is when this is called.
+
+    Positions that were copied after the index was last updated are `ahead`: materialize `offset_mappings` first.
+
+    Args:
+        frame: Has the columns `topic` (string), `partition` and `offset` (whole numbers): next offsets to read on the
+            source, with `reverse` on the target. Other columns are kept.
+        pipeline: A pipeline, or its file or files.
+        reverse: From the target back to the source.
+
+    Returns:
+        The rows, in no certain order, with `target_topic`, `target_partition`, `target_offset` (null where there is no
+        answer) and `state`; with `reverse` `source_topic` and so on. A row comes out once for each partition that its
+        own goes to (`partition: producer`), or with `reverse` comes from.
+
+    Raises:
+        Refused: A column is missing, or one that would be added is there already.
+        IndexUnusable: There is no index.
+        ClusterUnreachable: The cluster that is translated to does not answer.
+    """
+    found = loaded(pipeline)
+    root, manifest, _ = open_version(found)
+    copied = {p.topic: p.source_topic_id for p in manifest.positions}
+    with both_clusters(found, TIMEOUT) as (source, target):
+        reachable = answering(source, needed=reverse)
+        known = routes(found.routing, manifest.source_cluster, copied, reachable, target)
+    return translated(frame, FrameIndex(root, manifest, known), reverse)
+
+
+def translated(frame: DataFrame, index: FrameIndex, reverse: bool = False) -> DataFrame:
+    """As `translate_frame`, with what it finds out."""
+    added = from_arrow_schema(pa.schema(added_fields(reverse)))
+    _ensure_columns(frame, added.names)
+    if index.manifest.runs > MOST_RUNS:
+        frame = _by_partition(frame)
+    task = FrameTask(index.root, index.manifest, index.routes, reverse)
+
+    def run(batches: Iterable[Any]) -> Iterator[Any]:
+        return task.run(batches)
+
+    return frame.mapInArrow(run, StructType([*frame.schema.fields, *added.fields]))
+
+
+def _by_partition(frame: DataFrame) -> DataFrame:
+    """The rows so that a task sees one partition after the other, each from its lowest offset on.
+
+    Then it holds the runs of few partitions at a time, and neighbouring rows are looked up in neighbouring runs.
+    """
+    offset = F.col("offset").cast("long")
+    # One number, and so one that Spark sorts by its digits; two partitions that share a hash only lie mixed.
+    head = F.shiftleft(F.xxhash64("topic", "partition").bitwiseAND(F.lit(0xFFFF)), _OFFSET_BITS)
+    key = head.bitwiseOR(offset.bitwiseAND(F.lit((1 << _OFFSET_BITS) - 1)))
+    return frame.repartition("topic", "partition", offset % _TASKS_OF_ONE).sortWithinPartitions(key)
+
+
+def _ensure_columns(frame: DataFrame, added: Sequence[str]) -> None:
+    types = {field.name: type(field.dataType) for field in frame.schema.fields}
+    faults = [f"column '{name}' is missing" for name in ASKED if name not in types]
+    faults += [f"column '{name}' is there already" for name in added if name in types]
+    faults += [f"column '{name}' is no whole number" for name in ASKED[1:] if types.get(name, LongType) not in _NUMBERS]
+    if types.get("topic", StringType) is not StringType:
+        faults.append("column 'topic' is no string")
+    if faults:
+        raise Refused(f"the DataFrame cannot be translated: {'; '.join(faults)}")

@@ -1,0 +1,198 @@
+"""What a task of `translate_frame` does: Arrow batches in, Arrow batches with the answers out. No Spark.
+
+A task reads the runs from the index itself, those of a source partition when a row first asks for it. Rows are then
+looked up by the batch: grouped by partition, each group in one call.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.index import IndexReader
+from k2k_assets.mapping.index.manifest import Manifest
+from k2k_assets.mapping.index.portion_table import read_portions
+from k2k_assets.mapping.partition_map import Offsets, PartitionMap, SourcePartition
+from k2k_assets.mapping.translate import NO_OFFSET
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.translation.answers import WORDS, Answers, nowhere, on_source, on_target
+from k2k_assets.translation.routes import Routes
+
+ASKED = ("topic", "partition", "offset")
+MOST_RUNS = 8_000_000
+"""Runs that a task holds (24 bytes each): with more in the index, rows should come sorted by partition."""
+
+# A source position that no log reaches: loads the coverage and the last runs only.
+_BEYOND = 2**62
+
+
+def added_fields(reverse: bool) -> list[pa.Field]:
+    """The columns of the answers."""
+    side = "source" if reverse else "target"
+    return [
+        pa.field(f"{side}_topic", pa.string()),
+        pa.field(f"{side}_partition", pa.int32()),
+        pa.field(f"{side}_offset", pa.int64()),
+        pa.field("state", pa.string(), nullable=False),
+    ]
+
+
+class IndexMaps:
+    """Maps of source partitions out of one version of the index; the ones that were used last are kept.
+
+    Args:
+        root: Directory of the index.
+        manifest: Of the version.
+    """
+
+    def __init__(self, root: Path, manifest: Manifest) -> None:
+        self._reader = IndexReader.of(root, manifest, read_portions(root, manifest.directory))
+        self._positions = {(p.topic, p.source_topic_id, p.partition): p.position for p in manifest.positions}
+        self._kept: OrderedDict[SourcePartition, PartitionMap] = OrderedDict()
+        self._runs = 0
+
+    def map_of(self, source: SourcePartition) -> PartitionMap:
+        """All that the index knows of a source partition."""
+        found = self._kept.pop(source, None)
+        if found is None:
+            found = self._load(source)
+        self._kept[source] = found
+        return found
+
+    @cached_property
+    def sources(self) -> dict[Target, list[SourcePartition]]:
+        """The source partitions of each target partition."""
+        found: dict[Target, list[SourcePartition]] = defaultdict(list)
+        for source in sorted(self._reader.sources()):
+            for target in self._reader.partition_map(source, _BEYOND, _BEYOND).runs:
+                found[target].append(source)
+        return found
+
+    def _load(self, source: SourcePartition) -> PartitionMap:
+        found = self._reader.partition_map(source)
+        self._runs += _size(found)
+        while self._kept and self._runs > MOST_RUNS:
+            _, dropped = self._kept.popitem(last=False)
+            self._runs -= _size(dropped)
+        position = self._positions.get((source.topic, source.topic_id, source.partition))
+        return found if position is None else found.reaching(position)
+
+
+@dataclass
+class FrameTask:
+    """Translates batches; made in the task from what is small enough to be sent there.
+
+    Attributes:
+        root: Directory of the index.
+        manifest: The version of the index.
+        routes: What is copied where.
+        reverse: From the target back to the source.
+    """
+
+    root: Path
+    manifest: Manifest
+    routes: Routes
+    reverse: bool
+    _maps: IndexMaps = field(init=False, repr=False)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches with their answers."""
+        self._maps = IndexMaps(self.root, self.manifest)
+        for batch in batches:
+            yield self.translated(batch)
+
+    def translated(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch with its answers: a row for each answer, in the order of the rows asked."""
+        positions = _numbers(batch, "offset", np.int64)
+        rows: list[NDArray[np.int64]] = []
+        answers: list[Answers] = []
+        for asked, of_group in _groups(batch):
+            for answer in self._answers(asked, positions[of_group]):
+                rows.append(of_group)
+                answers.append(answer)
+        return self._joined(batch, rows, answers)
+
+    def _answers(self, asked: TopicPartition | None, positions: Offsets) -> list[Answers]:
+        if asked is None:
+            return [nowhere(len(positions))]
+        if not self.reverse:
+            source = self.routes.source_partition(*asked)
+            return on_target(self.routes, self._maps.map_of(source), positions) if source else [nowhere(len(positions))]
+        target = self.routes.target_partition(*asked)
+        if target is None:
+            return [nowhere(len(positions))]
+        today = set(self.routes.source.ids.items())
+        sources = [s for s in self._maps.sources.get(target, ()) if (s.topic, s.topic_id) in today]
+        return on_source(self.routes, [self._maps.map_of(source) for source in sources], target, positions)
+
+    def _joined(self, batch: pa.RecordBatch, rows: list[NDArray[np.int64]], answers: list[Answers]) -> pa.RecordBatch:
+        at = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+        order = np.argsort(at, kind="stable")
+        if len(at) != len(batch):
+            batch = batch.take(pa.array(at[order]))
+        counts = [len(answer.offsets) for answer in answers]
+        offsets = _stacked([answer.offsets for answer in answers], np.int64)[order]
+        states = _stacked([answer.states for answer in answers], np.uint8)[order]
+        places = list(dict.fromkeys(answer.place for answer in answers))
+        place = np.repeat([places.index(answer.place) for answer in answers], counts).astype(np.int32)[order]
+        columns = [
+            *batch.columns,
+            _chosen(pa.array([p.topic if p else None for p in places], pa.string()), place),
+            _chosen(pa.array([p.partition if p else None for p in places], pa.int32()), place),
+            pa.array(offsets, mask=offsets == NO_OFFSET),
+            _chosen(pa.array(WORDS, pa.string()), states),
+        ]
+        schema = pa.schema([*batch.schema, *added_fields(self.reverse)])
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _groups(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition | None, NDArray[np.int64]]]:
+    """The partitions asked for, each with the rows that ask; None for rows that have a null."""
+    topics = batch.column("topic").dictionary_encode()
+    codes = topics.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    partitions = _numbers(batch, "partition", np.int64)
+    asked = (codes << 32) | (partitions & 0xFFFFFFFF)
+    nulls = np.zeros(len(batch), dtype=np.bool_)
+    for name in ASKED:
+        if batch.column(name).null_count:
+            nulls |= batch.column(name).is_null().to_numpy(zero_copy_only=False)
+    asked[nulls] = -1
+    if len(asked) and (asked == asked[0]).all():
+        order, starts = np.arange(len(asked)), np.array([0])
+    else:
+        order = np.argsort(asked, kind="stable")
+        starts = np.flatnonzero(np.diff(asked[order], prepend=asked[order[:1]] - 1))
+    for start, end in pairwise([*starts.tolist(), len(asked)]):
+        rows = order[start:end]
+        first = int(rows[0])
+        if asked[first] == -1:
+            yield None, rows
+        else:
+            yield TopicPartition(topics.dictionary[int(codes[first])].as_py(), int(partitions[first])), rows
+
+
+def _numbers(batch: pa.RecordBatch, name: str, kind: type) -> NDArray[np.int64]:
+    column = pc.fill_null(batch.column(name), 0)
+    return column.to_numpy(zero_copy_only=False).astype(kind, copy=False)
+
+
+def _stacked(arrays: list[NDArray], kind: type) -> NDArray:
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=kind)
+
+
+def _chosen(values: pa.Array, which: NDArray) -> pa.Array:
+    return pc.take(values, pa.array(which))
+
+
+def _size(mapping: PartitionMap) -> int:
+    return sum(map(len, mapping.runs.values()))

@@ -1,0 +1,128 @@
+"""Which partitions of the two clusters belong together, as both stand now. Holds no clients, so tasks get a copy.
+
+Not responsible for offsets: those are `k2k_assets.mapping`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.pipeline.routing import Routing
+from k2k_assets.topic_partition import TopicPartition
+
+_log = logging.getLogger("k2k.translation")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Topics of one cluster as they stand.
+
+    Attributes:
+        ids: Topic id by topic.
+        starts: Log start of each partition; empty if the cluster did not answer.
+    """
+
+    ids: Mapping[str, str]
+    starts: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """What is copied where.
+
+    Attributes:
+        cluster: Source cluster id.
+        targets: Target topic of each source topic that was copied.
+        same_partition: Whether a record keeps its partition number.
+        source: The source topics.
+        target: The target topics.
+    """
+
+    cluster: str
+    targets: Mapping[str, str]
+    same_partition: bool
+    source: Standing
+    target: Standing
+
+    def source_partition(self, topic: str, partition: int) -> SourcePartition | None:
+        """The source partition with today's topic id; None if the topic was never copied."""
+        topic_id = self.source.ids.get(topic)
+        return None if topic_id is None else SourcePartition(self.cluster, topic, topic_id, partition)
+
+    def target_partition(self, topic: str, partition: int) -> Target | None:
+        """The target partition with today's topic id; None if it is no target topic, or does not exist."""
+        topic_id = self.target.ids.get(topic)
+        return None if topic_id is None else Target(topic, topic_id, partition)
+
+    def sources_of(self, target_topic: str) -> list[str]:
+        """The source topics that go to a target topic."""
+        return sorted(topic for topic, target in self.targets.items() if target == target_topic)
+
+    def is_alone(self, source_topic: str) -> bool:
+        """Whether each partition of a topic is the only source of one target partition, and goes to no other."""
+        return self.same_partition and Counter(self.targets.values())[self.targets[source_topic]] == 1
+
+
+def newest_ids(sources: Iterable[tuple[SourcePartition, tuple[int, int]]]) -> dict[str, str]:
+    """The topic id that was copied last of each topic.
+
+    Args:
+        sources: Source partitions, each with the order of what was copied last of it.
+    """
+    return {source.topic: source.topic_id for source, _ in sorted(sources, key=lambda item: item[1])}
+
+
+def routes(
+    routing: Routing, cluster: str, copied: Mapping[str, str], source: Cluster | None, target: Cluster
+) -> Routes:
+    """Asks both clusters for what is known as copied.
+
+    Args:
+        routing: Of the pipeline.
+        cluster: Source cluster id.
+        copied: Topic id of each source topic, as it was copied last.
+        source: The source cluster; None: it does not answer, and is taken as it was when it was copied last.
+        target: The target cluster.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer.
+    """
+    targets = {}
+    for topic in copied:
+        try:
+            targets[topic] = routing.target_topic(topic)
+        except Refused:
+            continue  # no longer routed anywhere
+    on_source = _standing(source, targets) if source else Standing(dict(copied), {})
+    same_partition = routing.partition == "source"
+    return Routes(cluster, targets, same_partition, on_source, _standing(target, set(targets.values())))
+
+
+def answering(source: Cluster, needed: bool) -> Cluster | None:
+    """The source, if it answers: after a disaster the target, and what is known there, is all there is.
+
+    Raises:
+        ClusterUnreachable: It does not, and is needed.
+    """
+    try:
+        source.topics()
+    except ClusterUnreachable as error:
+        if needed:
+            raise
+        _log.warning("the source is taken as it was when it was copied last: %s", error)
+        return None
+    return source
+
+
+def _standing(cluster: Cluster, topics: Iterable[str]) -> Standing:
+    described = cluster.describe(list(topics))
+    partitions = [TopicPartition(topic.name, p) for topic in described.values() for p in range(topic.partitions)]
+    ids = {name: topic.topic_id for name, topic in described.items()}
+    return Standing(ids, cluster.offsets(partitions, "earliest"))

@@ -1,0 +1,234 @@
+"""Translates single positions with the mappings as they are now: the index, and what the mapping topic has after it.
+
+    with Translator.open("pipeline.yaml") as translator:
+        for answer in translator.translate("orders", 3, [1200, 1201]):
+            print(answer.offset, "->", answer.to_offset, answer.state)
+
+No Spark. For columns of offsets there is `translate_frame`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.index import IndexReader, IndexUnusable
+from k2k_assets.mapping.live import Cut, LiveMappings
+from k2k_assets.mapping.partition_map import Offsets, SourcePartition
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.translation.answers import WORDS, Answers, nowhere, on_source, on_target
+from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
+
+PipelineFiles = Pipeline | str | Path | Sequence[str | Path]
+"""A pipeline, the path of its file, or the paths of the files that are merged into one."""
+
+
+TIMEOUT = 10.0
+"""Seconds that a call to a cluster may take."""
+
+
+class TranslatedOffset(NamedTuple):
+    """One position, and where that is on the other side.
+
+    Attributes:
+        topic: As asked.
+        partition: As asked.
+        offset: As asked: the next offset to read.
+        to_topic: Topic on the other side; None if the partition is not replicated.
+        to_partition: Likewise.
+        to_offset: Next offset to read there; None if there is no answer.
+        state: `exact`, `ahead`, `unknown`, `not replicated` or `expired`; see docs/offsets.md.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    to_topic: str | None
+    to_partition: int | None
+    to_offset: int | None
+    state: str
+
+
+def translate_offsets(
+    pipeline: PipelineFiles, topic: str, partition: int, offsets: Iterable[int], *, reverse: bool = False
+) -> list[TranslatedOffset]:
+    """Translates positions of one partition, with the mappings as they are now.
+
+    Args:
+        pipeline: A pipeline, or its file or files.
+        topic: Source topic; with `reverse` target topic.
+        partition: Its partition.
+        offsets: Positions: next offsets to read.
+        reverse: From the target back to the source.
+
+    Returns:
+        The answers in the order of the offsets: one for each, or one for each partition that this one goes to
+        (`partition: producer`), or with `reverse` that it comes from.
+
+    Raises:
+        Refused: The pipeline does not copy the topic, or there are no mappings.
+        ClusterUnreachable: A cluster that is needed does not answer.
+    """
+    with Translator.open(pipeline) as translator:
+        ask = translator.translate_back if reverse else translator.translate
+        return ask(topic, partition, offsets)
+
+
+def loaded(pipeline: PipelineFiles) -> Pipeline:
+    """The pipeline, read from its files if it is not one already."""
+    if isinstance(pipeline, Pipeline):
+        return pipeline
+    return load_pipeline([Path(pipeline)] if isinstance(pipeline, str | Path) else [Path(path) for path in pipeline])
+
+
+@dataclass
+class Translator:
+    """The mappings of a pipeline at one moment, for single positions.
+
+    Attributes:
+        pipeline: Whose.
+        source: The source cluster.
+        target: The target cluster.
+        mappings: Caught up with what was committed when this was opened.
+        routes: What is copied where.
+        cut: Log starts and last stable offsets of the target partitions.
+    """
+
+    pipeline: Pipeline
+    source: Cluster
+    target: Cluster
+    mappings: LiveMappings
+    routes: Routes
+    cut: Cut
+
+    @classmethod
+    @contextmanager
+    def open(cls, pipeline: PipelineFiles) -> Iterator[Translator]:
+        """Reads the mappings to their end.
+
+        A source that does not answer is taken as it was when it was copied last, if there is an index.
+
+        Raises:
+            Refused: There is no mapping topic.
+            ClusterUnreachable: The target does not answer; or the source does not, and there is no index.
+        """
+        found = loaded(pipeline)
+        with ExitStack() as stack:
+            source, target = stack.enter_context(both_clusters(found, TIMEOUT))
+            reachable = answering(source, needed=False)
+            cluster = reachable.cluster_id() if reachable else _cluster_of_index(found)
+            mappings = stack.enter_context(LiveMappings(found, cluster, target))
+            mappings.catch_up(())
+            copied = newest_ids((partition, record.order) for partition, record in mappings.copied().items())
+            known = routes(found.routing, cluster, copied, reachable, target)
+            yield cls(found, source, target, mappings, known, mappings.catch_up(set(known.targets.values())))
+
+    def translate(self, topic: str, partition: int, offsets: Iterable[int]) -> list[TranslatedOffset]:
+        """Positions on the source as positions on the target; the rest as in `translate_offsets`."""
+        positions = _positions(offsets)
+        source = self.ensure_copied(topic, partition)
+        mapping = self.mappings.map_of(source, int(positions.min(initial=0)))
+        return _rows(TopicPartition(topic, partition), positions, on_target(self.routes, mapping, positions))
+
+    def translate_back(self, topic: str, partition: int, offsets: Iterable[int]) -> list[TranslatedOffset]:
+        """Positions on the target as positions on the source; the rest as in `translate_offsets`."""
+        positions = _positions(offsets)
+        asked = TopicPartition(topic, partition)
+        sources = self.ensure_copied_to(topic)
+        target = self.routes.target_partition(topic, partition)
+        if target is None:
+            return _rows(asked, positions, [nowhere(len(positions))])
+        maps = [self.mappings.map_of(source, 0) for source in self.partitions_of(sources)]
+        return _rows(asked, positions, on_source(self.routes, maps, target, positions, self.cut.stable.get(asked)))
+
+    def offset_at(self, topic: str, partition: int, timestamp: int, *, reverse: bool = False) -> int:
+        """The first offset whose record is not older than a time; the end of the log if there is none.
+
+        Args:
+            topic: Source topic; with `reverse` target topic.
+            partition: Its partition.
+            timestamp: Milliseconds since the epoch.
+            reverse: Ask the target.
+
+        Raises:
+            Refused: There is no such partition.
+            ClusterUnreachable: The cluster does not answer.
+        """
+        cluster = self.target if reverse else self.source
+        offset = cluster.offset_at(TopicPartition(topic, partition), timestamp)
+        if offset is None:
+            raise Refused(f"partition {topic}-{partition} does not exist on the {cluster}")
+        return offset
+
+    def ensure_copied(self, topic: str, partition: int = 0) -> SourcePartition:
+        """A partition of a source topic.
+
+        Raises:
+            Refused: Nothing of the topic was copied.
+        """
+        source = self.routes.source_partition(topic, partition) if topic in self.routes.targets else None
+        if source is None:
+            raise Refused(_not_copied("source", topic, self.routes.targets, self.pipeline))
+        return source
+
+    def ensure_copied_to(self, topic: str) -> list[str]:
+        """The source topics of a target topic.
+
+        Raises:
+            Refused: Nothing was copied to it.
+        """
+        sources = self.routes.sources_of(topic)
+        if not sources:
+            raise Refused(_not_copied("target", topic, set(self.routes.targets.values()), self.pipeline))
+        return sources
+
+    def partitions_of(self, topics: Iterable[str]) -> list[SourcePartition]:
+        """The copied partitions of source topics, with today's topic ids."""
+        ids = {(topic, self.routes.source.ids.get(topic)) for topic in topics}
+        return [source for source in self.mappings.sources() if (source.topic, source.topic_id) in ids]
+
+
+def _cluster_of_index(pipeline: Pipeline) -> str:
+    try:
+        return IndexReader.open(pipeline).manifest.source_cluster
+    except IndexUnusable as error:
+        raise ClusterUnreachable(
+            f"the source cluster does not answer, and nothing else says what its id is: {error}"
+        ) from None
+
+
+def _positions(offsets: Iterable[int]) -> Offsets:
+    positions = np.fromiter(offsets, dtype=np.int64)
+    if len(positions) and positions.min() < 0:
+        raise Refused(
+            f"{positions.min()} is no offset. The logical ones (-1 latest, -2 earliest) mean the same on both sides"
+        )
+    return positions
+
+
+def _not_copied(side: str, topic: str, known: Iterable[str], pipeline: Pipeline) -> str:
+    listed = ", ".join(f"'{name}'" for name in sorted(known)[:10]) or "none"
+    return (
+        f"the {side} topic '{topic}' has no mappings in pipeline '{pipeline.name}' (group '{pipeline.group}'). "
+        f"Topics that have: {listed}. Nothing of it was copied yet, or it is not selected."
+    )
+
+
+def _rows(asked: TopicPartition, positions: Offsets, answers: Sequence[Answers]) -> list[TranslatedOffset]:
+    rows: list[TranslatedOffset] = []
+    for n, position in enumerate(positions.tolist()):
+        for place, offsets, states in answers:
+            topic, partition = place or (None, None)
+            offset = int(offsets[n])
+            found = offset if offset >= 0 else None
+            rows.append(TranslatedOffset(*asked, position, topic, partition, found, WORDS[states[n]]))
+    return rows

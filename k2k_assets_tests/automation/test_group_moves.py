@@ -1,0 +1,108 @@
+"""Which consumer groups a tick asks for, case by case."""
+
+from __future__ import annotations
+
+from k2k_assets.automation.group_moves import (
+    RENEW_SECONDS,
+    GroupCursor,
+    GroupDecision,
+    GroupFacts,
+    decide_groups,
+    standing,
+)
+from k2k_assets.automation.lag import FIRST_BACK_OFF
+from k2k_assets.topic_partition import TopicPartition
+
+AT = TopicPartition("orders", 0)
+
+
+def _facts(**changed: object) -> GroupFacts:
+    return GroupFacts.model_validate({"now": 1000.0, "groups": {"a": "1", "b": "1"}, **changed})
+
+
+def _good_run(decision: GroupDecision, **changed: object) -> GroupDecision:
+    """The tick after the run that was asked for ended well."""
+    facts = {"now": 1060.0, "last_run": "r1", "last_ended": 1050.0, "last_good": True, **changed}
+    return decide_groups(_facts(**facts), decision.cursor)
+
+
+def test_groups_are_asked_for_once_and_again_when_they_move() -> None:
+    first = decide_groups(_facts(), GroupCursor())
+    assert (first.groups, first.mappings) == (("a", "b"), False)
+    still = _good_run(first)
+    assert still.run_key is None
+    assert still.reason == "all 2 groups stand where they stood when they were moved last"
+    moved = _good_run(first, groups={"a": "2", "b": "1", "new": "1"})
+    assert moved.groups == ("a", "new")
+    assert moved.run_key != first.run_key
+
+
+def test_reasons_to_skip_are_said() -> None:
+    reasons = {
+        "run r is in progress, and one moves offsets at a time": _facts(running="r"),
+        "no selected consumer group of the source has a commit on a topic that is copied": _facts(groups={}),
+        "nothing is copied yet, so there is nothing to translate by": _facts(copied=False),
+        "the offset mappings have not been checked yet; run c is in progress and comes first": _facts(
+            failed_checks=None, copying="c"
+        ),
+        "the offset mappings failed their checks (content); run c is in progress and comes first": _facts(
+            failed_checks=["content"], copying="c"
+        ),
+    }
+    for reason, facts in reasons.items():
+        decision = decide_groups(facts, GroupCursor())
+        assert (decision.run_key, decision.reason) == (None, reason)
+
+
+def test_mappings_that_are_not_proven_are_checked_by_the_run() -> None:
+    for checks in (None, ["content"]):
+        decision = decide_groups(_facts(failed_checks=checks), GroupCursor())
+        assert decision.mappings
+        assert decision.groups == ("a", "b")
+
+
+def test_a_run_that_failed_is_asked_for_again_later_each_time() -> None:
+    first = decide_groups(_facts(), GroupCursor())
+    failed = {"last_run": "r1", "last_ended": 1010.0, "last_good": False}
+    early = decide_groups(_facts(now=1010.0 + FIRST_BACK_OFF - 1, **failed), first.cursor)
+    assert early.reason == "waiting before asking again for a, b (the last 1 runs did not move them, next in 1 s)"
+    moved = _facts(now=1011.0, groups={"a": "9", "b": "1"}, **failed)
+    assert decide_groups(moved, first.cursor).run_key is None, "it waits though it moved on"
+    second = decide_groups(_facts(now=1010.0 + FIRST_BACK_OFF, **failed), early.cursor)
+    assert second.groups == ("a", "b")
+    assert second.run_key != first.run_key
+    third = decide_groups(_facts(now=1040.0 + 2 * FIRST_BACK_OFF - 1, **failed), second.cursor)
+    assert third.run_key is None
+    good = _good_run(second, last_run="r3", groups={"a": "9", "b": "1"})
+    assert good.groups == ("a",), "a good run ends the wait"
+
+
+def test_a_run_that_never_started_is_asked_for_again() -> None:
+    first = decide_groups(_facts(last_run="r0", last_good=True), GroupCursor())
+    later = _facts(now=1000.0 + FIRST_BACK_OFF, last_run="r0", last_good=True)
+    assert decide_groups(later, first.cursor).groups == ("a", "b")
+
+
+def test_what_brokers_may_forget_is_renewed() -> None:
+    done = _good_run(decide_groups(_facts(), GroupCursor()))
+    later = _facts(now=1000.0 + RENEW_SECONDS, last_run="r1", last_good=True)
+    assert decide_groups(later, done.cursor).groups == ("a", "b")
+
+
+def test_a_group_that_is_gone_is_forgotten() -> None:
+    done = _good_run(decide_groups(_facts(), GroupCursor()), groups={"a": "1"})
+    assert set(done.cursor.synced) == {"a"}
+
+
+def test_a_group_stands_elsewhere_when_it_moves_or_the_copy_reaches_it() -> None:
+    here = standing({AT: 10}, {AT: 5})
+    assert here != standing({AT: 11}, {AT: 5})
+    assert here != standing({AT: 10}, {AT: 7}), "it was ahead of the copy"
+    assert standing({AT: 10}, {AT: 10}) == standing({AT: 10}, {AT: 99}), "what lies behind it does not matter"
+
+
+def test_a_cursor_survives_and_a_strange_one_is_dropped() -> None:
+    cursor = decide_groups(_facts(), GroupCursor()).cursor
+    assert GroupCursor.read(cursor.model_dump_json()) == cursor
+    for strange in (None, "", "{", '{"version": 99}', '"x"'):
+        assert GroupCursor.read(strange) == GroupCursor()

@@ -1,0 +1,143 @@
+"""The check on consumer groups, on real clusters: true translations pass, and a mapping that is off by one fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from k2k_assets.assets.group_sync import limited_to
+from k2k_assets.checks.asset_checks import Evidence, run_check
+from k2k_assets.checks.group_content import check_groups
+from k2k_assets.checks.verdict import Judgement, Verdict
+from k2k_assets.groups.mapper import sync_once
+from k2k_assets.mapping.index import update_index
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.groups import commit
+from k2k_assets_tests.support.hand_copy import HandCopy
+from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, produce, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+pytestmark = pytest.mark.integration
+
+NOW = int(time.time() * 1000) - 60_000
+RECORDS = [Record(b"k%d" % i, b"v%d" % i, [("h", b"%d" % i)], NOW + i) for i in range(10)]
+
+
+def _pipeline(clusters: KafkaSandbox, directory: Path, topics: list[str], **settings: Any) -> Pipeline:
+    path = write_pipeline(
+        directory,
+        clusters.source_servers,
+        clusters.target_servers,
+        topics,
+        features={"offsetMapping": "enabled", "headerReplication": "enabled", **settings.pop("features", {})},
+        index={"path": str(directory / "index")},
+        **settings,
+    )
+    return load_pipeline([path])
+
+
+def _moved(pipeline: Pipeline, source: str, groups: Mapping[str, Mapping[TopicPartition, int]]) -> dict[str, Verdict]:
+    for group, offsets in groups.items():
+        commit(source, group, offsets)
+    result = sync_once(limited_to(pipeline, groups))
+    assert not result.failed
+    with both_clusters(pipeline) as clusters:
+        return check_groups(pipeline, result, *clusters)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("run", "fault"),
+    [((0, 1, 9), "skipped"), ((1, 0, 9), "read_again"), ((0, 0, 10), None)],
+    ids=["late", "early", "true"],
+)
+def test_a_mapping_that_is_off_by_one(
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, run: tuple[int, int, int], fault: str | None
+) -> None:
+    topic = unique("off")
+    for servers in (clusters.source_servers, clusters.target_servers):
+        create_topic(servers, topic)
+        produce(servers, topic, RECORDS, partition=0)
+    hand = HandCopy(_pipeline(clusters, tmp_path, [topic]))
+    hand.mapping(topic, (0, 10), [run])
+    hand.commit(topic, 10, records=10)
+    group = unique("off")
+    verdict = _moved(hand.pipeline, clusters.source_servers, {group: {TopicPartition(topic, 0): 5}})[group]
+    index = update_index(spark, hand.pipeline, hand.source, hand.target)
+    mapped = run_check("content", Evidence(hand.pipeline, spark, index, hand.source, hand.target))
+    if fault is None:
+        assert verdict.passed, verdict
+        assert mapped.passed, mapped
+        assert (verdict.counts["compared"], verdict.counts["records"]) == (1, 10)
+        return
+    assert verdict.judgement is Judgement.FAILED
+    assert verdict.counts[fault] == 1
+    assert verdict.counts["skipped"] + verdict.counts["read_again"] == 1
+    (offender,) = verdict.offenders
+    assert (offender.source_offset, offender.target_offset) == ((5, 6) if fault == "skipped" else (4, 4))
+    assert mapped.judgement is Judgement.FAILED, "the check on the mappings sees it as well"
+
+
+def test_true_translations_pass_in_every_state(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    """Gaps of aborts and markers, both ends, ahead of the copy, what retention took, and states that are shown."""
+    source, topic = clusters.source_servers, unique("true")
+    create_topic(source, topic, 2)
+    for turn in range(4):
+        values = [b"%d" % n for n in range(turn * 60, turn * 60 + 60)]
+        produce(source, topic, values, 0, unique("tx"))
+        produce(source, topic, [b"never"] * 70, 0, abort=True)
+        produce(source, topic, [b"p1-" + value for value in values], 1)
+    pipeline = _pipeline(clusters, tmp_path, [topic], features={"exactlyOnce": "enabled"})
+    copy(pipeline)
+    end = produce(source, topic, [b"not copied yet"] * 3, 1)[0][1]
+    zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    delete_records(clusters.target_servers, topic, 1, 30)
+    names = [unique(name) for name in ("mid", "gap", "start", "ahead", "expired", "foreign")]
+    middle, gap, start, ahead, expired, foreign = names
+    commit(clusters.target_servers, foreign, {zero: 3}, "of somebody else")
+    groups = {
+        middle: {zero: 150, one: 100},
+        gap: {zero: 100},
+        start: {zero: 0},
+        ahead: {one: end + 2},
+        expired: {one: 12},
+        foreign: {zero: 5, one: 60},
+    }
+    verdicts = _moved(pipeline, source, groups)
+    faults = {name: v.summary for name, v in verdicts.items() if v.judgement is Judgement.FAILED}
+    assert faults == {}
+    assert verdicts[middle].counts["compared"] == 2
+    assert verdicts[middle].counts["records"] > 100
+    assert verdicts[gap].counts["state_exact"] == 1
+    assert verdicts[ahead].counts["state_ahead"] == 1
+    assert verdicts[expired].counts["state_expired"] == 1
+    assert (verdicts[foreign].counts["state_foreign"], verdicts[foreign].counts["compared"]) == (1, 1)
+    assert all(v.counts["skipped"] == v.counts["read_again"] == 0 for v in verdicts.values())
+
+
+def test_many_to_one_nothing_is_skipped_and_what_is_read_again_is_shown(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    source, topic = clusters.source_servers, unique("many")
+    create_topic(source, topic, 2)
+    target = create_topic(clusters.target_servers, unique("one"))
+    pipeline = _pipeline(
+        clusters, tmp_path, [topic], features={"exactlyOnce": "enabled"}, sink={"static": target}, partition="producer"
+    )
+    for turn in range(3):
+        for partition in range(2):
+            produce(source, topic, [b"%d-%d-%d" % (partition, turn, n) for n in range(5)], partition)
+        copy(pipeline)
+    group = unique("many")
+    at = {TopicPartition(topic, 0): 3, TopicPartition(topic, 1): 12}
+    verdict = _moved(pipeline, source, {group: at})[group]
+    assert verdict.passed, verdict
+    assert verdict.counts["skipped"] == 0
+    assert verdict.counts["read_again"] > 0, "its records lie mixed"

@@ -1,0 +1,215 @@
+"""`k2k-tool translate`: arguments, words, JSON and exit codes. On real clusters: tests of `translation`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.cli import tool
+from k2k_assets.cli.timestamps import Timestamp, shown
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.translation import TranslatedOffset, Translator, checkpoints
+from k2k_assets.translation.checkpoints import TranslatedCheckpoint, TranslatedPartition
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+PLACE = ("--topic", "orders", "--partition", "3")
+
+
+class _Fake:
+    """Answers as it is told."""
+
+    def __init__(self, *answers: TranslatedOffset) -> None:
+        self.answers = list(answers)
+        self.asked: list[Any] = []
+
+    def translate(self, *asked: Any) -> list[TranslatedOffset]:
+        self.asked.append(("there", *asked))
+        return self.answers
+
+    def translate_back(self, *asked: Any) -> list[TranslatedOffset]:
+        self.asked.append(("back", *asked))
+        return self.answers
+
+    def offset_at(self, *asked: Any, reverse: bool) -> int:
+        self.asked.append(("time", *asked, reverse))
+        return 77
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Path:
+    return write_pipeline(tmp_path, "s:9092", "t:9092", ["orders"])
+
+
+def _answers(monkeypatch: pytest.MonkeyPatch, *answers: TranslatedOffset) -> _Fake:
+    fake = _Fake(*answers)
+
+    @contextmanager
+    def opened(_: object) -> Iterator[_Fake]:
+        yield fake
+
+    monkeypatch.setattr(Translator, "open", opened)
+    return fake
+
+
+def _row(to: tuple[str, int] | None, offset: int | None, state: str, asked: int = 77) -> TranslatedOffset:
+    return TranslatedOffset("orders", 3, asked, *(to or (None, None)), offset, state)
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = tool.run(["translate", *map(str, arguments)])
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    return code, said.out, said.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        PLACE,
+        ("--topic", "orders", "--offset", "1"),
+        ("--partition", "3", "--offset", "1"),
+        (*PLACE, "--offset", "1", "--timestamp", "1"),
+        (*PLACE, "--offset", "-1"),
+        (*PLACE, "--timestamp", "yesterday"),
+        ("--file", "-", "--topic", "orders"),
+        ("--file", "-", "--timestamp", "1"),
+        ("--file", "no-such-file"),
+    ],
+)
+def test_what_does_not_go_together_is_a_usage_error(
+    arguments: tuple[str, ...], pipeline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said, wrong = _run(capsys, "-f", pipeline, *arguments)
+    assert (code, said) == (2, "")
+    assert "Error: " in wrong
+
+
+def test_a_position_in_words(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = _answers(monkeypatch, _row(("copy", 0), 70, "exact"), _row(("copy", 1), 80, "ahead"))
+    code, said, _ = _run(capsys, "-f", pipeline, *PLACE, "--offset", 77)
+    assert code == 0
+    assert said == (
+        "orders-3 at 77\n"
+        "  -> copy-0 at 70   exact\n"
+        "  -> copy-1 at 80   ahead: beyond what is copied: the answer is the end of the copy, and moves on with it\n"
+    )
+    assert fake.asked == [("there", "orders", 3, [77])]
+
+
+def test_a_time_is_looked_up_on_the_side_that_is_asked(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = _answers(monkeypatch, _row(("copy", 0), 70, "exact"))
+    for reverse in ((), ("--reverse",)):
+        code, said, _ = _run(capsys, "-f", pipeline, *PLACE, "--timestamp", "2026-01-31T12:00:00Z", *reverse)
+        assert code == 0
+        assert said.startswith("orders-3 at 77, first record from 2026-01-31T12:00:00.000Z on\n")
+    assert fake.asked == [
+        ("time", "orders", 3, 1_769_860_800_000, False),
+        ("there", "orders", 3, [77]),
+        ("time", "orders", 3, 1_769_860_800_000, True),
+        ("back", "orders", 3, [77]),
+    ]
+
+
+def test_json_names_the_side(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _answers(monkeypatch, _row(("copy", 0), 70, "expired"))
+    code, said, _ = _run(capsys, "-f", pipeline, *PLACE, "--offset", 77, "--reverse", "--json")
+    assert code == 0
+    answer = {"sourceTopic": "copy", "sourcePartition": 0, "sourceOffset": 70, "state": "expired"}
+    assert json.loads(said) == {"topic": "orders", "partition": 3, "offset": 77, "answers": [answer]}
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (_row(("copy", 0), None, "unknown"), "orders-3 at 77 has no answer: the mappings do not prove an answer"),
+        (_row(None, None, "not replicated"), "orders-3 at 77 has no answer: nothing of this partition was copied"),
+    ],
+)
+def test_no_answer_is_exit_code_3(
+    row: TranslatedOffset,
+    why: str,
+    pipeline: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _answers(monkeypatch, row)
+    code, said, wrong = _run(capsys, "-f", pipeline, *PLACE, "--offset", 77, "--json")
+    assert code == 3
+    assert json.loads(said)["answers"][0]["state"] == row.state
+    assert why in wrong
+
+
+def _checkpoint(monkeypatch: pytest.MonkeyPatch, *rows: TranslatedPartition) -> list[Any]:
+    asked: list[Any] = []
+
+    def translated(_: object, positions: object, reverse: bool) -> TranslatedCheckpoint:
+        asked.append((positions, reverse))
+        return TranslatedCheckpoint(rows)
+
+    monkeypatch.setattr(checkpoints, "translate_checkpoint", translated)
+    return asked
+
+
+_ANSWERED = TranslatedPartition(TopicPartition("copy", 0), 70, "exact", {TopicPartition("orders", 0): 77})
+_UNKNOWN = TranslatedPartition(TopicPartition("copy", 1), None, "unknown", {})
+
+
+def test_a_checkpoint(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = _checkpoint(monkeypatch, _ANSWERED)
+    file = tmp_path / "17"
+    file.write_text('v1\n{}\n{"orders":{"0":77}}')
+    code, said, _ = _run(capsys, "-f", pipeline, "--file", file, "--json")
+    assert (code, said) == (0, '{"copy":{"0":70}}\n')
+    code, said, _ = _run(capsys, "-f", pipeline, "--checkpoint", file, "--reverse")
+    assert (code, said) == (0, 'copy-0 at 70   exact   <- orders-0 at 77\n{"copy":{"0":70}}\n')
+    assert asked == [({TopicPartition("orders", 0): 77}, False), ({TopicPartition("orders", 0): 77}, True)]
+    file.write_text("nothing")
+    code, said, wrong = _run(capsys, "-f", pipeline, "--file", file)
+    assert (code, said) == (3, "")
+    assert f"{file} holds no offsets" in wrong
+
+
+def test_half_a_checkpoint_is_no_answer(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _checkpoint(monkeypatch, _ANSWERED, _UNKNOWN)
+    file = tmp_path / "17"
+    file.write_text('{"orders":{"0":77}}')
+    code, said, wrong = _run(capsys, "-f", pipeline, "--file", file, "--json")
+    assert (code, said) == (3, "")
+    assert "copy-1 at ?   unknown" in wrong
+    assert "no answer for copy-1 (unknown). unknown: the mappings do not prove" in wrong
+
+
+def test_times_are_read_and_shown_in_utc() -> None:
+    read = Timestamp().convert
+    assert read("1769860800000", None, None) == read("2026-01-31T12:00:00", None, None) == 1_769_860_800_000
+    assert read("2026-01-31T13:00:00.001+01:00", None, None) == 1_769_860_800_001
+    assert shown(1_769_860_800_001) == "2026-01-31T12:00:00.001Z"
+
+
+def test_help_imports_no_kafka_and_no_spark() -> None:
+    script = (
+        "import sys; from k2k_assets.cli.tool import run; code = run(['translate', '--help'])\n"
+        "assert code == 0\n"
+        "print([name for name in ('pyspark', 'confluent_kafka', 'pyarrow', 'pydantic') if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "--reverse" in said
+    assert said.endswith("[]\n")

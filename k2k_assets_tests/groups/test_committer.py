@@ -1,0 +1,220 @@
+"""Fenced commits on a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.errors import Superseded
+from k2k_assets.groups import committer as committer_module
+from k2k_assets.groups import shard
+from k2k_assets.groups.committer import SHARDS, GroupCommitter
+from k2k_assets.groups.decide import Decision
+from k2k_assets.groups.observed import GroupKind, GroupState
+from k2k_assets.groups.target_groups import TargetGroups
+from k2k_assets.groups.versions import Version
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.groups import await_held, commit, held, member
+from k2k_assets_tests.support.kafka import SECONDS, create_topic, delete_topic, produce, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+pytestmark = pytest.mark.integration
+
+FIRST, SECOND = Version(1, 1), Version(2, 1)
+
+
+class Hooked(TargetGroups):
+    """Does something once, after the states were looked at: between the sending of the offsets and their commit."""
+
+    after_look: Callable[[], None] | None = None
+
+    def states(self) -> dict[str, GroupState]:
+        seen = super().states()
+        if self.after_look:
+            do, self.after_look = self.after_look, None
+            do()
+        return seen
+
+
+class Place:
+    """A pipeline, a topic on the target, and committers."""
+
+    def __init__(self, pipeline: Pipeline, servers: str, stack: ExitStack) -> None:
+        self.pipeline = pipeline
+        self.servers = servers
+        self.topic = create_topic(servers, unique("t"), 2)
+        self.t0, self.t1 = TopicPartition(self.topic, 0), TopicPartition(self.topic, 1)
+        cluster = stack.enter_context(Cluster("target", {"bootstrap.servers": servers}))
+        self.groups = Hooked(cluster)
+        self._stack = stack
+        self.newest: GroupCommitter | None = None
+
+    def committer(self, timeout: float = SECONDS) -> GroupCommitter:
+        """Another mapper's, not yet claimed; whose claim comes last is the newest."""
+        made: list[GroupCommitter] = []
+
+        def ensure_newest() -> None:
+            if self.newest not in made:
+                raise Superseded("a newer mapper")
+
+        made.append(GroupCommitter(self.pipeline, self.groups, ensure_newest, timeout))
+        return self._stack.enter_context(made[0])
+
+    def claimed(self, timeout: float = SECONDS) -> GroupCommitter:
+        committer = self.committer(timeout)
+        self.newest = committer
+        committer.claim()
+        return committer
+
+    def decision(self, group: str, offset: int, more: Mapping[TopicPartition, int] | None = None) -> Decision:
+        return Decision(group, {self.t0: offset, **(more or {})}, [])
+
+
+@pytest.fixture
+def place(clusters: KafkaSandbox, tmp_path: Path) -> Iterator[Place]:
+    pipeline = make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, ["t"])
+    with ExitStack() as stack:
+        yield Place(pipeline, clusters.target_servers, stack)
+
+
+def test_many_groups_with_their_version(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard, "BATCH_GROUPS", 7)
+    names = [unique("g") for _ in range(60)]
+    commit(place.servers, names[0], {place.t1: 3}, "untouched")
+    committer = place.claimed()
+    decisions = [place.decision(name, at) for at, name in enumerate(names)]
+    report = committer.commit([*decisions, Decision(unique("nothing-to-do"), {}, [])], FIRST)
+    assert sorted(report.committed) == sorted(names)
+    assert (report.active, report.failed) == ([], {})
+    await_held(place.servers, names[0], {place.t0: (0, "k2k_1.1"), place.t1: (3, "untouched")})
+    await_held(place.servers, names[59], {place.t0: (59, "k2k_1.1")})
+    assert len(committer.commit([place.decision(name, 5) for name in names], SECOND).committed) == 60
+    for name in names[1:8]:
+        await_held(place.servers, name, {place.t0: (5, "k2k_2.1")})
+
+
+def test_groups_with_members_are_left_alone(place: Place) -> None:
+    classic, modern, empty = (unique(name) for name in ("classic", "modern", "empty"))
+    committer = place.claimed()
+    decisions = [place.decision(name, 8) for name in (classic, modern, empty)]
+    with member(place.servers, modern, place.topic, "consumer"):
+        with member(place.servers, classic, place.topic, "classic"):
+            report = committer.commit(decisions, FIRST)
+            assert sorted(report.active) == sorted([classic, modern])
+            assert (report.committed, report.failed) == ([empty], {})
+            assert held(place.servers, classic) == held(place.servers, modern) == {}
+        report = committer.commit(decisions, SECOND)
+        assert report.active == [modern]
+    report = committer.commit(decisions, SECOND)
+    assert sorted(report.committed) == sorted([classic, modern, empty])
+    # An empty group of the new protocol stays one.
+    assert place.groups.states()[modern] == GroupState(GroupKind.CONSUMER, False, "empty")
+    await_held(place.servers, modern, {place.t0: (8, "k2k_2.1")})
+
+
+def test_a_member_that_joins_after_the_look_gets_the_committed_position(place: Place) -> None:
+    """The window that remains: the group is active when its offsets are committed, and its member waits for them."""
+    group = unique("late")
+    produce(place.servers, place.topic, [b"%d" % n for n in range(9)], 0)
+    with ExitStack() as stack:
+        joined = []
+
+        def join() -> None:
+            joined.append(stack.enter_context(member(place.servers, group, place.topic, "classic")))
+
+        committer = place.claimed()
+        place.groups.after_look = join
+        report = committer.commit([place.decision(group, 6, {place.t1: 0})], FIRST)
+        assert report.committed == [group]
+        first = wait_until(lambda: joined[0].poll(0.5), SECONDS, "a record")
+        assert (first.partition(), first.offset()) == (0, 6)
+
+
+def test_a_superseded_committer_commits_nothing(place: Place) -> None:
+    group = unique("g")
+    first = place.claimed()
+    assert first.commit([place.decision(group, 50)], FIRST).committed == [group]
+    second = place.claimed()
+    assert second.commit([place.decision(group, 40)], SECOND).committed == [group]
+    with pytest.raises(Superseded):
+        first.commit([place.decision(group, 60), *(place.decision(unique("g"), 1) for _ in range(20))], Version(1, 2))
+    await_held(place.servers, group, {place.t0: (40, "k2k_2.1")})
+    assert second.commit([place.decision(group, 41)], Version(2, 2)).committed == [group]
+    with pytest.raises(Superseded):
+        place.committer().claim()
+
+
+def test_a_committer_that_is_superseded_in_the_middle_of_a_transaction(place: Place) -> None:
+    group = unique("g")
+    first, second = place.claimed(), place.committer()
+
+    def take_over() -> None:
+        place.newest = second
+        second.claim()
+        assert second.commit([place.decision(group, 40)], SECOND).committed == [group]
+
+    place.groups.after_look = take_over
+    with pytest.raises(Superseded):
+        first.commit([place.decision(group, 50)], FIRST)
+    await_held(place.servers, group, {place.t0: (40, "k2k_2.1")})
+
+
+def test_a_zombie_that_claims_again_finds_out_before_it_commits(place: Place) -> None:
+    """It lost its producers, and never heard of its successor: its own claim comes after the other's."""
+    group = unique("g")
+    first, second = place.claimed(), place.claimed()
+    assert second.commit([place.decision(group, 40)], SECOND).committed == [group]
+    for each in first._shards:
+        each.close()
+    with pytest.raises(Superseded):
+        first.commit([place.decision(group, 50)], FIRST)
+    await_held(place.servers, group, {place.t0: (40, "k2k_2.1")})
+    # It has fenced its successor, which is still the newest: what that fails to commit now, it commits with its next
+    # poll.
+    report = second.commit([place.decision(group, 41)], Version(2, 2))
+    assert set(report.failed) == {group}
+    assert second.commit([place.decision(group, 41)], Version(2, 3)).committed == [group]
+    await_held(place.servers, group, {place.t0: (41, "k2k_2.3")})
+
+
+def test_one_refused_group_does_not_stop_the_others(place: Place) -> None:
+    names = [unique("g") for _ in range(3 * SHARDS)]
+    gone = Decision(unique("gone"), {TopicPartition(unique("no-such-topic"), 0): 1}, [])
+    # The client asks again for as long as it may: the broker could be about to learn of the topic.
+    report = place.claimed(timeout=1).commit([gone, *(place.decision(name, 1) for name in names)], FIRST)
+    assert sorted(report.committed) == sorted(names)
+    assert list(report.failed) == [gone.group]
+    assert "UNKNOWN_TOPIC_OR_PART" in report.failed[gone.group]
+
+
+def test_a_group_with_a_thousand_partitions_and_long_names(place: Place) -> None:
+    """More than the broker writes at once."""
+    topic = create_topic(place.servers, unique("wide" * 50), 1200, {"segment.index.bytes": "4096"})
+    group = unique("g" * 200)
+    commits = {TopicPartition(topic, p): p for p in range(1200)}
+    assert place.claimed().commit([Decision(group, commits, [])], FIRST).committed == [group]
+    await_held(place.servers, group, {tp: (at, "k2k_1.1") for tp, at in commits.items()})
+    delete_topic(place.servers, topic)
+
+
+def test_a_target_that_does_not_answer(clusters: KafkaSandbox, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The client waits for an answer for as long as a transaction may last.
+    monkeypatch.setattr(committer_module, "TRANSACTION_TIMEOUT_MS", 2000)
+    group = unique("g")
+    committer = place.claimed(timeout=1.5)
+    assert committer.commit([place.decision(group, 1)], FIRST).committed == [group]
+    clusters.target.pause()
+    report = committer.commit([place.decision(group, 2)], SECOND)
+    assert (report.committed, list(report.failed)) == ([], [group])
+    clusters.target.resume()
+    wait_until(
+        lambda: committer.commit([place.decision(group, 3)], Version(2, 2)).committed, SECONDS, "the target to answer"
+    )
+    await_held(place.servers, group, {place.t0: (3, "k2k_2.2")})

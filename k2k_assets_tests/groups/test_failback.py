@@ -1,0 +1,179 @@
+"""Failback on real clusters: positions written back to the source's groups, and groups handed back to the mapper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.groups.decide import Word
+from k2k_assets.groups.failback import BackRow, BackWord, FailbackPlan, execute
+from k2k_assets.groups.failback_view import failback_plans
+from k2k_assets.groups.mapper import sync_once
+from k2k_assets.groups.observed import Committed
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.groups import commit, held, member
+from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def both(clusters: KafkaSandbox) -> Iterator[tuple[Cluster, Cluster]]:
+    with ExitStack() as stack:
+        yield (
+            stack.enter_context(Cluster("source", {"bootstrap.servers": clusters.source_servers})),
+            stack.enter_context(Cluster("target", {"bootstrap.servers": clusters.target_servers})),
+        )
+
+
+def plan(group: str, topic: str, target_at: int, source_at: int, word: BackWord = BackWord.EXACT) -> FailbackPlan:
+    tp = TopicPartition(topic, 0)
+    commits = word is BackWord.EXACT
+    return FailbackPlan(group, [BackRow(tp, ((tp, Committed(target_at)),), Committed(2), source_at, word, commits)])
+
+
+def test_groups_return_to_the_source(both: tuple[Cluster, Cluster]) -> None:
+    source, target = both
+    topic = unique("t")
+    t0 = TopicPartition(topic, 0)
+    for cluster in both:
+        create_topic(cluster.servers, topic, 2)
+    names = {name: unique(name) for name in ("moved", "kept", "ours", "on-source", "on-target", "gone")}
+    for name in names.values():
+        commit(source.servers, name, {t0: 2, TopicPartition(topic, 1): 5}, "app")
+        commit(target.servers, name, {t0: 12})
+    plans = [
+        plan(names["moved"], topic, 12, 8),
+        plan(names["kept"], topic, 12, 2, BackWord.KEPT),
+        plan(names["ours"], topic, 12, -1, BackWord.TRANSLATION),
+        plan(names["on-source"], topic, 12, 8),
+        plan(names["on-target"], topic, 12, 8),
+        plan(names["gone"], unique("no-such-topic"), 12, 8),
+    ]
+    with (
+        member(source.servers, names["on-source"], topic, "classic"),
+        member(target.servers, names["on-target"], topic, "consumer"),
+    ):
+        report = execute(plans, source, target, "k2k_")
+    assert report.written == [names["moved"]]
+    assert report.unchanged == [names["kept"]]
+    assert sorted(report.refused) == sorted([names["on-source"], names["on-target"]])
+    assert "members on the source cluster" in report.refused[names["on-source"]]
+    assert "members on the target cluster" in report.refused[names["on-target"]]
+    assert list(report.failed) == [names["gone"]]
+    assert "UNKNOWN_TOPIC_OR_PART" in report.failed[names["gone"]]
+    assert sorted(report.handed_back) == sorted([names["moved"], names["kept"]])
+    on_source = {name: held(source.servers, group)[t0] for name, group in names.items()}
+    assert on_source.pop("moved") == (8, "")
+    assert set(on_source.values()) == {(2, "app")}
+    assert held(source.servers, names["moved"])[TopicPartition(topic, 1)] == (5, "app")
+    on_target = {name: held(target.servers, group)[t0] for name, group in names.items()}
+    assert on_target["moved"] == on_target["kept"] == (12, "k2k_0.0")
+    assert on_target["ours"] == on_target["on-source"] == on_target["on-target"] == (12, "")
+
+
+def test_a_member_that_joined_after_the_look_is_found_in_the_partitions_errors(
+    both: tuple[Cluster, Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = both
+    topic, group = create_topic(source.servers, unique("t")), unique("g")
+    commit(source.servers, group, {TopicPartition(topic, 0): 2})
+    monkeypatch.setattr("k2k_assets.groups.failback.list_states", lambda cluster: {})
+    with member(source.servers, group, topic, "classic"):
+        report = execute([plan(group, topic, 12, 0)], source, target, "k2k_")
+    assert (report.written, report.handed_back, list(report.refused)) == ([], [], [group])
+    assert held(source.servers, group) == {TopicPartition(topic, 0): (2, "")}
+
+
+def consume(servers: str, group: str, topic: str, count: int | None) -> list[tuple[int, bytes]]:
+    """Reads as an application does, with automatic offset reset; commits what it has read, and leaves."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    read: list[tuple[int, bytes]] = []
+    ended: set[int] = set()
+
+    def done() -> bool:
+        message = consumer.poll(0.5)
+        if message is None or message.error():
+            if message is not None and message.error().code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+        else:
+            read.append((message.partition(), message.value()))
+            consumer.store_offsets(message)
+        return len(read) == count if count is not None else ended >= {0, 1}
+
+    try:
+        consumer.subscribe([topic])
+        wait_until(done, SECONDS, f"{group} to read {count or 'all'} records", interval=0)
+        if read:
+            consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    return read
+
+
+def test_there_and_back_every_record_once(
+    clusters: KafkaSandbox, both: tuple[Cluster, Cluster], tmp_path: Path
+) -> None:
+    source, target = both
+    topic, group = create_topic(source.servers, unique("orders"), 2), unique("billing")
+    for round_ in range(3):
+        for partition in range(2):
+            values = [b"%d-%d-%d" % (partition, round_, n) for n in range(30)]
+            produce(source.servers, topic, values, partition, unique("tx"))
+            produce(source.servers, topic, [b"aborted"] * 4, partition, abort=True)
+    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+    pipeline = make_pipeline(
+        tmp_path, source.servers, target.servers, [topic], features=features, groups={"consumerGroups": [group]}
+    )
+    copy(pipeline)
+
+    first = consume(source.servers, group, topic, 50)
+    sync_once(pipeline)
+    assert failback_plans(pipeline, source, target)[0].commits == {}  # nothing was read on the target
+    second = consume(target.servers, group, topic, 70)
+    (plan,) = failback_plans(pipeline, source, target)
+    assert {row.word for row in plan.rows} <= {BackWord.EXACT, BackWord.KEPT}
+    before = held(source.servers, group)
+    assert execute([plan], source, target, "k2k_").written == [group]
+    assert held(source.servers, group) != before
+    assert execute(failback_plans(pipeline, source, target), source, target, "k2k_").written == []
+    third = consume(source.servers, group, topic, None)
+    everything = [(r.partition, r.value) for r in read_all(source.servers, topic)]
+    assert sorted([*first, *second, *third]) == sorted(everything)
+
+    # And it is kept in step on the target again.
+    decided = sync_once(pipeline).decisions[group]
+    assert decided.commits
+    assert {row.word for row in decided.rows} == {Word.EXACT}
+    assert consume(target.servers, group, topic, None) == []
+
+
+def test_a_pipeline_that_is_not_the_reverse_one(both: tuple[Cluster, Cluster], tmp_path: Path) -> None:
+    pipeline = make_pipeline(tmp_path, both[0].servers, both[1].servers, ["t"])
+    with pytest.raises(Refused, match="is not the reverse one"):
+        failback_plans(pipeline, *both, reverse=pipeline)
+
+
+def test_a_source_that_does_not_answer(both: tuple[Cluster, Cluster]) -> None:
+    nobody = Cluster("source", {"bootstrap.servers": "127.0.0.1:1"}, timeout=1)
+    with pytest.raises(ClusterUnreachable, match="source cluster"):
+        execute([plan("g", "t", 1, 1)], nobody, both[1], "k2k_")

@@ -1,0 +1,166 @@
+"""Where groups go on when they return to the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k2k_assets.groups.failback_plan import BackWord, FailbackPlan, Pipe, plan_failback
+from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
+from k2k_assets.groups.translations import Copied
+from k2k_assets.mapping.fold import Covered, Target
+from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.runs import Run
+from k2k_assets.mapping.translate import translate
+from k2k_assets.pipeline.routing import Routing, SinkTopic
+from k2k_assets.topic_partition import TopicPartition
+
+A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
+XA0, ALL0, ALL1 = TopicPartition("x.a", 0), TopicPartition("all", 0), TopicPartition("all", 1)
+PREFIXED = Routing(topic=SinkTopic(prefix="x."), partition="source")
+STATIC = Routing(topic=SinkTopic(static="all"), partition="source")
+SPREAD = Routing(topic=SinkTopic(static="all"), partition="producer")
+OURS = "k2k_1.1"
+
+# As drawn in `failback_plan`.
+DRAWN = {XA0: [Run(0, 5, 4), Run(6, 10, 3)]}
+
+
+def mapping(source: TopicPartition, end: int, runs: Mapping[TopicPartition, list[Run]], began: int = 0) -> PartitionMap:
+    tables = {Target(tp.topic, "id", tp.partition): RunTable.of(found) for tp, found in runs.items()}
+    return PartitionMap(SourcePartition("c", *source, "id"), began, (Covered(began, end),), tables)  # type: ignore[arg-type]
+
+
+def pipe(routing: Routing, ends: Mapping[TopicPartition, Ends], *maps: PartitionMap) -> Pipe:
+    by_source = {TopicPartition(m.source.topic, 0): m for m in maps}
+    positions = {source: m.covered_end for source, m in by_source.items()}
+    copied = Copied(positions, ends, {tp.topic: "id" for tp in ends})
+    return Pipe(by_source.__getitem__, routing, copied)
+
+
+ONE = pipe(PREFIXED, {XA0: Ends(0, 14)}, mapping(A0, 9, DRAWN))
+
+
+def planned(
+    on_target: Mapping[TopicPartition, int | Committed],
+    on_source: Mapping[TopicPartition, int] | None = None,
+    by: Pipe = ONE,
+    source_start: int = 0,
+) -> list[FailbackPlan]:
+    held = {tp: at if isinstance(at, Committed) else Committed(at) for tp, at in on_target.items()}
+    stands = {tp: Committed(at) for tp, at in (on_source or {}).items()}
+    ends = {tp: Ends(source_start, 100) for tp in (A0, B0)}
+    return plan_failback({"g": GroupOffsets("g", held)}, {"g": GroupOffsets("g", stands)}, by, ends, "k2k_")
+
+
+@pytest.mark.parametrize(
+    ("on_target", "on_source", "offset", "word"),
+    [
+        (12, 2, 8, "exact"),
+        (12, None, 8, "exact"),
+        (10, 2, 6, "exact"),
+        (9, 2, 4, "exact"),  # before the marker: 3 was read, nothing else
+        (5, 2, 0, "exact"),  # it went back on the target
+        (13, 2, 9, "exact"),
+        (14, 2, 9, "exact"),  # behind the last marker
+        (7, 2, 2, "kept"),
+        (10, 5, 5, "kept"),  # 4 and 5 were never copied
+        (9, 6, 6, "kept"),
+        (14, 17, 17, "kept"),  # it had read on the source what was not copied yet
+        (13, 17, 17, "kept"),
+        (12, 17, 8, "exact"),  # but here it has not read 8 again
+    ],
+)
+def test_one_to_one(on_target: int, on_source: int | None, offset: int, word: str) -> None:
+    (plan,) = planned({XA0: on_target}, None if on_source is None else {A0: on_source})
+    (row,) = plan.rows
+    assert (row.offset, row.word) == (offset, word)
+    assert plan.commits == ({} if word == "kept" else {A0: offset})
+    assert plan.returned == {XA0: on_target}
+
+
+def test_our_own_commits_are_not_progress() -> None:
+    """The group never consumed on the target: its position on the source may be newer than what is held there."""
+    (plan,) = planned({XA0: Committed(7, OURS)}, {A0: 8})
+    assert [row.word for row in plan.rows] == [BackWord.TRANSLATION]
+    assert (plan.commits, plan.returned) == ({}, {})
+
+
+def test_groups_without_a_replicated_topic_are_left_out() -> None:
+    assert planned({TopicPartition("other", 0): 3}) == []
+
+
+def test_a_record_that_the_source_has_deleted() -> None:
+    (plan,) = planned({XA0: 7}, source_start=4)
+    assert (plan.rows[0].offset, plan.rows[0].word) == (4, "expired")
+
+
+def test_what_is_not_proven_is_left_alone() -> None:
+    holes = PartitionMap(
+        SourcePartition("c", "a", "id", 0), 0, (Covered(0, 4), Covered(6, 9)), mapping(A0, 9, DRAWN).runs
+    )
+    by = pipe(PREFIXED, {XA0: Ends(0, 14)}, holes)
+    assert [planned({XA0: at}, by=by)[0].rows[0].word for at in (8, 11)] == ["exact", "exact"]
+    assert planned({XA0: 0}, by=by)[0].rows[0].word in ("exact", "unknown")
+    late = pipe(PREFIXED, {XA0: Ends(0, 14)}, PartitionMap(holes.source, None, (Covered(6, 9),), {
+        Target("x.a", "id", 0): RunTable.of([Run(6, 10, 3)])}))  # fmt: skip
+    (plan,) = planned({XA0: 7}, {A0: 2}, by=late)
+    assert (plan.rows[0].word, plan.commits) == ("unknown", {})
+
+
+def test_several_sources_in_one_partition() -> None:
+    by = pipe(
+        STATIC,
+        {ALL0: Ends(0, 6)},
+        mapping(A0, 3, {ALL0: [Run(0, 0, 2), Run(2, 4, 1)]}),
+        mapping(B0, 2, {ALL0: [Run(0, 2, 2)]}),
+    )
+    (plan,) = planned({ALL0: 3}, {A0: 0, B0: 1}, by=by)
+    assert [(row.source, row.offset, row.word) for row in plan.rows] == [(A0, 2, "exact"), (B0, 1, "kept")]
+    assert plan.returned == {ALL0: 3}
+
+
+def test_a_source_that_was_spread() -> None:
+    by = pipe(
+        SPREAD,
+        {ALL0: Ends(0, 3), ALL1: Ends(0, 3)},
+        mapping(A0, 5, {ALL0: [Run(0, 0, 1), Run(2, 1, 1)], ALL1: [Run(1, 0, 1), Run(3, 1, 2)]}),
+    )
+    (plan,) = planned({ALL0: 2, ALL1: 1}, {A0: 1}, by=by)
+    assert [(row.offset, row.word) for row in plan.rows] == [(3, "exact")]
+    (plan,) = planned({ALL0: 2}, {A0: 1}, by=by)
+    assert plan.commits == {}  # of the other one it has read nothing: 1 is the first record that it has not read
+    assert plan.rows[0].word == "kept"
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=6), st.integers(0, 30))
+def test_there_and_back_changes_nothing(gaps: list[int], position: int) -> None:
+    """A group that reads nothing on the target keeps its position, wherever it stands."""
+    runs, source, target = [], 0, 0
+    for gap in gaps:
+        runs.append(Run(source + gap, target + 1, 2))
+        source, target = source + gap + 2, target + 3
+    own = mapping(A0, source, {XA0: runs})
+    by = pipe(PREFIXED, {XA0: Ends(0, target + 1)}, own)
+    there = int(translate(own, Target("x.a", "id", 0), np.array([position]), floor=0).offsets[0])
+    (plan,) = planned({XA0: there}, {A0: position}, by=by)
+    assert (plan.rows[0].word, plan.rows[0].offset) == ("kept", position)
+
+
+def test_with_a_reverse_pipeline_what_was_written_there_counts_too() -> None:
+    """here: a0 a1 | b0' b1' |, there: a0' a1' | b0 b1: the group has read b0 there, and goes on at the copy of b1."""
+    there = TopicPartition("a", 0)
+    forth = pipe(
+        Routing(topic=SinkTopic(), partition="source"), {there: Ends(0, 5)}, mapping(A0, 6, {there: [Run(0, 0, 2)]})
+    )
+    back = pipe(
+        Routing(topic=SinkTopic(), partition="source"), {A0: Ends(0, 6)}, mapping(there, 5, {A0: [Run(3, 3, 2)]})
+    )
+    for position, offset in ((2, 3), (3, 3), (4, 4), (5, 6), (1, 1)):
+        held = {"g": GroupOffsets("g", {there: Committed(position)})}
+        (plan,) = plan_failback(held, {}, forth, {A0: Ends(0, 6)}, "k2k_", back)
+        assert plan.rows[0].offset == offset, position

@@ -1,0 +1,390 @@
+"""The mapper on real clusters: what becomes of groups in every state, and of two mappers at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from k2k_assets.cli.offset_mapping import run
+from k2k_assets.deadline import wait_until
+from k2k_assets.errors import Refused, Superseded
+from k2k_assets.groups.decide import Word
+from k2k_assets.groups.mapper import sync, sync_once
+from k2k_assets.groups.policies import ActiveGroup, MultipleMappings
+from k2k_assets.groups.poller import Poller
+from k2k_assets.groups.report import Line, PollResult
+from k2k_assets.groups.shard import Shard
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.exactness import BothSides
+from k2k_assets_tests.support.groups import commit, delete_group, held, member
+from k2k_assets_tests.support.kafka import (
+    SECONDS,
+    admin,
+    create_topic,
+    delete_records,
+    delete_topic,
+    end_offsets,
+    produce,
+    unique,
+)
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+pytestmark = pytest.mark.integration
+
+EXACT = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+
+
+@dataclass
+class World:
+    """A topic that is copied one to one, with markers and gaps."""
+
+    source: str
+    target: str
+    topic: str
+    directory: Path
+    path: Path
+    written: int = 0
+
+    def at(self, partition: int) -> TopicPartition:
+        return TopicPartition(self.topic, partition)
+
+    def write(self, partitions: int = 3) -> None:
+        for partition in range(partitions):
+            for _ in range(3):
+                values = [b"%d" % n for n in range(self.written, self.written + 40)]
+                self.written += 40
+                produce(self.source, self.topic, values, partition, unique("tx"))
+                produce(self.source, self.topic, [b"aborted"] * 3, partition, abort=True)
+
+    def pipeline(self, groups: str | list[str], **settings: Any) -> Pipeline:
+        """The pipeline with a filter of groups of its own, and settings of the mapper."""
+        found = load_pipeline([self.path])
+        policies = {key: value for key, value in settings.items() if key in type(found.error_handling).model_fields}
+        rest = {key: value for key, value in settings.items() if key not in policies}
+        names = groups if isinstance(groups, str) else tuple(groups)
+        return found.model_copy(
+            update={
+                "groups": found.groups.model_copy(update={"consumer_groups": names, **rest}),
+                "error_handling": found.error_handling.model_copy(update=policies),
+            }
+        )
+
+    def best(self, partition: int, position: int) -> int:
+        """Where a group at a position on the source belongs on the target, by content."""
+        both = BothSides.read(self.source, [self.topic], self.target, [self.topic])
+        pairs = both.copies[self.at(partition), self.at(partition)]
+        unread = pairs[pairs[:, 0] >= position]
+        return int(unread[0, 1] if len(unread) else pairs[-1, 1] + 1)
+
+
+@pytest.fixture(scope="module")
+def world(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> World:
+    directory = tmp_path_factory.mktemp("mapper")
+    topic = create_topic(clusters.source_servers, unique("orders"), 3)
+    path = write_pipeline(
+        directory,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        features=EXACT,
+        index={"path": str(directory / "index")},
+        groups={"pollInterval": "200 milliseconds"},
+    )
+    found = World(clusters.source_servers, clusters.target_servers, topic, directory, path)
+    found.write()
+    copy(load_pipeline([path]))
+    return found
+
+
+@contextmanager
+def polling(pipeline: Pipeline) -> Iterator[Poller]:
+    with both_clusters(pipeline) as (source, target), Poller(pipeline, source, target) as poller:
+        poller.start()
+        yield poller
+
+
+def line_of(result: PollResult, group: str, partition: TopicPartition) -> Line:
+    [found] = [line for line in result.lines(group) if line.partition == partition]
+    return found
+
+
+def words(result: PollResult, group: str) -> dict[int, str]:
+    return {line.partition.partition: line.word.value for line in result.lines(group)}
+
+
+def await_held(world: World, group: str, **positions: int) -> dict[TopicPartition, str]:
+    """Waits until the target holds just where these source positions (`p1=20`) belong; returns the metadata.
+
+    A transaction's offsets become visible a moment after it was committed.
+    """
+    wanted = {world.at(int(name[1:])): world.best(int(name[1:]), position) for name, position in positions.items()}
+    found: dict[TopicPartition, tuple[int, str]] = {}
+
+    def there() -> bool:
+        found.clear()
+        found.update(held(world.target, group))
+        return {at: offset for at, (offset, _) in found.items()} == wanted
+
+    try:
+        wait_until(there, 5, f"{wanted}")
+    except TimeoutError as error:
+        raise AssertionError(f"{error}, found {found}") from None
+    return {at: metadata for at, (_, metadata) in found.items()}
+
+
+def test_the_life_of_a_group(world: World) -> None:
+    group = unique("life")
+    t0, t1, t2 = map(world.at, range(3))
+    commit(world.source, group, {t0: 10, t1: 20})
+    with polling(world.pipeline(f"{group}.*")) as poller:
+        first = poller.poll()  # for the first time, and on part of the partitions
+        assert (first.committed, first.failed) == ({group}, {})
+        assert words(first, group) == {0: "exact", 1: "exact"}
+        version = first.version.metadata("k2k_")
+        assert await_held(world, group, p0=10, p1=20) == {t0: version, t1: version}
+        line = line_of(first, group, t0)
+        assert line.target is not None
+        assert (line.left_on_source, line.committed) == (end_offsets(world.source, world.topic)[0] - 10, True)
+        assert line.target.left == end_offsets(world.target, world.topic)[0] - line.target.offset
+
+        assert poller.poll().committed == frozenset(), "what has not changed costs no commit"
+
+        commit(world.source, group, {t0: 70})  # forward
+        forward = poller.poll().version.metadata("k2k_")
+        assert await_held(world, group, p0=70, p1=20) == {t0: forward, t1: version}
+        commit(world.source, group, {t0: 5})  # a deliberate rewind
+        assert poller.poll().committed == {group}
+        await_held(world, group, p0=5, p1=20)
+
+        commit(world.source, group, {t1: 30}, "of the application")
+        assert line_of(poller.poll(), group, t1).metadata == "of the application"
+        await_held(world, group, p0=5, p1=30)
+
+        delete_group(world.target, group)
+        assert poller.poll().committed == {group}
+        await_held(world, group, p0=5, p1=30)
+
+        end = end_offsets(world.source, world.topic)[2]
+        commit(world.source, group, {t2: end + 20})  # beyond what is copied
+        assert words(poller.poll(), group)[2] == "ahead"
+        await_held(world, group, p0=5, p1=30, p2=end + 20)
+        world.write()
+        copy(load_pipeline([world.path]))
+        assert words(poller.poll(), group)[2] == "exact"
+        await_held(world, group, p0=5, p1=30, p2=end + 20)
+
+        delete_records(world.target, world.topic, 0, 60)
+        assert words(poller.poll(), group)[0] == "expired"
+        wait_until(lambda: held(world.target, group)[t0][0] == 60, 5, "the log start to be committed")
+
+        before = held(world.target, group)
+        delete_group(world.source, group)
+        assert group not in poller.poll().decisions
+        assert held(world.target, group) == before
+
+
+def test_commits_that_are_not_ours(world: World) -> None:
+    group, translated = unique("foreign"), unique("foreign-translated")
+    t1, t2 = world.at(1), world.at(2)
+    commit(world.source, group, {t1: 50, t2: 50})
+    commit(world.source, translated, {t1: 50}, "k2k_7.7")
+    commit(world.target, group, {t1: 3}, "of somebody else")
+    names = [group, translated]
+    with polling(world.pipeline(names)) as poller:
+        result = poller.poll()
+        assert words(result, group) == {1: "foreign", 2: "exact"}
+        assert words(result, translated) == {1: "translation"}, "no translation is translated back"
+        wait_until(lambda: t2 in held(world.target, group), 5, "the commit")
+        assert held(world.target, group)[t1] == (3, "of somebody else")
+        assert held(world.target, translated) == {}
+    sync_once(world.pipeline(names, on_foreign_target_commit="overwrite"))
+    await_held(world, group, p1=50, p2=50)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_groups_with_members_on_the_target(world: World, protocol: Any) -> None:
+    active, other = unique("active"), unique("active-other")
+    for group in (active, other):
+        commit(world.source, group, {world.at(1): 33})
+    names = [active, other]
+    with member(world.target, active, world.topic, protocol):
+        with pytest.raises(ActiveGroup, match=rf"group {active} has members on the target .*{world.topic}-1 .*offset"):
+            sync_once(world.pipeline(names))
+        await_held(world, other, p1=33)  # the others were committed
+        with polling(world.pipeline(names, on_active_consumer_group_commit="ignore")) as poller:
+            assert words(poller.poll(), active) == {1: "active"}
+            assert held(world.target, active) == {}
+    with polling(world.pipeline(names, on_active_consumer_group_commit="ignore")) as poller:
+        wait_until(lambda: poller.poll().committed == {active}, SECONDS, "the group to be without members")
+    await_held(world, active, p1=33)
+
+
+def test_topics_that_are_not_mapped_and_those_created_anew(world: World) -> None:
+    group, elsewhere = unique("mixed"), unique("elsewhere")
+    other = create_topic(world.source, unique("other"))
+    commit(world.source, group, {world.at(0): 90, TopicPartition(other, 0): 3})
+    commit(world.source, elsewhere, {TopicPartition(other, 0): 3})
+    result = sync_once(world.pipeline([group, elsewhere, unique("absent")]))
+    assert set(result.decisions) == {group}
+    assert words(result, group) == {0: "exact"}
+    await_held(world, group, p0=90)
+    assert result.without_commits == 1
+
+
+def test_a_source_topic_created_anew_is_another_one(clusters: KafkaSandbox, world: World, tmp_path: Path) -> None:
+    source, group = clusters.source_servers, unique("anew")
+    topic = create_topic(source, unique("anew"))
+    produce(source, topic, [b"%d" % n for n in range(20)])
+    path = write_pipeline(tmp_path, source, clusters.target_servers, [topic], features=EXACT)
+    pipeline = load_pipeline([path])
+    copy(pipeline)
+    delete_topic(source, topic)
+    create_topic(source, topic)
+    produce(source, topic, [b"new-%d" % n for n in range(20)])
+    commit(source, group, {TopicPartition(topic, 0): 7})
+    groups = pipeline.groups.model_copy(update={"consumer_groups": (group,)})
+    result = sync_once(pipeline.model_copy(update={"groups": groups}))
+    assert words(result, group) == {0: "not replicated"}
+    assert held(clusters.target_servers, group) == {}
+
+
+def test_two_pipelines_that_map_the_same_records(world: World, tmp_path: Path) -> None:
+    group, name = unique("twice"), unique("second")
+    second = write_pipeline(
+        tmp_path,
+        world.source,
+        world.target,
+        [world.topic],
+        sink={"prefix": "second."},
+        features=EXACT,
+        offsetMapping={"topic": load_pipeline([world.path]).offset_mapping.topic},
+        source={"kafka": {"common": {"bootstrap.servers": world.source}, "consumer": {"group.id": name}}},
+    )
+    copy(load_pipeline([second]))
+    commit(world.source, group, {world.at(1): 11})
+    with pytest.raises(
+        MultipleMappings, match=rf"group {group} in {world.topic}-1 \(offset 11\) has two mappings.*{name}"
+    ):
+        sync_once(world.pipeline([group]))
+    result = sync_once(world.pipeline([group], on_multiple_target_committed_offsets="ignore"))
+    assert words(result, group) == {1: "exact"}
+    await_held(world, group, p1=11)
+    # The others' mappings count no more when their topic is gone.
+    delete_topic(world.target, f"second.{world.topic}")
+    assert sync_once(world.pipeline([group])).failed == {}
+
+
+def test_of_two_mappers_the_later_one_is_right(world: World) -> None:
+    group = unique("two")
+    commit(world.source, group, {world.at(0): 80})
+    pipeline = world.pipeline([group])
+    with polling(pipeline) as first:
+        assert first.poll().committed == {group}
+        await_held(world, group, p0=80)
+        with polling(pipeline) as second:
+            assert second.poll().committed == frozenset(), "what the first one committed is right"
+            commit(world.source, group, {world.at(0): 75})
+            with pytest.raises(Superseded, match=r"a newer offset mapper of pipeline .* has taken over: process"):
+                first.poll()
+            await_held(world, group, p0=80)
+            assert second.poll().committed == {group}
+            await_held(world, group, p0=75)
+
+
+def _freezing(path: Path, step: str) -> None:
+    """A mapper that stops itself right before a step of its first commit."""
+    real = getattr(Shard, step)
+
+    def frozen(self: Shard, *args: Any) -> Any:
+        setattr(Shard, step, real)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return real(self, *args)
+
+    setattr(Shard, step, frozen)
+    sys.exit(run(["start", "-f", str(path)]))
+
+
+@pytest.mark.parametrize("step", ["_transaction", "_end"])
+def test_a_frozen_mapper_leaves_no_wrong_offset_behind(world: World, tmp_path: Path, step: str) -> None:
+    """It wakes up after another one has taken over, and after the group was rewound."""
+    group, at = unique("frozen"), world.at(2)
+    commit(world.source, group, {at: 95})
+    overlay = tmp_path / "groups.yaml"
+    overlay.write_text(world.path.read_text().replace("pollInterval", f"consumerGroups: [{group}]\n  pollInterval"))
+    worker = multiprocessing.get_context("spawn").Process(target=_freezing, args=(overlay, step))
+    worker.start()
+    try:
+        process = psutil.Process(worker.pid)
+        wait_until(lambda: process.status() == psutil.STATUS_STOPPED, 60, f"the mapper to stop before {step}")
+        commit(world.source, group, {at: 15})
+        assert sync_once(world.pipeline([group])).committed == {group}
+        await_held(world, group, p2=15)
+        process.resume()
+        worker.join(60)
+        assert worker.exitcode == Superseded.exit_code
+    finally:
+        worker.kill()
+    await_held(world, group, p2=15)
+    assert sync_once(world.pipeline([group])).committed == frozenset()
+
+
+@pytest.mark.parametrize("victim", ["source", "target"])
+def test_a_broker_that_dies_and_comes_back(clusters: KafkaSandbox, world: World, victim: str) -> None:
+    group, at = unique("restart"), world.at(1)
+    commit(world.source, group, {at: 12})
+    pipeline = world.pipeline([group])
+    stop = threading.Event()
+    failures: list[Exception] = []
+
+    def mapper() -> None:
+        try:
+            sync(pipeline, stop, timeout=3.0)
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=mapper, daemon=True)
+    thread.start()
+    try:
+        wait_until(lambda: at in held(world.target, group), 30, "the first commit")
+        await_held(world, group, p1=12)
+        broker = clusters.source if victim == "source" else clusters.target
+        broker.kill()
+        broker.start()
+        admin.cache_clear()  # a client that has lost a group's coordinator never finds it again
+        commit(world.source, group, {at: 66})
+        moved = world.best(1, 66)
+        wait_until(lambda: held(world.target, group)[at][0] == moved, 60, "the commit after the restart")
+    finally:
+        stop.set()
+        thread.join(30)
+    assert not thread.is_alive()
+    assert failures == []
+
+
+def test_without_mappings_or_claims_it_is_refused(clusters: KafkaSandbox, world: World, tmp_path: Path) -> None:
+    features = {"autoCreateControlTopics": "disabled", "offsetMapping": "enabled"}
+    path = write_pipeline(tmp_path, world.source, world.target, [world.topic], features=features)
+    with pytest.raises(Refused, match=r"mapping topic .* does not exist .*'features.offsetMapping: enabled'"):
+        sync_once(load_pipeline([path]))
+    create_topic(world.target, load_pipeline([path]).offset_mapping.topic)
+    with pytest.raises(Refused, match="control topics are missing"):
+        sync_once(load_pipeline([path]))
+
+
+def test_words_are_those_of_the_docs() -> None:
+    assert {word.value for word in Word} >= {"exact", "ahead", "expired", "unknown", "not replicated", "foreign"}

@@ -1,0 +1,166 @@
+"""Groups of a real cluster: states, kinds, stable offsets of many at once."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.groups import group_reader
+from k2k_assets.groups.observed import Committed, GroupKind
+from k2k_assets.groups.selection import GroupSelection
+from k2k_assets.groups.source_groups import SourceGroups
+from k2k_assets.groups.target_groups import TargetGroups
+from k2k_assets.groups.versions import Version
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.jars import fetch_jars
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.groups import commit, delete_group, member, open_offset_transaction
+from k2k_assets_tests.support.kafka import create_topic, unique
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def source(clusters: KafkaSandbox) -> Iterator[Cluster]:
+    with Cluster("source", {"bootstrap.servers": clusters.source_servers}) as cluster:
+        yield cluster
+
+
+def test_offsets_and_states_of_many_groups(source: Cluster) -> None:
+    servers, prefix = source.servers, unique("many")
+    topic, other = create_topic(servers, unique("mapped"), 3), create_topic(servers, unique("other"))
+    t0, t1, o0 = TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(other, 0)
+    for number in range(group_reader.IN_FLIGHT + 20):
+        commit(servers, f"{prefix}-{number}", {t0: number, o0: 7})
+    commit(servers, f"{prefix}-elsewhere", {o0: 3})
+    commit(servers, f"{prefix}-meta", {t1: 5}, "of the application")
+    commit(servers, f"{prefix}-deleted", {t0: 5})
+    delete_group(servers, f"{prefix}-deleted")
+    commit(servers, unique("not-selected"), {t0: 5})
+    with (
+        member(servers, f"{prefix}-classic", topic, "classic") as one,
+        member(servers, f"{prefix}-kip848", topic, "consumer") as two,
+    ):
+        seen = SourceGroups(source, GroupSelection(f"{prefix}-.*")).observe([topic])
+        states = {name.removeprefix(f"{prefix}-"): state for name, state in seen.states.items()}
+        assert (states["classic"].kind, states["classic"].active) == (GroupKind.CLASSIC, True)
+        assert (states["kip848"].kind, states["kip848"].active) == (GroupKind.CONSUMER, True)
+        assert one.assignment()
+        assert two.assignment()
+    assert not states["1"].active
+    assert "deleted" not in states
+    assert seen.failed == {}
+    found = {name.removeprefix(f"{prefix}-"): group.offsets for name, group in seen.groups.items()}
+    assert set(found) == {"meta", *map(str, range(group_reader.IN_FLIGHT + 20))}
+    assert found["17"] == {t0: Committed(17)}
+    assert found["meta"] == {t1: Committed(5, "of the application")}
+    after = SourceGroups(source, GroupSelection((f"{prefix}-kip848", f"{prefix}-17"))).observe([topic])
+    assert set(after.states) == {f"{prefix}-kip848", f"{prefix}-17"}
+    assert not after.states[f"{prefix}-kip848"].active
+
+
+def test_offsets_in_an_open_transaction_are_waited_for(source: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers, group = source.servers, unique("transactional")
+    topic = create_topic(servers, unique("t"), 2)
+    t0, t1 = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    commit(servers, group, {t0: 1, t1: 1})
+    pending = open_offset_transaction(servers, group, {t0: 2})
+    monkeypatch.setattr(group_reader, "SETTLE_SECONDS", 0.1)
+    seen = group_reader.fetch_offsets(source, [group])
+    assert seen.groups[group].offsets == {t1: Committed(1)}
+    assert seen.groups[group].unstable == {t0}
+    assert "open transaction holds back" in seen.failed[group]
+    assert str(t0) in seen.failed[group]
+    pending.commit_transaction(10)
+    monkeypatch.setattr(group_reader, "SETTLE_SECONDS", 10)
+    assert group_reader.fetch_offsets(source, [group]).groups[group].offsets == {t0: Committed(2), t1: Committed(1)}
+
+
+def test_what_the_target_holds(clusters: KafkaSandbox) -> None:
+    servers, group = clusters.target_servers, unique("held")
+    t0 = TopicPartition(create_topic(servers, unique("t")), 0)
+    commit(servers, group, {t0: 4}, "here-77.8")
+    with Cluster("target", {"bootstrap.servers": servers}) as cluster:
+        target = TargetGroups(cluster)
+        absent = unique("absent")
+        seen = target.observe([group, absent])
+        assert seen.groups[group].offsets == {t0: Committed(4, "here-77.8")}
+        assert seen.groups[absent].offsets == {}
+        assert absent not in seen.states
+        assert target.held_versions("here-") == {Version(77, 8)}
+        assert target.held_versions("nobody's-") == set()
+
+
+def test_share_groups_are_told_apart(source: Cluster, tmp_path: Path) -> None:
+    javac = shutil.which("javac")
+    if javac is None:
+        pytest.skip("only a JDK can make a share group: librdkafka has no client for them")
+    servers, group = source.servers, unique("share")
+    topic = create_topic(servers, unique("t"))
+    program = tmp_path / "Share.java"
+    program.write_text(_SHARE)
+    command = ["java", "-cp", f"{fetch_jars()}/*", str(program), servers, group, topic]
+    subprocess.run(command, check=True, timeout=60, capture_output=True)
+
+    def listed() -> bool:
+        seen = SourceGroups(source, GroupSelection(".*")).observe([topic])
+        assert group not in seen.states
+        return group in seen.not_handled
+
+    wait_until(listed, 20, "the share group to be listed")
+    assert SourceGroups(source, GroupSelection("another.*")).observe([topic]).not_handled == ()
+
+
+def test_a_cluster_that_does_not_answer(clusters: KafkaSandbox) -> None:
+    with Cluster("target", {"bootstrap.servers": "127.0.0.1:1"}, timeout=1) as nobody:
+        with pytest.raises(ClusterUnreachable, match=r"target cluster at 127\.0\.0\.1:1 does not answer"):
+            TargetGroups(nobody).states()
+        with pytest.raises(ClusterUnreachable):
+            group_reader.fetch_offsets(nobody, ["g"])
+
+
+def test_one_group_that_cannot_be_read_does_not_stop_the_others(
+    source: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers, good, bad = source.servers, unique("good"), unique("bad")
+    t0 = TopicPartition(create_topic(servers, unique("t")), 0)
+    commit(servers, good, {t0: 1})
+    real = source.admin.list_consumer_group_offsets
+
+    def refuse_one(question: list[ConsumerGroupTopicPartitions], **rest: object) -> object:
+        if question[0].group_id != bad:
+            return real(question, **rest)
+        refused: Future[object] = Future()
+        refused.set_exception(KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)))
+        return {bad: refused}
+
+    monkeypatch.setattr(source.admin, "list_consumer_group_offsets", refuse_one)
+    seen = group_reader.fetch_offsets(source, [bad, good])
+    assert seen.groups[good].offsets == {t0: Committed(1)}
+    assert "GROUP_AUTHORIZATION_FAILED" in seen.failed[bad]
+
+
+_SHARE = """
+import java.time.Duration; import java.util.*;
+import org.apache.kafka.clients.consumer.*;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+public class Share {
+  public static void main(String[] args) {
+    Properties p = new Properties();
+    p.put("bootstrap.servers", args[0]); p.put("group.id", args[1]);
+    var bytes = new ByteArrayDeserializer();
+    try (var consumer = new KafkaShareConsumer<byte[], byte[]>(p, bytes, bytes)) {
+      consumer.subscribe(List.of(args[2])); consumer.poll(Duration.ofSeconds(2));
+    }
+  }
+}
+"""

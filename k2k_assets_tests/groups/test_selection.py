@@ -1,0 +1,24 @@
+"""The filter on group names."""
+
+from __future__ import annotations
+
+import pytest
+
+from k2k_assets.groups.selection import GroupSelection
+
+
+@pytest.mark.parametrize(
+    ("groups", "selected", "left"),
+    [
+        (".*", ["a", "billing-1", "größe", ""], []),
+        ("billing-.*", ["billing-", "billing-1"], ["my-billing-1", "billing"]),
+        ("a|b", ["a", "b"], ["ab", "a|b"]),
+        ("(?!test-).*", ["prod-x"], ["test-x"]),
+        (("a.*", "b"), ["a.*", "b"], ["ab", "a"]),
+    ],
+)
+def test_an_expression_matches_whole_names_and_a_list_is_literal(
+    groups: str | tuple[str, ...], selected: list[str], left: list[str]
+) -> None:
+    selection = GroupSelection(groups)
+    assert [name for name in [*selected, *left] if selection.matches(name)] == selected

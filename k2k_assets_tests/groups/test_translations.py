@@ -1,0 +1,164 @@
+"""Many groups at once: each gets what its own positions alone would give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k2k_assets.groups.decide import Answer
+from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
+from k2k_assets.groups.translations import Copied, translate_groups
+from k2k_assets.mapping.fold import Covered, Target
+from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.runs import Run
+from k2k_assets.mapping.translate import State, translate
+from k2k_assets.pipeline.routing import Routing, SinkTopic
+from k2k_assets.topic_partition import TopicPartition
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+ONE_TO_ONE = Routing(topic=SinkTopic(prefix="x."), partition="source")
+STATIC = Routing(topic=SinkTopic(static="all"), partition="source")
+SPREAD = Routing(topic=SinkTopic(static="all"), partition="producer")
+XA0, XA1, XB0 = (TopicPartition(f"x.{tp.topic}", tp.partition) for tp in (A0, A1, B0))
+ALL0, ALL1 = TopicPartition("all", 0), TopicPartition("all", 1)
+
+
+def partition_map(source: TopicPartition, end: int, *runs: tuple[TopicPartition, Run], began: int = 0) -> PartitionMap:
+    """Covered from 0 to `end`; target topics have the id "id"."""
+    tables: dict[Target, list[Run]] = {}
+    for target, run in runs:
+        tables.setdefault(Target(target.topic, "id", target.partition), []).append(run)
+    covered = (Covered(0, end),) if end else ()
+    key = SourcePartition("c", source.topic, "source-id", source.partition)
+    return PartitionMap(key, began, covered, {target: RunTable.of(runs) for target, runs in tables.items()})
+
+
+def translated(
+    groups: Mapping[str, Mapping[TopicPartition, int | Committed]],
+    maps: Mapping[TopicPartition, PartitionMap],
+    routing: Routing,
+    ends: Mapping[TopicPartition, Ends],
+    positions: Mapping[TopicPartition, int] | None = None,
+    unstable: Mapping[str, frozenset[TopicPartition]] | None = None,
+) -> dict[str, list[Answer]]:
+    offsets = {
+        name: GroupOffsets(
+            name,
+            {tp: at if isinstance(at, Committed) else Committed(at) for tp, at in stands.items()},
+            (unstable or {}).get(name, frozenset()),
+        )
+        for name, stands in groups.items()
+    }
+    copied = Copied(
+        positions if positions is not None else {tp: mapping.covered_end for tp, mapping in maps.items()},
+        ends,
+        {target.topic: "id" for target in ends},
+    )
+    return translate_groups(offsets, lambda tp, low, high: maps[tp], routing, copied, "k2k_")
+
+
+def brief(answers: Mapping[str, list[Answer]]) -> dict[str, list[tuple[str, int, str]]]:
+    return {name: [(str(a.target), a.offset, a.state.words) for a in found] for name, found in answers.items()}
+
+
+def test_one_to_one() -> None:
+    maps = {
+        A0: partition_map(A0, 9, (XA0, Run(0, 5, 4)), (XA0, Run(6, 10, 3))),
+        A1: partition_map(A1, 3, (XA1, Run(0, 0, 3))),
+    }
+    ends = {XA0: Ends(2, 14), XA1: Ends(0, 4), XB0: Ends(0, 0)}
+    groups = {"g": {A0: 4, A1: 2}, "h": {A0: 20, B0: 7}, "idle": {}}
+    assert brief(translated(groups, maps, ONE_TO_ONE, ends)) == {
+        "g": [("x.a-0", 10, "exact"), ("x.a-1", 2, "exact")],
+        "h": [("x.a-0", 13, "ahead"), ("x.b-0", -1, "not replicated")],
+    }
+
+
+def test_nothing_was_copied_yet_is_an_answer_too() -> None:
+    """A group at the start of an empty partition: its consumers must not wait for later records by `latest`."""
+    ends, groups = {XA0: Ends(0, 0)}, {"g": {A0: 0}, "h": {A0: 3}}
+    answers = translated(groups, {A0: partition_map(A0, 0)}, ONE_TO_ONE, ends, {A0: 0})
+    assert brief(answers) == {"g": [("x.a-0", 0, "exact")], "h": [("x.a-0", 0, "ahead")]}
+    # Copied, but never mapped.
+    unmapped = translated(groups, {A0: partition_map(A0, 0)}, ONE_TO_ONE, ends, {A0: 3})
+    assert {a.state for found in unmapped.values() for a in found} == {State.NOT_REPLICATED}
+
+
+def test_a_target_topic_that_is_gone_or_anew() -> None:
+    maps = {A0: partition_map(A0, 3, (XA0, Run(0, 0, 3)))}
+    assert brief(translated({"g": {A0: 1}}, maps, ONE_TO_ONE, {})) == {"g": [("x.a-0", -1, "not replicated")]}
+    anew = {A0: partition_map(A0, 3)}
+    anew[A0] = PartitionMap(
+        anew[A0].source, 0, (Covered(0, 3),), {Target("x.a", "old", 0): RunTable.of([Run(0, 0, 3)])}
+    )
+    assert brief(translated({"g": {A0: 1}}, anew, ONE_TO_ONE, {XA0: Ends(0, 0)}))["g"][0][1] == 0
+
+
+def test_several_sources_into_one_partition() -> None:
+    maps = {
+        A0: partition_map(A0, 3, (ALL0, Run(0, 0, 2)), (ALL0, Run(2, 4, 1))),
+        B0: partition_map(B0, 2, (ALL0, Run(0, 2, 2))),
+    }
+    ends = {ALL0: Ends(0, 6)}
+    groups = {
+        "both": {A0: 2, B0: 2},
+        "behind in b": {A0: 3, B0: 1},
+        "only a": {A0: 2},
+        "all read": {A0: 3, B0: 2},
+    }
+    assert brief(translated(groups, maps, STATIC, ends)) == {
+        "both": [("all-0", 4, "exact")],
+        "behind in b": [("all-0", 3, "exact")],
+        "only a": [("all-0", 4, "exact")],
+        "all read": [("all-0", 6, "exact")],
+    }
+
+
+def test_a_partition_without_a_commit_counts_as_unread_where_its_topic_is_read() -> None:
+    maps = {
+        A0: partition_map(A0, 2, (ALL0, Run(0, 0, 1)), (ALL1, Run(1, 0, 1))),
+        A1: partition_map(A1, 2, (ALL0, Run(0, 1, 2))),
+    }
+    ends = {ALL0: Ends(0, 3), ALL1: Ends(0, 1)}
+    answers = translated({"g": {A0: 2}}, maps, SPREAD, ends)
+    assert brief(answers) == {"g": [("all-0", 1, "exact"), ("all-1", 1, "exact")]}
+    assert answers["g"][0].sources == ((A0, Committed(2)),)
+
+
+def test_an_unstable_position_is_not_guessed() -> None:
+    maps = {tp: partition_map(tp, 1, (ALL0, Run(0, at, 1))) for at, tp in enumerate((A0, B0))}
+    ends = {ALL0: Ends(0, 2)}
+    held_back = {"g": frozenset({B0})}
+    assert translated({"g": {A0: 1}}, maps, STATIC, ends, unstable=held_back) == {}
+    one_to_one = {A0: partition_map(A0, 1, (XA0, Run(0, 0, 1)))}
+    answers = translated({"g": {A0: 1}}, one_to_one, ONE_TO_ONE, {XA0: Ends(0, 1)}, unstable=held_back)
+    assert brief(answers) == {"g": [("x.a-0", 1, "exact")]}
+
+
+def test_translations_are_marked() -> None:
+    maps = {A0: partition_map(A0, 1, (XA0, Run(0, 0, 1))), A1: partition_map(A1, 1, (XA1, Run(0, 0, 1)))}
+    stands = {A0: Committed(1, "k2k_4.5"), A1: Committed(1, "k2k_but not a version")}
+    answers = translated({"g": stands}, maps, ONE_TO_ONE, {XA0: Ends(0, 1), XA1: Ends(0, 1)})
+    assert [answer.translated for answer in answers["g"]] == [True, False]
+
+
+@given(
+    st.lists(st.integers(0, 2), min_size=1, max_size=6),
+    st.dictionaries(st.sampled_from("ghijk"), st.integers(0, 20), min_size=1),
+)
+def test_in_bulk_as_one_by_one(gaps: list[int], positions: dict[str, int]) -> None:
+    runs, source, target = [], 0, 0
+    for gap in gaps:
+        runs.append((XA0, Run(source + gap, target + 1, 2)))
+        source, target = source + gap + 2, target + 3
+    mapping = partition_map(A0, source, *runs)
+    ends = {XA0: Ends(0, target + 1)}
+    answers = translated({name: {A0: at} for name, at in positions.items()}, {A0: mapping}, ONE_TO_ONE, ends)
+    for name, at in positions.items():
+        alone = translate(mapping, Target("x.a", "id", 0), np.array([at]), floor=0)
+        assert answers[name] == [
+            Answer(XA0, int(alone.offsets[0]), State(int(alone.states[0])), ((A0, Committed(at)),))
+        ]

@@ -1,0 +1,217 @@
+"""The index against a real mapping topic and on Spark; that it is right in all cases is shown in `test_update`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from k2k_assets.mapping.index import IndexReader, MappingIndex, compaction, update, update_index
+from k2k_assets.mapping.index.manifest import MANIFEST, SEGMENTS, VERSIONS, IndexUnusable, read_manifest
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.hand_copy import HandCopy
+from k2k_assets_tests.support.kafka import create_topic, delete_records, end_offsets, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+Runs = list[tuple[str, int, int, int, int]]
+
+
+@pytest.fixture
+def topic(clusters: KafkaSandbox) -> str:
+    name = unique("orders")
+    for servers in (clusters.source_servers, clusters.target_servers):
+        create_topic(servers, name, partitions=2)
+    return name
+
+
+@pytest.fixture
+def copy(clusters: KafkaSandbox, topic: str, tmp_path: Path) -> HandCopy:
+    path = write_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        features={"offsetMapping": "enabled"},
+        index={"path": str(tmp_path / "index")},
+    )
+    return HandCopy(load_pipeline([path]))
+
+
+def _update(spark: SparkSession, copy: HandCopy) -> MappingIndex:
+    return update_index(spark, copy.pipeline, copy.source, copy.target)
+
+
+def _runs(spark: SparkSession, index: MappingIndex) -> Runs:
+    columns = ("topic", "partition", "source_start", "target_start", "count")
+    return sorted(tuple(row) for row in index.runs(spark).select(*columns).collect())
+
+
+def _covered(spark: SparkSession, index: MappingIndex) -> list[tuple[int, int, int]]:
+    rows = index.coverage(spark).select("partition", "covered_from", "covered_to").collect()
+    return sorted(tuple(row) for row in rows)
+
+
+def test_reads_what_is_new_into_a_segment_of_its_own(spark: SparkSession, copy: HandCopy, topic: str) -> None:
+    copy.mapping(topic, (0, 5), [(0, 100, 5)])
+    copy.mapping(topic, (0, 3), [(1, 7, 2)], partition=1)
+    first = _update(spark, copy)
+    assert _runs(spark, first) == [(topic, 0, 0, 100, 5), (topic, 1, 1, 7, 2)]
+
+    copy.mapping(topic, (5, 9), [(5, 105, 3)])
+    copy.mapping(topic, (0, 9), [(0, 0, 9)], group="another-group")
+    second = _update(spark, copy)
+    assert _runs(spark, second) == [(topic, 0, 0, 100, 5), (topic, 0, 5, 105, 3), (topic, 1, 1, 7, 2)]
+    assert _covered(spark, second) == [(0, 0, 9), (1, 0, 3)]
+    assert (second.manifest.runs, second.manifest.mapped, second.manifest.records_read) == (3, 10, 3)
+    reader = IndexReader.open(copy.pipeline)
+    looked_up = [list(table) for s in reader.sources() for table in reader.partition_map(s).runs.values()]
+    assert looked_up == [[(0, 100, 8)], [(1, 7, 2)]], "what goes on over a border is one run there"
+    # Who opened the first version can still read it.
+    assert _runs(spark, first) == [(topic, 0, 0, 100, 5), (topic, 1, 1, 7, 2)]
+
+    assert _update(spark, copy).manifest.directory == second.manifest.directory, "nothing new, so nothing is written"
+    copy.mapping(topic, (9, 10), [])
+    third = _update(spark, copy)
+    kept = {path.name for path in (third.root / VERSIONS).iterdir()}
+    assert kept == {second.manifest.directory, third.manifest.directory}
+
+
+def test_recopies_late_records_and_merged_segments(
+    spark: SparkSession, copy: HandCopy, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy.mapping(topic, (0, 10), [(0, 0, 10)])
+    _update(spark, copy)
+    copy.mapping(topic, (6, 8), [(6, 50, 2)], generation=2)
+    index = _update(spark, copy)
+    assert _runs(spark, index) == [(topic, 0, 0, 0, 6), (topic, 0, 6, 50, 2)]
+    assert _covered(spark, index) == [(0, 0, 8)]
+
+    monkeypatch.setattr(compaction, "MOST_OF_A_TIER", 2)
+    copy.mapping(topic, (8, 9), [(8, 52, 1)], generation=2)
+    copy.mapping(topic, (0, 2), [(0, 0, 2)], partition=1, generation=2)
+    index = _update(spark, copy)
+    assert len(list((index.root / SEGMENTS).iterdir())) == 3, "two of the version before, and the one that is left"
+    assert len(index.manifest.segments) == 1
+    assert _runs(spark, index) == [(topic, 0, 0, 0, 6), (topic, 0, 6, 50, 3), (topic, 1, 0, 0, 2)]
+
+    monkeypatch.setattr(update, "MOST_BYTES", 1)
+    copy.mapping(topic, (4, 5), [(4, 4, 1)], generation=1)
+    index = _update(spark, copy)
+    assert _runs(spark, index) == [(topic, 0, 0, 0, 5), (topic, 0, 6, 50, 3), (topic, 1, 0, 0, 2)]
+    assert _covered(spark, index) == [(0, 0, 5), (0, 6, 9), (1, 0, 2)]
+    assert index.manifest.records_read == 5
+
+
+def test_records_that_retention_took_leave_a_hole(
+    spark: SparkSession, copy: HandCopy, topic: str, clusters: KafkaSandbox
+) -> None:
+    copy.mapping(topic, (0, 5), [(0, 100, 5)])
+    _update(spark, copy)
+    copy.mapping(topic, (5, 6), [(5, 105, 1)])
+    mappings = copy.pipeline.offset_mapping.topic
+    end = end_offsets(clusters.target_servers, mappings)[0]
+    delete_records(clusters.target_servers, mappings, 0, end)
+    copy.mapping(topic, (6, 9), [(6, 106, 3)])
+    index = _update(spark, copy)
+    assert _covered(spark, index) == [(0, 0, 5), (0, 6, 9)]
+    lost = index.manifest.lost
+    assert [(gone.partition, gone.end, gone.before_first_read) for gone in lost] == [(0, end, False)]
+
+
+def test_it_keeps_the_positions_that_must_be_in_it(spark: SparkSession, copy: HandCopy, topic: str) -> None:
+    copy.mapping(topic, (0, 5), [(0, 100, 5)])
+    copy.commit(topic, 5, records=5)
+    index = _update(spark, copy)
+    assert [(p.topic, p.partition, p.position, p.records) for p in index.manifest.positions] == [(topic, 0, 5, 5)]
+
+
+def test_an_unreadable_record_fails_the_build_with_its_place(spark: SparkSession, copy: HandCopy, topic: str) -> None:
+    copy.write(copy.pipeline.offset_mapping.topic, b"{}", b"not json")
+    with pytest.raises(Exception, match=f"mapping record at {copy.pipeline.offset_mapping.topic}-0@0"):
+        _update(spark, copy)
+    assert read_manifest(Path(copy.pipeline.index.path or "")) is None
+
+
+def test_no_index_and_anothers_index_are_named(spark: SparkSession, copy: HandCopy, topic: str) -> None:
+    with pytest.raises(IndexUnusable, match="materialize offset_mappings first"):
+        MappingIndex.open(copy.pipeline)
+    _update(spark, copy)
+    coordination = copy.pipeline.offset_mapping.model_copy(update={"topic": copy.pipeline.coordination.commit.topic})
+    other = copy.pipeline.model_copy(update={"offset_mapping": coordination})
+    with pytest.raises(IndexUnusable, match="index was built for"):
+        update_index(spark, other, copy.source, copy.target)
+
+
+def test_an_index_of_an_older_release_is_built_anew_if_the_topic_has_everything(
+    spark: SparkSession, copy: HandCopy, topic: str, clusters: KafkaSandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    copy.mapping(topic, (0, 5), [(0, 100, 5)])
+    root = _update(spark, copy).root
+    document = json.loads((root / MANIFEST).read_text())
+    older = json.dumps({**document, "version": 1})
+    (root / MANIFEST).write_text(older)
+    with pytest.raises(IndexUnusable, match="of an older release: materialize offset_mappings"):
+        MappingIndex.open(copy.pipeline)
+    with caplog.at_level("INFO"):
+        assert _runs(spark, _update(spark, copy)) == [(topic, 0, 0, 100, 5)]
+    assert "is of an older release: built from the start" in caplog.text
+
+    (root / MANIFEST).write_text(older)
+    mappings = copy.pipeline.offset_mapping.topic
+    delete_records(clusters.target_servers, mappings, 0, end_offsets(clusters.target_servers, mappings)[0])
+    with pytest.raises(IndexUnusable, match="must be built anew, since it is of an older release, but partition 0"):
+        _update(spark, copy)
+    assert (root / MANIFEST).read_text() == older
+
+
+_ON_EXECUTORS = """
+import sys
+from k2k_assets.mapping.index import compaction, update_index
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.resources.spark import build_session
+
+compaction.MOST_OF_A_TIER = 2
+pipeline = load_pipeline([sys.argv[1]])
+spark = build_session(pipeline)
+assert spark.sparkContext.master.startswith("local-cluster"), spark.sparkContext.master
+with both_clusters(pipeline) as (source, target):
+    index = update_index(spark, pipeline, source, target)
+print(sorted(tuple(row) for row in index.runs(spark).select("partition", "source_start", "count").collect()))
+print(sorted(tuple(row) for row in index.coverage(spark).select("partition", "covered_from", "covered_to").collect()))
+"""
+
+
+def test_separate_executors_do_the_same(
+    clusters: KafkaSandbox, spark: SparkSession, topic: str, tmp_path: Path
+) -> None:
+    path = write_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        features={"offsetMapping": "enabled"},
+        index={"path": str(tmp_path / "index")},
+        spark={"master": "local-cluster[2,1,1024]"},
+    )
+    copy = HandCopy(load_pipeline([path]))
+    copy.mapping(topic, (0, 10), [(0, 0, 10)])
+    _update(spark, copy)
+    copy.mapping(topic, (6, 8), [(6, 50, 2)], generation=2)
+    copy.mapping(topic, (0, 3), [(0, 7, 3)], partition=1)
+    # A process of its own: this one has a session, and there is one in a process.
+    done = subprocess.run(
+        [sys.executable, "-c", _ON_EXECUTORS, str(path)], capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2:] == ["[(0, 0, 6), (0, 6, 2), (1, 0, 3)]", "[(0, 0, 8), (1, 0, 3)]"]
+    manifest = read_manifest(tmp_path / "index")
+    assert manifest
+    assert len(manifest.segments) == 1, "the second job ran too"

@@ -1,0 +1,79 @@
+"""Look-ups without Spark: what is loaded for a position answers it as the whole does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from k2k_assets.mapping.fold import NEVER, Order
+from k2k_assets.mapping.index import compaction, segment_files
+from k2k_assets.mapping.index.manifest import Position
+from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.mapping.records import MappingRecord
+from k2k_assets.mapping.translate import translate
+from k2k_assets_tests.support.mapping_topic import (
+    CLUSTERS,
+    LocalIndex,
+    folded_at_once,
+    histories,
+    mapping_record,
+    unique_root,
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(records=histories(most=40), data=st.data())
+def test_a_look_up_answers_as_the_fold_of_all_does(
+    tmp_path_factory: pytest.TempPathFactory, records: list[MappingRecord], data: st.DataObject
+) -> None:
+    index = LocalIndex(unique_root(tmp_path_factory.getbasetemp()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment_files, "ROWS_PER_GROUP", 4)
+        patch.setattr(compaction, "MOST_OF_A_TIER", data.draw(st.sampled_from([2, 100])))
+        while records:
+            count = data.draw(st.integers(1, len(records)))
+            written, records = records[:count], records[count:]
+            for record in written:
+                index.topic.write(record, partition=record.partition)
+            index.update()
+    if not any(index.topic.partitions):
+        return
+    everything = [MappingRecord.parse(m.key(), m.value()) for messages in index.topic.partitions for m in messages]
+    reader = index.reader()
+    for source, whole in folded_at_once(everything).items():
+        for low in data.draw(st.sets(st.integers(0, whole.covered_end + 1), max_size=8)):
+            high = low + data.draw(st.integers(0, 5))
+            part = reader.partition_map(source, low, high)
+            assert (part.covered, set(part.runs)) == (whole.covered, set(whole.runs))
+            positions = np.arange(low, high + 1)
+            for target in whole.runs:
+                wanted, found = translate(whole, target, positions), translate(part, target, positions)
+                assert found.offsets.tolist() == wanted.offsets.tolist()
+                assert found.states.tolist() == wanted.states.tolist()
+
+
+def test_what_is_known_of_each_source_partition(tmp_path: Path) -> None:
+    index = LocalIndex(tmp_path)
+    index.topic.positions = [Position(topic="s", partition=1, source_topic_id="sid", position=5, records=5, began=2)]
+    index.topic.write(mapping_record((1, 7), (2, 5), [(2, 0, 3)], partition=1))
+    index.topic.write(mapping_record((1, 8), (0, 5), partition=0, topic_id="former"))
+    index.update()
+    reader = index.reader()
+    former, today = (SourcePartition(CLUSTERS[0], "s", id_, p) for id_, p in (("former", 0), ("sid", 1)))
+    assert reader.sources() == [former, today]
+    assert [reader.partition_map(source).began for source in (former, today)] == [None, 2]
+    assert [reader.newest(source) for source in (former, today)] == [Order(1, 8), Order(1, 7)]
+    stranger = former._replace(topic="another")
+    assert reader.newest(stranger) == NEVER
+    assert (reader.partition_map(stranger).covered, reader.partition_map(stranger).runs) == ((), {})
+
+
+def test_neither_spark_nor_java_is_needed() -> None:
+    code = "import sys; from k2k_assets.mapping.index import IndexReader; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

@@ -1,0 +1,126 @@
+"""Mapping records as Arrow rows: what `MappingRecord` reads, at once or one by one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from k2k_assets.mapping.index import record_rows as module
+from k2k_assets.mapping.index.record_rows import ROWS, record_rows
+from k2k_assets.mapping.records import MappedPartition, MappingRecord
+from k2k_assets.mapping.runs import Run
+from k2k_assets_tests.support.mapping_topic import GROUP, FakeMessage, mapping_record
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+offsets = st.integers(0, 2**63 - 1)
+runs = st.lists(st.builds(Run, offsets, offsets, offsets), max_size=3).map(tuple)
+targets = st.lists(st.builds(MappedPartition, text, text, st.integers(0, 2**31 - 1), runs), max_size=3).map(tuple)
+records = st.builds(
+    MappingRecord,
+    group=st.sampled_from([GROUP, GROUP, "another"]),
+    topic=text,
+    partition=st.integers(0, 2**31 - 1),
+    pipeline=text,
+    cluster=text,
+    source_topic_id=text,
+    generation=offsets,
+    slot=st.integers(0, 9),
+    sequence=offsets,
+    time=offsets,
+    covered_from=offsets,
+    covered_to=offsets,
+    targets=targets,
+)
+
+GOOD = mapping_record((1, 2), (0, 5), [(0, 10, 5)])
+
+
+def _message(offset: int, key: bytes | None, value: bytes | None) -> FakeMessage:
+    return FakeMessage(("mappings", 3, offset), (key, value))
+
+
+def _of(record: MappingRecord, offset: int = 0) -> FakeMessage:
+    return _message(offset, record.key_bytes(), record.value_bytes())
+
+
+def _changed(**fields: Any) -> bytes:
+    return json.dumps({**json.loads(GOOD.value_bytes()), **fields}).encode()
+
+
+def _rows_of(record: MappingRecord, offset: int) -> list[tuple[Any, ...]]:
+    head = (record.cluster, record.topic, record.source_topic_id, record.partition, record.generation, record.sequence)
+    head = (*head, offset, record.time, record.covered_from, record.covered_to)
+    mapped = [(t.topic, t.topic_id, t.partition, list(t.runs)) for t in record.targets]
+    return [(*head, *target) for target in mapped or [("", "", -1, [])]]
+
+
+def _read(messages: list[FakeMessage], ignore: bool = False) -> list[tuple[Any, ...]]:
+    batch = record_rows(messages, GROUP, ignore)  # type: ignore[arg-type]
+    assert batch.schema == ROWS
+    batch.validate(full=True)
+    names = "cluster topic source_topic_id partition generation sequence offset time covered_from covered_to"
+    target = "target_topic target_topic_id target_partition"
+    return [
+        (
+            *(row[name] for name in f"{names} {target}".split()),
+            [Run(*run) for run in np.frombuffer(row["runs"], "<i8").reshape(-1, 3).tolist()],
+        )
+        for row in batch.to_pylist()
+    ]
+
+
+@settings(deadline=None)
+@given(st.lists(records, max_size=5), st.booleans())
+def test_every_record_of_the_group_is_read(written: list[MappingRecord], one_by_one: bool) -> None:
+    messages = [_of(record, 2 * n) for n, record in enumerate(written)]
+    wanted = [row for n, r in enumerate(written) if r.group == GROUP for row in _rows_of(r, 2 * n)]
+    with pytest.MonkeyPatch.context() as patch:
+        if one_by_one:
+            patch.setattr(module, "_parsed_at_once", lambda _: None)
+        assert sorted(_read(messages), key=str) == sorted(wanted, key=str)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, GOOD.value_bytes()),
+        (b"{}", GOOD.value_bytes()),
+        (GOOD.key_bytes(), None),
+        (GOOD.key_bytes(), b""),
+        (GOOD.key_bytes(), b" "),
+        (GOOD.key_bytes(), b"{" + GOOD.value_bytes()),
+        (GOOD.key_bytes(), GOOD.value_bytes() + GOOD.value_bytes()),
+        (GOOD.key_bytes(), _changed(version=2)),
+        (GOOD.key_bytes(), _changed(version=0)),
+        (GOOD.key_bytes(), _changed(sequence=None)),
+        (GOOD.key_bytes(), _changed(sequence="1")),
+        (GOOD.key_bytes(), _changed(time=2**70)),
+        (GOOD.key_bytes(), _changed(slot={})),
+        (GOOD.key_bytes(), b'{"version":1}'),
+        (GOOD.key_bytes(), _changed(targets=[{"topic": "t", "id": "i", "partition": 0, "runs": [[1, 2]]}])),
+        (GOOD.key_bytes(), _changed(targets=[{"topic": "t", "id": "i", "partition": 0, "runs": [[1, 2, None]]}])),
+        (GOOD.key_bytes(), _changed(targets=[{"topic": "t", "id": "i", "runs": []}])),
+        (GOOD.key_bytes(), _changed(targets=[None])),
+    ],
+)
+def test_an_unreadable_record_is_named_or_left_out_alone(key: bytes | None, value: bytes | None) -> None:
+    messages = [_of(GOOD, 0), _message(7, key, value), _of(GOOD, 9)]
+    with pytest.raises(ValueError, match=r"mapping record at mappings-3@7"):
+        _read(messages)
+    assert _read(messages, ignore=True) == [*_rows_of(GOOD, 0), *_rows_of(GOOD, 9)]
+
+
+def test_an_unreadable_record_of_another_group_is_none_of_our_business() -> None:
+    other = mapping_record((1, 2), (0, 5), group="another")
+    assert _read([_message(1, other.key_bytes(), b"not json"), _of(GOOD, 3)]) == _rows_of(GOOD, 3)
+
+
+def test_fields_of_later_releases_and_odd_white_space_are_passed_over() -> None:
+    targets = [{**target, "later": [1]} for target in json.loads(GOOD.value_bytes())["targets"]]
+    spaced = json.dumps({**json.loads(GOOD.value_bytes()), "later": {"a": 1}, "targets": targets}, indent=1).encode()
+    assert _read([_of(GOOD, 0), _message(2, GOOD.key_bytes(), spaced)]) == [*_rows_of(GOOD, 0), *_rows_of(GOOD, 2)]

@@ -1,0 +1,250 @@
+"""Updates of an index, without Kafka and Spark: built at once or bit by bit it is the same, whatever crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from k2k_assets.mapping.index import compaction, update
+from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, IndexUnusable, Manifest, Position, read_manifest
+from k2k_assets.mapping.index.read import IndexReplaced
+from k2k_assets.mapping.index.state import State
+from k2k_assets.mapping.records import MappingRecord
+from k2k_assets_tests.support.mapping_topic import (
+    LocalIndex,
+    LocalJobs,
+    folded_at_once,
+    histories,
+    mapping_record,
+    unique_root,
+)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> LocalIndex:
+    return LocalIndex(tmp_path)
+
+
+def _appended(count: int, first: int = 0, partition: int = 0) -> list[MappingRecord]:
+    """Records of one offset each; a gap on the target after every one."""
+    return [mapping_record((1, n), (n, n + 1), [(n, 2 * n, 1)], partition, time=n) for n in range(first, first + count)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(records=histories(), data=st.data())
+def test_bit_by_bit_it_is_what_one_fold_of_all_says(
+    tmp_path_factory: pytest.TempPathFactory, records: list[MappingRecord], data: st.DataObject
+) -> None:
+    index = LocalIndex(unique_root(tmp_path_factory.getbasetemp()))
+    with pytest.MonkeyPatch.context() as patch:
+        # Segments are merged early, and a round reads a few records only.
+        patch.setattr(compaction, "MOST_OF_A_TIER", data.draw(st.sampled_from([2, 3, 100])))
+        patch.setattr(update, "MOST_BYTES", data.draw(st.sampled_from([1, 600, 10**6])))
+        index.update()
+        while records:
+            count = data.draw(st.integers(1, len(records)))
+            written, records = records[:count], records[count:]
+            # Of one source partition all lie in one partition of the topic, as the key has it.
+            for record in written:
+                index.topic.write(record, partition=record.partition)
+            index.update()
+    known = [MappingRecord.parse(m.key(), m.value()) for messages in index.topic.partitions for m in messages]
+    assert index.maps() == folded_at_once(known)
+    manifest = index.update()
+    assert manifest.records_read == len(known)
+    assert manifest.mapped == sum(int(t.counts.sum()) for m in index.maps().values() for t in m.runs.values())
+
+
+@settings(max_examples=25, deadline=None)
+@given(records=histories(), data=st.data())
+def test_records_in_any_order_are_put_right(
+    tmp_path_factory: pytest.TempPathFactory, records: list[MappingRecord], data: st.DataObject
+) -> None:
+    index = LocalIndex(unique_root(tmp_path_factory.getbasetemp()))
+    for record in data.draw(st.permutations(records)):
+        index.topic.write(record, partition=data.draw(st.integers(0, 1)))
+        if data.draw(st.booleans()):
+            index.update()
+    index.update()
+    assert index.maps() == folded_at_once(records)
+
+
+def test_an_update_adds_a_segment_and_leaves_the_others(index: LocalIndex) -> None:
+    index.topic.write(*_appended(3))
+    first = index.update()
+    files = {path: path.stat().st_mtime_ns for path in (index.root / SEGMENTS).rglob("*.parquet")}
+    index.topic.write(*_appended(3, first=3))
+    second = index.update()
+    assert [s.name for s in second.segments][:1] == [s.name for s in first.segments]
+    assert len(second.segments) == 2
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+    assert (first.runs, second.runs, second.mapped, second.records_read) == (3, 6, 6, 6)
+    index.topic.write(mapping_record((1, 99), (0, 9), [(0, 0, 9)], group="another"))
+    assert index.update().records_read == 6
+
+
+def test_nothing_new_writes_nothing_but_the_positions(index: LocalIndex) -> None:
+    index.topic.write(*_appended(3))
+    before = index.update()
+    index.topic.positions = [Position(topic="s", partition=0, source_topic_id="sid", position=3, records=3, began=0)]
+    after = index.update()
+    assert after.directory == before.directory
+    assert (before.positions, after.positions) == ([], index.topic.positions)
+    (source,) = index.reader().sources()
+    assert index.reader().partition_map(source).began == 0
+
+
+def test_segments_stay_few_and_no_run_is_lost(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "_TIERS", (2, 8, 32))
+    monkeypatch.setattr(compaction, "SEALED_RUNS", 32)
+    most = 0
+    for number in range(100):
+        index.topic.write(*_appended(1, first=number))
+        most = max(most, len(index.update().segments))
+    assert most <= 3 * compaction.MOST_OF_A_TIER + 100 // 32
+    assert index.maps() == folded_at_once(_appended(100))
+
+
+def test_a_recopy_of_everything_leaves_no_old_segment(index: LocalIndex) -> None:
+    index.topic.write(*_appended(5))
+    index.update()
+    index.topic.write(mapping_record((2, 0), (0, 5), [(0, 100, 5)]))
+    manifest = index.update()
+    assert (len(manifest.segments), manifest.runs, manifest.mapped) == (1, 1, 5)
+
+
+def test_a_backlog_is_read_in_rounds_that_a_crash_does_not_undo(
+    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(update, "MOST_BYTES", 600)
+    index.topic.write(*_appended(20))
+    index.topic.positions = [Position(topic="s", partition=0, source_topic_id="sid", position=20, records=20)]
+    switched: list[Manifest] = []
+
+    def crash_at_the_third(root: Path, manifest: Manifest) -> None:
+        if len(switched) == 2:
+            raise KeyboardInterrupt
+        switch(root, manifest)
+        switched.append(manifest)
+
+    switch = update.switch
+    with monkeypatch.context() as patch:
+        patch.setattr(update, "switch", crash_at_the_third)
+        with pytest.raises(KeyboardInterrupt):
+            index.update()
+    # A round before the last does not say that the mappings of these positions are in it.
+    assert [manifest.positions for manifest in switched] == [[], []]
+    read = switched[-1].records_read
+    assert 0 < read < 20
+    last = index.update()
+    assert (last.records_read, last.positions) == (20, index.topic.positions)
+    assert index.maps() == folded_at_once(_appended(20))
+
+
+STEPS = ["jobs.fold", "state.extended", "jobs.merge", "write_portions", "switch", "remove_what_nobody_needs"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_at_any_step_leaves_a_whole_version(
+    index: LocalIndex, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
+) -> None:
+    monkeypatch.setattr(compaction, "MOST_OF_A_TIER", 2)
+    index.topic.write(*_appended(5))
+    index.update()
+    old = index.maps()
+    index.topic.write(mapping_record((2, 0), (3, 9), [(3, 50, 6)], time=9))
+    new = folded_at_once([*_appended(5), mapping_record((2, 0), (3, 9), [(3, 50, 6)], time=9)])
+    with monkeypatch.context() as patch:
+        _crash(patch, step, after)
+        with pytest.raises(KeyboardInterrupt):
+            index.update()
+    switched = step == "switch" and after
+    assert index.maps() == (new if switched else old)
+    index.update()
+    assert index.maps() == new
+    assert _left_on_disk(index) == _needed(index)
+
+
+def _crash(patch: pytest.MonkeyPatch, step: str, after: bool) -> None:
+    owner: Any = {"jobs": LocalJobs, "state": State}.get(step.partition(".")[0], update)
+    name = step.rpartition(".")[2]
+    real: Callable[..., Any] = getattr(owner, name)
+
+    def crash(*args: Any) -> None:
+        if after:
+            real(*args)
+        raise KeyboardInterrupt
+
+    patch.setattr(owner, name, crash)
+
+
+def _left_on_disk(index: LocalIndex) -> tuple[set[str], set[str]]:
+    versions, segments = ({path.name for path in (index.root / folder).iterdir()} for folder in (VERSIONS, SEGMENTS))
+    return versions, segments
+
+
+def _needed(index: LocalIndex) -> tuple[set[str], set[str]]:
+    manifest = read_manifest(index.root)
+    assert manifest
+    versions = {manifest.directory, *manifest.previous}
+    segments = {s.name for s in manifest.segments}
+    return versions, segments | (_left_on_disk(index)[1] if manifest.previous else set())
+
+
+def test_who_opened_a_version_keeps_it_until_the_second_update(
+    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "MOST_OF_A_TIER", 2)
+    index.topic.write(*_appended(5))
+    index.update()
+    reader, not_used_yet, (source,) = index.reader(), index.reader(), index.reader().sources()
+    before = reader.partition_map(source)
+    index.topic.write(*_appended(5, first=5))
+    assert len(index.update().segments) == 1, "the segment that the reader has open was merged"
+    assert index.reader().partition_map(source) != before
+    assert reader.partition_map(source) == before
+    index.topic.write(*_appended(1, first=10))
+    index.update()
+    with pytest.raises(IndexReplaced, match="open the index again"):
+        not_used_yet.partition_map(source)
+
+
+def test_what_the_topic_lost_leaves_a_hole(index: LocalIndex) -> None:
+    index.topic.write(*_appended(5))
+    index.update()
+    index.topic.write(*_appended(1, first=5))
+    index.topic.expire()
+    index.topic.write(*_appended(3, first=6))
+    manifest = index.update()
+    (only,) = index.maps().values()
+    assert [tuple(covered) for covered in only.covered] == [(0, 5), (6, 9)]
+    assert [(gone.start, gone.end, gone.before_first_read) for gone in manifest.lost] == [(10, 12, False)]
+
+
+def test_a_late_record_is_not_worth_what_the_topic_has_lost(index: LocalIndex) -> None:
+    index.topic.write(mapping_record((2, 0), (4, 6), [(4, 50, 2)]))
+    index.update()
+    index.topic.expire()
+    index.topic.write(mapping_record((1, 0), (0, 10), [(0, 0, 10)]))
+    before = index.maps()
+    with pytest.raises(IndexUnusable, match=r"older than what is in it, but partition 0 .* begins at 2 now"):
+        index.update()
+    assert index.maps() == before
+
+
+def test_a_mapping_topic_that_was_created_anew_adds_to_the_index(index: LocalIndex) -> None:
+    index.topic.write(*_appended(5))
+    index.update()
+    index.topic.id, index.topic.partitions = "topic-2", [[], []]
+    index.topic.write(*_appended(3, first=5))
+    assert index.update().earlier_topics == ["topic-1"]
+    assert index.maps() == folded_at_once(_appended(8))
+    index.topic.write(mapping_record((0, 0), (0, 1), [(0, 0, 1)]))
+    with pytest.raises(IndexUnusable, match="created anew since"):
+        index.update()

@@ -1,0 +1,157 @@
+"""What is held in memory answers as the whole would, and says "unknown" of what was let go of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from k2k_assets.mapping.fold import Covered, PartitionMapping, Target, fold
+from k2k_assets.mapping.held import BelowHeld, Held, Placed
+from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.records import MappedPartition, MappingRecord
+from k2k_assets.mapping.runs import Run
+from k2k_assets.mapping.translate import State, translate
+
+SOURCE = SourcePartition("c", "s", "sid", 0)
+TARGETS = [Target("t", "tid", partition) for partition in range(2)]
+
+
+def record(
+    sequence: int, covered: tuple[int, int], runs: dict[int, list[tuple[int, int, int]]], time: int = 0
+) -> MappingRecord:
+    targets = tuple(
+        MappedPartition(*TARGETS[q], tuple(Run(*run) for run in of_target)) for q, of_target in runs.items()
+    )
+    return MappingRecord("g", "s", 0, "p", "c", "sid", 1, 0, sequence, time, *covered, targets)
+
+
+def placed(records: Sequence[MappingRecord]) -> list[Placed]:
+    return [Placed(0, offset, each) for offset, each in enumerate(records)]
+
+
+def whole(records: Sequence[MappingRecord]) -> PartitionMap:
+    return PartitionMap.of(SOURCE, 0, fold(PartitionMapping(), records))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[MappingRecord]:
+    """Records with gaps, empty ranges, lost records and copies that start again, into one or two targets."""
+    position, ends, records, last = 0, [0, 0], [], draw(st.integers(0, 1))
+    for number in range(draw(st.integers(1, 12))):
+        kind = draw(st.integers(0, 9))
+        if kind == 0:
+            position = draw(st.integers(0, position))
+        elif kind == 1:
+            position += draw(st.integers(1, 3))
+        start, runs = position, {}
+        for _ in range(draw(st.integers(0, 4))):
+            position += draw(st.integers(0, 2))
+            target, count = draw(st.integers(0, last)), draw(st.integers(1, 3))
+            ends[target] += draw(st.integers(0, 1))
+            runs.setdefault(target, []).append((position, ends[target], count))
+            position, ends[target] = position + count, ends[target] + count
+        position += draw(st.integers(0, 2))
+        records.append(record(number, (start, position), runs, time=number * 1000))
+    return records
+
+
+def floor_of(mapping: PartitionMap) -> int | None:
+    """Only where nothing was mapped anywhere it is the answer."""
+    return None if mapping.runs else 0
+
+
+def assert_same_answers(wanted: PartitionMap, found: PartitionMap, lowest: int, unknown_below: int) -> None:
+    positions = np.arange(lowest, wanted.covered_end + 4)
+    known = positions >= unknown_below
+    for target in TARGETS:
+        right, answer = (translate(m, target, positions, floor_of(wanted)) for m in (wanted, found))
+        assert answer.offsets[known].tolist() == right.offsets[known].tolist()
+        assert answer.states[known].tolist() == right.states[known].tolist()
+        assert set(answer.states[~known].tolist()) <= {State.UNKNOWN, State.NOT_REPLICATED}
+
+
+@settings(max_examples=300)
+@given(histories(), st.data())
+def test_held_bit_by_bit_with_drops_it_answers_as_the_whole(records: list[MappingRecord], data: st.DataObject) -> None:
+    held = Held()
+    taken: list[Placed] = []
+    rest = placed(records)
+    while rest:
+        size = data.draw(st.integers(1, len(rest)))
+        batch, rest = rest[:size], rest[size:]
+        try:
+            held.extend(batch, mark_every=1)
+        except BelowHeld:
+            held = Held()
+            held.extend([*taken, *batch], mark_every=1)
+        taken += batch
+        if data.draw(st.booleans()):
+            how = {"older_than": data.draw(st.integers(0, 13_000))}, {"log_start": data.draw(st.integers(0, 13))}
+            before = held.since
+            dropped = held.drop(**how[data.draw(st.integers(0, 1))])
+            assert dropped == (held.since > before)
+        covered, tables = held.alone()
+        wanted = whole([each.record for each in taken])
+        if wanted.covered:
+            assert_same_answers(wanted, PartitionMap(SOURCE, 0, covered, tables), 0, held.since)
+
+
+@settings(max_examples=300)
+@given(histories(), st.data())
+def test_with_an_index_it_answers_below_too(records: list[MappingRecord], data: st.DataObject) -> None:
+    """The index may end before what is held begins, or be newer."""
+    opened, newer = (data.draw(st.integers(0, len(records))) for _ in range(2))
+    index = whole(records[: max(opened, newer)])
+    held = Held.behind(whole(records[:opened]))
+    if records[opened:]:
+        try:
+            held.extend(placed(records)[opened:], mark_every=1)
+        except BelowHeld:
+            return
+    held.drop(older_than=data.draw(st.integers(0, 13_000)))
+    if held.recopied >= max(opened, newer):
+        return  # such an index is not asked: it does not know of the re-copy
+    wanted = whole(records)
+    if not wanted.covered:
+        return
+    covered, tables = held.with_index(index)
+    found = PartitionMap(SOURCE, 0, covered, tables)
+    positions = np.arange(0, wanted.covered_end + 4)
+    nowhere = (positions >= index.covered_end) & (positions < held.since)
+    for target in TARGETS:
+        right, answer = (translate(m, target, positions, floor_of(wanted)) for m in (wanted, found))
+        above = positions >= held.since
+        assert answer.offsets[above].tolist() == right.offsets[above].tolist()
+        assert set(answer.states[nowhere].tolist()) <= {State.UNKNOWN, State.NOT_REPLICATED}
+        told = answer.states <= State.AHEAD
+        assert answer.offsets[told].tolist() == right.offsets[told].tolist()
+        if not nowhere.any():
+            assert answer.states.tolist() == right.states.tolist()
+
+
+def test_only_so_many_runs_into_a_target_partition_stay() -> None:
+    held = Held()
+    held.extend(placed([record(1, (0, 30), {0: [(0, 0, 3), (10, 10, 3), (20, 20, 3)], 1: [(5, 0, 1)]})]), mark_every=1)
+    assert held.runs == 4
+    assert held.drop(most_runs=2)
+    assert (held.since, held.runs, held.ends) == (10, 2, {TARGETS[0]: (3, 3), TARGETS[1]: (6, 1)})
+    assert not held.drop(most_runs=2)
+    covered, tables = held.alone()
+    assert covered == (Covered(10, 30),)
+    known = PartitionMap(SOURCE, 0, covered, tables)
+    assert translate(known, TARGETS[0], np.array([9, 10, 15, 30])).offsets.tolist() == [-1, 10, 20, 23]
+    assert translate(known, TARGETS[1], np.array([9, 10, 30])).offsets.tolist() == [-1, 1, 1]
+
+
+def test_a_copy_that_starts_again_below_what_is_held_is_not_guessed_at() -> None:
+    held = Held.behind(whole([record(1, (0, 30), {0: [(0, 0, 30)]})]))
+    held.extend([Placed(0, 7, record(2, (30, 40), {0: [(30, 30, 10)]}))], mark_every=1)
+    with pytest.raises(BelowHeld, match="starts again at 29"):
+        held.extend([Placed(0, 8, record(3, (29, 40), {0: [(29, 50, 10)]}))], mark_every=1)
+    held.extend([Placed(0, 9, record(4, (35, 36), {0: [(35, 60, 1)]}))], mark_every=1)
+    assert held.recopied == 9
+    assert held.tables == {TARGETS[0]: RunTable.of([Run(30, 30, 5), Run(35, 60, 1)])}

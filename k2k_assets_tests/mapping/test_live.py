@@ -1,0 +1,252 @@
+"""The mappings followed on a real topic: index and tail, holes, what is let go of, and what is no longer the topic."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.mapping.fold import Covered
+from k2k_assets.mapping.index import update_index
+from k2k_assets.mapping.live import LiveMappings
+from k2k_assets.mapping.partition_map import PartitionMap
+from k2k_assets.mapping.topic_tail import Replaced
+from k2k_assets.mapping.translate import State, translate
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.hand_copy import HandCopy
+from k2k_assets_tests.support.kafka import (
+    Record,
+    add_partitions,
+    create_topic,
+    delete_records,
+    delete_topic,
+    end_offsets,
+    open_transaction,
+    produce,
+    unique,
+)
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def topic(clusters: KafkaSandbox) -> str:
+    name = unique("orders")
+    for servers in (clusters.source_servers, clusters.target_servers):
+        create_topic(servers, name, partitions=2)
+    return name
+
+
+@pytest.fixture
+def copied(clusters: KafkaSandbox, topic: str, tmp_path: Path) -> Callable[..., HandCopy]:
+    """Makes a copy by hand, of a pipeline with some settings of `offsetMapping.retention`."""
+
+    def make(**retention: object) -> HandCopy:
+        path = write_pipeline(
+            tmp_path,
+            clusters.source_servers,
+            clusters.target_servers,
+            [topic],
+            features={"offsetMapping": "enabled"},
+            index={"path": str(tmp_path / "index")},
+            offsetMapping={"topic": unique("mappings"), "retention": {"schedule": "1 millisecond", **retention}},
+        )
+        return HandCopy(load_pipeline([path]))
+
+    return make
+
+
+@contextmanager
+def live(copy: HandCopy, pipeline: Pipeline | None = None, others: bool = False) -> Iterator[LiveMappings]:
+    with LiveMappings(pipeline or copy.pipeline, copy.source.cluster_id(), copy.target, others) as mappings:
+        mappings.catch_up([])
+        yield mappings
+
+
+def of(mappings: LiveMappings, topic: str, partition: int = 0, lowest: int | None = None) -> PartitionMap:
+    [source] = [s for s in mappings.sources() if (s.topic, s.partition) == (topic, partition)]
+    return mappings.map_of(source, lowest)
+
+
+def runs(mapping: PartitionMap) -> list[tuple[int, int, int]]:
+    return [tuple(run) for table in mapping.runs.values() for run in table]
+
+
+def answers(mapping: PartitionMap, *positions: int) -> list[tuple[int, str]]:
+    [target] = mapping.runs
+    found = translate(mapping, target, np.array(positions))
+    pairs = zip(found.offsets.tolist(), found.states.tolist(), strict=True)
+    return [(offset, State(state).words) for offset, state in pairs]
+
+
+def test_what_is_written_is_followed(copied: Callable[..., HandCopy], topic: str) -> None:
+    copy = copied()
+    copy.mapping(topic, (0, 5), [(0, 100, 5)])
+    copy.commit(topic, 5)
+    with live(copy) as mappings:
+        first = of(mappings, topic)
+        assert (runs(first), first.covered) == ([(0, 100, 5)], (Covered(0, 5),))
+        copy.mapping(topic, (5, 9), [(5, 105, 3)])
+        copy.mapping(topic, (0, 4), [(1, 7, 2)], partition=1)
+        copy.mapping(topic, (0, 9), [(0, 0, 9)], group="another")
+        cut = mappings.catch_up([topic, "not-there"])
+        second = of(mappings, topic)
+        assert runs(second) == [(0, 100, 8)]
+        assert runs(first) == [(0, 100, 5)], "what was handed out stays as it was"
+        assert runs(of(mappings, topic, 1)) == [(1, 7, 2)]
+        assert set(cut.topic_ids) == {topic}
+        assert cut.stable == cut.starts == {TopicPartition(topic, p): 0 for p in range(2)}
+        mappings.catch_up([])
+        assert of(mappings, topic).runs is second.runs, "nothing changed, so nothing is made anew"
+        copy.mapping(topic, (6, 8), [(6, 200, 2)], generation=2)
+        copy.mapping(topic, (4, 7), [(4, 300, 3)], partition=1, generation=0)  # read later, written before
+        mappings.catch_up([])
+        assert runs(of(mappings, topic)) == [(0, 100, 6), (6, 200, 2)]
+        assert runs(of(mappings, topic, 1)) == [(1, 7, 2)], "the older record was cancelled by the newer one"
+
+
+def test_an_open_transaction_is_waited_for(copied: Callable[..., HandCopy], topic: str) -> None:
+    copy = copied()
+    copy.mapping(topic, (0, 5), [(0, 100, 5)])
+    with live(copy) as mappings:
+        hanging = open_transaction(copy.target.servers, copy.pipeline.offset_mapping.topic, [Record(b"x", b"y")])
+        with pytest.raises(ClusterUnreachable, match=r"was not read to its end: .* a transaction is open there"):
+            mappings.catch_up([], patience=0.5)
+        hanging.abort_transaction(10)
+        copy.mapping(topic, (5, 6), [(5, 105, 1)])
+        mappings.catch_up([])
+        assert runs(of(mappings, topic)) == [(0, 100, 6)]
+
+
+def test_what_is_missing_is_a_hole(
+    copied: Callable[..., HandCopy], topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    copy = copied()
+    mapping_topic = copy.pipeline.offset_mapping.topic
+    copy.mapping(topic, (0, 5), [(0, 100, 5)])
+    copy.mapping(topic, (5, 8), [(5, 105, 3)])
+    delete_records(copy.target.servers, mapping_topic, 0, end_offsets(copy.target.servers, mapping_topic)[0])
+    copy.mapping(topic, (8, 10), [(8, 108, 2)])
+    copy.commit(topic, 12)
+    with caplog.at_level(logging.WARNING, "k2k.mapping"), live(copy) as mappings:
+        found = of(mappings, topic)
+        assert found.covered == (Covered(8, 10), Covered(12, 12))
+        assert "were deleted before they were read" in caplog.text
+        unknown = (-1, "unknown")
+        assert answers(found, 7, 8, 9, 10, 11, 12) == [unknown, (108, "exact"), (109, "exact"), *[unknown] * 3]
+    with pytest.raises(Refused, match="does not exist"):
+        LiveMappings(_with_topic(copy.pipeline, "nowhere"), copy.source.cluster_id(), copy.target)
+
+
+def test_an_unreadable_record_is_named_or_passed_over(copied: Callable[..., HandCopy], topic: str) -> None:
+    copy = copied()
+    copy.mapping(topic, (0, 5), [(0, 100, 5)])
+    copy.write(copy.pipeline.offset_mapping.topic, copy.mapping(topic, (5, 6), []).key_bytes(), b"not json")
+    copy.mapping(topic, (7, 9), [(7, 107, 2)])
+    with pytest.raises(Refused, match=f"mapping record at {copy.pipeline.offset_mapping.topic}-0@.*is not JSON"):
+        live(copy).__enter__()
+    policy = copy.pipeline.error_handling.model_copy(update={"on_control_message_deserialization_error": "ignore"})
+    with live(copy, copy.pipeline.model_copy(update={"error_handling": policy})) as mappings:
+        assert of(mappings, topic).covered == (Covered(0, 6), Covered(7, 9))
+
+
+def test_another_topic_of_the_name_is_refused(copied: Callable[..., HandCopy], topic: str) -> None:
+    copy = copied()
+    copy.mapping(topic, (0, 5), [(0, 100, 5)])
+    with live(copy) as mappings:
+        delete_topic(copy.target.servers, copy.pipeline.offset_mapping.topic)
+        with pytest.raises(Refused, match="does not exist"):
+            mappings.catch_up([])
+        create_topic(copy.target.servers, copy.pipeline.offset_mapping.topic, 6)
+        with pytest.raises(Replaced, match=r"deleted and created anew while it was followed \(topic id "):
+            mappings.catch_up([])
+
+
+def test_others_that_map_the_same_partition_are_seen(copied: Callable[..., HandCopy], topic: str) -> None:
+    copy = copied()
+    copy.mapping(topic, (0, 5), [(0, 100, 5)])
+    copy.mapping(topic, (0, 3), [(0, 0, 3)], group="another")
+    with live(copy, others=True) as mappings:
+        [source] = mappings.sources()
+        assert {group: runs(found) for group, found in mappings.others_of(source).items()} == {"another": [(0, 0, 3)]}
+        assert runs(mappings.map_of(source)) == [(0, 100, 5)]
+
+
+@pytest.mark.spark
+def test_what_is_let_go_of_is_answered_from_the_index(
+    spark: SparkSession, copied: Callable[..., HandCopy], topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    copy = copied(count=2)
+    for n in range(6):
+        copy.mapping(topic, (10 * n, 10 * n + 10), [(10 * n, 100 * n, 5)])
+    copy.commit(topic, 60)
+    with live(copy) as alone, caplog.at_level(logging.WARNING, "k2k.mapping"):
+        asked = (0, 39, 40, 47, 60)
+        expected = [(-1, "unknown"), (-1, "unknown"), (400, "exact"), (500, "exact"), (505, "exact")]
+        for _ in range(2):
+            assert answers(of(alone, topic, lowest=0), *asked) == expected
+        assert caplog.text.count("no index has the rest") == 1
+        assert runs(of(alone, topic)) == [(40, 305, 0), (40, 400, 5), (50, 500, 5)], "where the rest ended is kept"
+
+        update_index(spark, copy.pipeline, copy.source, copy.target)
+        whole = [(0, "exact"), (400, "exact"), (400, "exact"), (500, "exact"), (505, "exact")]
+        alone._index._next_look = 0.0
+        assert answers(of(alone, topic, lowest=0), *asked) == whole, "an index that came later is used too"
+
+    mapping_topic = copy.pipeline.offset_mapping.topic
+    for p, end in end_offsets(copy.target.servers, mapping_topic).items():
+        delete_records(copy.target.servers, mapping_topic, p, end)
+    copy.mapping(topic, (60, 70), [(60, 600, 5)])
+    with live(copy) as mappings:
+        assert runs(of(mappings, topic)) == [(60, 505, 0), (60, 600, 5)], "the index stays on disk"
+        found = of(mappings, topic, lowest=3)
+        assert answers(found, 3, 39, 60, 66, 71) == [
+            (3, "exact"), (400, "exact"), (600, "exact"), (605, "exact"), (605, "ahead"),
+        ]  # fmt: skip
+        assert found.covered == (Covered(0, 70),)
+
+
+@pytest.mark.spark
+def test_an_index_and_the_tail_after_it_are_one(
+    spark: SparkSession, copied: Callable[..., HandCopy], topic: str
+) -> None:
+    copy = copied()
+    copy.mapping(topic, (0, 10), [(0, 0, 5), (7, 6, 2)])
+    copy.mapping(topic, (0, 4), [], partition=1)
+    index = update_index(spark, copy.pipeline, copy.source, copy.target)
+    copy.mapping(topic, (10, 20), [(10, 10, 10)])
+    with live(copy) as mappings:
+        assert index.manifest.records_read == 2
+        assert runs(of(mappings, topic, lowest=0)) == [(0, 0, 5), (7, 6, 2), (10, 10, 10)]
+        assert of(mappings, topic, 1).covered == (Covered(0, 4),)
+        # A copy that starts again below the end of the index: the topic tells what is left.
+        copy.mapping(topic, (8, 9), [(8, 30, 1)], generation=5)
+        mappings.catch_up([])
+        assert runs(of(mappings, topic, lowest=0)) == [(0, 0, 5), (7, 6, 1), (8, 30, 1)]
+
+
+def test_a_mapping_topic_that_gets_more_partitions_is_followed_there_too(
+    copied: Callable[..., HandCopy], topic: str
+) -> None:
+    copy = copied()
+    copy.mapping(topic, (0, 5), [(0, 100, 5)])
+    with live(copy) as mappings:
+        add_partitions(copy.target.servers, copy.pipeline.offset_mapping.topic, 8)
+        record = copy.mapping(topic, (5, 9), [(5, 105, 4)])
+        again = Record(record.key_bytes(), record.value_bytes(), partition=7)
+        produce(copy.target.servers, copy.pipeline.offset_mapping.topic, [again])
+        mappings.catch_up([])
+        assert runs(of(mappings, topic)) == [(0, 100, 9)]
+
+
+def _with_topic(pipeline: Pipeline, name: str) -> Pipeline:
+    return pipeline.model_copy(update={"offset_mapping": pipeline.offset_mapping.model_copy(update={"topic": name})})

@@ -1,0 +1,100 @@
+"""What tests do with consumer groups of a real cluster: commit, join, read what is held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.kafka import SECONDS, admin, producer, unique
+
+Held = dict[TopicPartition, tuple[int, str]]
+
+
+def commit(servers: str, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
+    """Sets a group's offsets as an application (or an administrator) does."""
+    wanted = [KafkaTopicPartition(tp.topic, tp.partition, at, metadata=metadata) for tp, at in offsets.items()]
+
+    def accepted() -> bool:
+        asked = admin(servers).alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])
+        errors = {str(p.error) for p in asked[group].result(SECONDS).topic_partitions if p.error}
+        # The first group of a new broker makes it create the topic for offsets.
+        assert all("COORDINATOR" in error for error in errors), errors
+        return not errors
+
+    wait_until(accepted, SECONDS, f"the coordinator of {group}")
+
+
+def held(servers: str, group: str) -> Held:
+    """Offset and metadata of each partition in which a group has a commit, once no transaction holds them back."""
+
+    def read() -> list[KafkaTopicPartition] | None:
+        asked = admin(servers).list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], require_stable=True)
+        found: list[KafkaTopicPartition] = asked[group].result(SECONDS).topic_partitions
+        errors = {p.error.name() for p in found if p.error}
+        assert errors <= {"UNSTABLE_OFFSET_COMMIT"}, errors
+        return None if errors else [KafkaTopicPartition("none"), *found]
+
+    found = wait_until(read, SECONDS, f"the offsets of {group} to be stable") or []
+    return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in found if p.offset >= 0}
+
+
+def await_held(servers: str, group: str, expected: Held) -> None:
+    """Waits until a group holds just that: a first commit by a transaction shows some time after it."""
+    seen: list[Held] = []
+
+    def right() -> bool:
+        seen.append(held(servers, group))
+        return seen[-1] == expected
+
+    try:
+        wait_until(right, SECONDS / 3, f"{group} to hold {len(expected)} offsets")
+    except TimeoutError:
+        assert seen[-1] == expected
+
+
+@contextmanager
+def member(servers: str, group: str, topic: str, protocol: Literal["classic", "consumer"]) -> Iterator[Consumer]:
+    """A consumer that is a member of the group, with an assignment, and commits nothing by itself."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        consumer.subscribe([topic])
+
+        def assigned() -> bool:
+            consumer.poll(0.05)
+            return bool(consumer.assignment())
+
+        wait_until(assigned, SECONDS, f"{group} to get an assignment", interval=0)
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def open_offset_transaction(servers: str, group: str, offsets: Mapping[TopicPartition, int]) -> Producer:
+    """Commits offsets in a transaction that stays open: the caller ends it on what is returned."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    frame = consumer.consumer_group_metadata()
+    consumer.close()
+    client = producer(servers, unique("offsets"))
+    client.begin_transaction()
+    wanted = [KafkaTopicPartition(tp.topic, tp.partition, at) for tp, at in offsets.items()]
+    client.send_offsets_to_transaction(wanted, frame, SECONDS)
+    return client
+
+
+def delete_group(servers: str, group: str) -> None:
+    """Deletes a group without members."""
+    admin(servers).delete_consumer_groups([group])[group].result(SECONDS)

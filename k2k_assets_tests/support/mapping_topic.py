@@ -1,0 +1,200 @@
+"""A mapping topic in memory, and an index that is built from it without Kafka and Spark: the same code, other jobs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from k2k_assets.mapping.fold import PartitionMapping, fold
+from k2k_assets.mapping.index.folding import ORDER, SOURCE
+from k2k_assets.mapping.index.manifest import Identity, Manifest, Position, read_manifest
+from k2k_assets.mapping.index.portion_table import read_portions
+from k2k_assets.mapping.index.portions import Portion
+from k2k_assets.mapping.index.read import IndexReader
+from k2k_assets.mapping.index.record_rows import ROWS, record_rows
+from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
+from k2k_assets.mapping.index.unread import Unread, compared
+from k2k_assets.mapping.index.update import NewSegment, Update
+from k2k_assets.mapping.offset_ranges import OffsetRange
+from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.records import MappedPartition, MappingRecord
+from k2k_assets.mapping.runs import Run, merge
+
+GROUP = "g"
+TOPIC = "mappings"
+CLUSTERS = ("source-id", "target-id")
+
+
+def mapping_record(
+    order: tuple[int, int],
+    covered: tuple[int, int],
+    runs: Iterable[tuple[int, int, int]] | dict[int, list[Run]] = (),
+    partition: int = 0,
+    time: int = 0,
+    topic_id: str = "sid",
+    group: str = GROUP,
+) -> MappingRecord:
+    """A record of source topic `s`; runs into partition 0 of target topic `t`, or by target partition."""
+    by_target = runs if isinstance(runs, dict) else {0: [Run(*run) for run in runs]}
+    targets = tuple(MappedPartition("t", "tid", p, tuple(of_p)) for p, of_p in by_target.items() if of_p)
+    generation, sequence = order
+    return MappingRecord(
+        group, "s", partition, "p", CLUSTERS[0], topic_id, generation, 0, sequence, time, *covered, targets
+    )
+
+
+@dataclass(frozen=True)
+class FakeMessage:
+    """A record as the client hands it out."""
+
+    place: tuple[str, int, int]
+    key_and_value: tuple[bytes | None, bytes | None]
+
+    def topic(self) -> str:
+        return self.place[0]
+
+    def partition(self) -> int:
+        return self.place[1]
+
+    def offset(self) -> int:
+        return self.place[2]
+
+    def key(self) -> bytes | None:
+        return self.key_and_value[0]
+
+    def value(self) -> bytes | None:
+        return self.key_and_value[1]
+
+
+@dataclass
+class MappingTopic:
+    """The topic. Offsets have gaps, as markers of transactions make them."""
+
+    id: str = "topic-1"
+    partitions: list[list[FakeMessage]] = field(default_factory=lambda: [[], []])
+    starts: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
+    positions: list[Position] = field(default_factory=list)
+
+    def write(self, *records: MappingRecord, partition: int = 0) -> None:
+        for record in records:
+            self.write_raw(record.key_bytes(), record.value_bytes(), partition)
+
+    def write_raw(self, key: bytes | None, value: bytes | None, partition: int = 0) -> None:
+        offset = 2 * len(self.partitions[partition])
+        self.partitions[partition].append(FakeMessage((TOPIC, partition, offset), (key, value)))
+
+    def expire(self, partition: int = 0) -> None:
+        """Retention takes all that is in a partition."""
+        self.starts[partition] = 2 * len(self.partitions[partition])
+
+    def read(self, wanted: OffsetRange) -> list[FakeMessage]:
+        low, high = max(wanted.start, self.starts[wanted.partition]), wanted.end
+        return [message for message in self.partitions[wanted.partition] if low <= message.offset() < high]
+
+    def look(self, before: Identity | None) -> Unread:
+        ends = {p: 2 * len(messages) for p, messages in enumerate(self.partitions)}
+        return compared(TOPIC, self.id, self.starts, ends, self.positions, CLUSTERS, before)
+
+
+@dataclass
+class LocalJobs:
+    """The jobs of an update in this process; `tasks` files in each segment."""
+
+    topic: MappingTopic
+    tasks: int = 2
+
+    def fold(self, root: Path, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
+        batches, left = [], []
+        for wanted in ranges:
+            messages = self.topic.read(wanted)
+            size = 0
+            for number, message in enumerate(messages):
+                size += len(message.value() or b"")
+                if most is not None and size >= most:
+                    left.append(wanted._replace(start=message.offset() + 1))
+                    messages = messages[: number + 1]
+                    break
+            batches.append(record_rows(messages, GROUP, ignore_unreadable=False))
+        rows = pa.Table.from_batches(batches, schema=ROWS)
+        rows = rows.sort_by([(name, "ascending") for name in (*SOURCE, *ORDER)])
+        portions: list[Portion] = []
+        for task in range(self.tasks):
+            mine = rows.filter(pa.array([p % self.tasks == task for p in rows["partition"].to_pylist()], pa.bool_()))
+            portions += fold_rows(root, segment, mine)
+        return NewSegment(portions, [rest for rest in left if rest.start < rest.end])
+
+    def merge(self, root: Path, segment: str, portions: Sequence[Portion]) -> list[Portion]:
+        merged: list[Portion] = []
+        for task in range(self.tasks):
+            merged += merge_portions(root, segment, [p for p in portions if p.source.partition % self.tasks == task])
+        return merged
+
+
+@dataclass
+class LocalIndex:
+    """An index of a mapping topic in memory."""
+
+    root: Path
+    topic: MappingTopic = field(default_factory=MappingTopic)
+    retention: int | None = None
+    now: int = 0
+
+    def update(self) -> Manifest:
+        jobs = LocalJobs(self.topic)
+        update = Update(self.root, "p", GROUP, TOPIC, self.retention, jobs, self.topic.look, lambda: self.now)
+        return update.run(read_manifest(self.root))
+
+    def reader(self) -> IndexReader:
+        manifest = read_manifest(self.root)
+        assert manifest is not None
+        return IndexReader.of(self.root, manifest, read_portions(self.root, manifest.directory))
+
+    def maps(self) -> dict[SourcePartition, PartitionMap]:
+        reader = self.reader()
+        return {source: reader.partition_map(source) for source in reader.sources()}
+
+
+def folded_at_once(records: Iterable[MappingRecord]) -> dict[SourcePartition, PartitionMap]:
+    """What the index must say of records, by the plain fold of all of them."""
+    by_source: dict[SourcePartition, list[MappingRecord]] = {}
+    for record in records:
+        source = SourcePartition(record.cluster, record.topic, record.source_topic_id, record.partition)
+        by_source.setdefault(source, []).append(record)
+    return {source: PartitionMap.of(source, None, fold(PartitionMapping(), of)) for source, of in by_source.items()}
+
+
+@st.composite
+def histories(draw: st.DrawFn, most: int = 12, partitions: int = 2) -> list[MappingRecord]:
+    """Copies of two source partitions into three target partitions, with gaps, re-copies, lost and empty records."""
+    positions = [draw(st.integers(0, 5)) for _ in range(partitions)]
+    ends = [draw(st.integers(0, 9)) for _ in range(3)]
+    records = []
+    for number in range(draw(st.integers(0, most))):
+        partition = draw(st.integers(0, partitions - 1))
+        kind = draw(st.sampled_from(["copy"] * 5 + ["again", "lost"]))
+        if kind == "again":
+            positions[partition] = draw(st.integers(0, positions[partition]))
+        start = positions[partition]
+        runs: dict[int, list[Run]] = {}
+        for offset in range(start, start + draw(st.integers(0, 7))):
+            positions[partition] = offset + 1
+            target = draw(st.sampled_from([0, 0, 0, 0, 1, 2, None]))
+            if target is not None:
+                runs.setdefault(target, []).append(Run(offset, ends[target], 1))
+                ends[target] += draw(st.sampled_from([1, 1, 1, 2]))
+        merged = {target: merge(of_target) for target, of_target in sorted(runs.items())}
+        order = (1 + number // 5, number)
+        if kind != "lost":
+            records.append(mapping_record(order, (start, positions[partition]), merged, partition, time=number))
+        ends = [end + 1 for end in ends]
+    return records
+
+
+def unique_root(directory: Path) -> Path:
+    """A place for one more index."""
+    return directory / uuid.uuid4().hex

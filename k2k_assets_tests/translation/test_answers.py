@@ -1,0 +1,81 @@
+"""Which partitions answer for a position, by routing; and answers that lie below a log start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from k2k_assets.mapping.fold import Covered
+from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.runs import Run
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.translation.answers import WORDS, Answers, on_source, on_target
+from k2k_assets.translation.routes import Routes, Standing, newest_ids
+from k2k_assets_tests.support.offset_model import target
+
+
+def _routes(targets: dict[str, str] | None = None, same: bool = True, **starts: dict[TopicPartition, int]) -> Routes:
+    source = Standing({"s": "sid", "s2": "sid2"}, starts.get("source", {}))
+    return Routes("c", targets or {"s": "t"}, same, source, Standing({"t": "tid"}, starts.get("target", {})))
+
+
+def _map(runs: dict[int, list[Run]], topic: str = "s", topic_id: str = "sid") -> PartitionMap:
+    tables = {target(q): RunTable.of(of_q) for q, of_q in runs.items()}
+    return PartitionMap(SourcePartition("c", topic, topic_id, 0), 0, (Covered(0, 9),), tables)
+
+
+def _shown(answers: list[Answers]) -> list[Any]:
+    return [(str(a.place), a.offsets.tolist(), [WORDS[state] for state in a.states]) for a in answers]
+
+
+def test_each_partition_into_its_own() -> None:
+    answers = on_target(_routes(), _map({0: [Run(2, 10, 5)]}), np.array([0, 3, 12]))
+    assert _shown(answers) == [("t-0", [10, 11, 15], ["exact", "exact", "ahead"])]
+
+
+def test_below_the_log_start_is_expired_and_raised_to_it() -> None:
+    mapping = _map({0: [Run(2, 10, 5)]})
+    routes = _routes(target={TopicPartition("t", 0): 12}, source={TopicPartition("s", 0): 4})
+    assert _shown(on_target(routes, mapping, np.array([0, 4]))) == [("t-0", [12, 12], ["expired", "exact"])]
+    back = on_source(routes, [mapping], target(0), np.array([11, 13]))
+    assert _shown(back) == [("s-0", [4, 5], ["expired", "exact"])]
+
+
+def test_nothing_mapped_is_at_the_log_start_only_where_no_other_source_feeds_it() -> None:
+    nothing = _map({})
+    starts = {TopicPartition("t", 0): 3}
+    assert _shown(on_target(_routes(target=starts), nothing, np.array([5]))) == [("t-0", [3], ["exact"])]
+    shared = _routes({"s": "t", "s2": "t"}, target=starts)
+    assert _shown(on_target(shared, nothing, np.array([5]))) == [("t-0", [-1], ["not replicated"])]
+
+
+def test_a_partition_that_is_spread_has_an_answer_in_each() -> None:
+    mapping = _map({1: [Run(2, 10, 5)], 0: [Run(1, 7, 1)]})
+    answers = on_target(_routes(same=False), mapping, np.array([1]))
+    assert _shown(answers) == [("t-0", [7], ["exact"]), ("t-1", [10], ["exact"])]
+    assert _shown(on_target(_routes(same=False), _map({}), np.array([1]))) == [("None", [-1], ["not replicated"])]
+
+
+def test_back_to_every_source_of_a_partition() -> None:
+    maps = [_map({0: [Run(0, 0, 2)]}), _map({0: [Run(0, 3, 2)]}, "s2", "sid2"), _map({1: [Run(0, 0, 2)]}, "s3")]
+    answers = on_source(_routes(), maps, target(0), np.array([4]), mapped_to=9)
+    assert _shown(answers) == [("s-0", [2], ["exact"]), ("s2-0", [1], ["exact"])]
+    assert _shown(on_source(_routes(), [], target(0), np.array([4]))) == [("None", [-1], ["not replicated"])]
+
+
+def test_runs_into_a_topic_that_was_deleted_are_not_consulted() -> None:
+    gone = target(0)._replace(topic_id="old")
+    old = PartitionMap(_map({}).source, None, (Covered(0, 9),), {gone: RunTable.of([Run(0, 5, 9)])})
+    for same, place in ((True, "t-0"), (False, "None")):
+        assert _shown(on_target(_routes(same=same), old, np.array([1]))) == [(place, [-1], ["not replicated"])]
+
+
+def test_a_target_topic_that_does_not_exist() -> None:
+    routes = Routes("c", {"s": "gone"}, True, Standing({"s": "sid"}, {}), Standing({}, {}))
+    assert _shown(on_target(routes, _map({}), np.array([1]))) == [("None", [-1], ["not replicated"])]
+
+
+def test_of_a_topic_that_was_created_anew_the_id_that_was_copied_last_counts() -> None:
+    old, new = SourcePartition("c", "s", "old", 1), SourcePartition("c", "s", "new", 0)
+    assert newest_ids([(new, (2, 1)), (old, (1, 9))]) == {"s": "new"}

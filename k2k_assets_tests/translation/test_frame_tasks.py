@@ -1,0 +1,166 @@
+"""The tasks of the DataFrame function, batch by batch, against single look-ups; no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from k2k_assets.mapping.index.manifest import Position
+from k2k_assets.mapping.records import MappingRecord
+from k2k_assets.mapping.runs import Run
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.translation import frame_tasks
+from k2k_assets.translation.answers import WORDS, nowhere, on_source, on_target
+from k2k_assets.translation.frame_tasks import FrameTask, IndexMaps
+from k2k_assets.translation.routes import Routes, Standing
+from k2k_assets_tests.support.mapping_topic import (
+    CLUSTERS,
+    LocalIndex,
+    folded_at_once,
+    histories,
+    mapping_record,
+    unique_root,
+)
+from k2k_assets_tests.support.offset_model import target
+
+ROUTES = {
+    same: Routes(CLUSTERS[0], {"s": "t"}, same, Standing({"s": "sid"}, {}), Standing({"t": "tid"}, {}))
+    for same in (True, False)
+}
+Row = tuple[Any, ...]
+
+
+def _task(root: Path, records: list[MappingRecord], same: bool = True, reverse: bool = False) -> FrameTask:
+    index = LocalIndex(unique_root(root))
+    index.topic.write(*records)
+    index.topic.positions = [
+        Position(topic="s", partition=p, source_topic_id="sid", position=0, records=0, began=0) for p in range(2)
+    ]
+    return FrameTask(index.root, index.update(), ROUTES[same], reverse)
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    names = ("topic", "partition", "offset", "note")
+    types = (pa.string(), pa.int32(), pa.int64(), pa.string())
+    columns = [pa.array([row[n] for row in rows], kind) for n, kind in enumerate(types)]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _run(task: FrameTask, *batches: list[Row]) -> list[Row]:
+    out = task.run([_batch(rows) for rows in batches])
+    return [tuple(row.values()) for batch in out for row in batch.to_pylist()]
+
+
+RECORD = mapping_record((1, 1), (0, 9), [(0, 100, 4), (6, 110, 3)])
+
+
+def test_the_rows_come_out_in_their_order_with_all_their_columns(tmp_path: Path) -> None:
+    task = _task(tmp_path, [RECORD])
+    asked = [("s", 0, 12, "x"), ("s", 0, 3, "y"), ("s", 1, 0, "z"), ("other", 0, 3, None), ("s", 0, 5, "x")]
+    assert _run(task, asked, [], asked[:1]) == [
+        ("s", 0, 12, "x", "t", 0, 113, "ahead"),
+        ("s", 0, 3, "y", "t", 0, 103, "exact"),
+        ("s", 1, 0, "z", "t", 1, None, "not replicated"),
+        ("other", 0, 3, None, None, None, None, "not replicated"),
+        ("s", 0, 5, "x", "t", 0, 110, "exact"),
+        ("s", 0, 12, "x", "t", 0, 113, "ahead"),
+    ]
+
+
+def test_rows_with_a_null_have_no_answer(tmp_path: Path) -> None:
+    asked = [(None, 0, 3, "a"), ("s", None, 3, "b"), ("s", 0, None, "c"), ("s", 0, 3, "d")]
+    answers = [row[4:] for row in _run(_task(tmp_path, [RECORD]), asked)]
+    assert answers == [(None, None, None, "not replicated")] * 3 + [("t", 0, 103, "exact")]
+
+
+def test_back_again(tmp_path: Path) -> None:
+    task = _task(tmp_path, [RECORD], reverse=True)
+    batch = next(task.run([_batch([("t", 0, 103, "x"), ("t", 0, 105, "y"), ("t", 7, 1, "z"), ("s", 0, 1, "z")])]))
+    assert batch.schema.names[4:] == ["source_topic", "source_partition", "source_offset", "state"]
+    assert [tuple(row.values())[4:] for row in batch.to_pylist()] == [
+        ("s", 0, 3, "exact"),
+        ("s", 0, 4, "exact"),
+        (None, None, None, "not replicated"),
+        (None, None, None, "not replicated"),
+    ]
+
+
+def test_a_source_topic_that_was_deleted_is_not_come_back_to(tmp_path: Path) -> None:
+    old = mapping_record((1, 1), (0, 4), [(0, 50, 4)], topic_id="old")
+    rows = _run(_task(tmp_path, [old, RECORD], reverse=True), [("t", 0, 101, "")])
+    assert [row[4:] for row in rows] == [("s", 0, 1, "exact")]
+
+
+def test_a_row_comes_out_once_for_each_partition_that_its_own_goes_to(tmp_path: Path) -> None:
+    record = mapping_record((1, 1), (0, 4), {0: [Run(0, 0, 1)], 2: [Run(1, 5, 3)]})
+    rows = _run(_task(tmp_path, [record], same=False), [("s", 0, 1, "x"), ("s", 0, 0, "y")])
+    assert rows == [
+        ("s", 0, 1, "x", "t", 0, 1, "exact"),
+        ("s", 0, 1, "x", "t", 2, 5, "exact"),
+        ("s", 0, 0, "y", "t", 0, 0, "exact"),
+        ("s", 0, 0, "y", "t", 2, 5, "exact"),
+    ]
+
+
+def test_what_was_copied_without_mappings_is_unknown_not_ahead(tmp_path: Path) -> None:
+    task = _task(tmp_path, [RECORD])
+    positions = [task.manifest.positions[0].model_copy(update={"position": 20})]
+    task.manifest = task.manifest.model_copy(update={"positions": positions})
+    rows = _run(task, [("s", 0, 8, ""), ("s", 0, 15, "")])
+    assert [row[6:] for row in rows] == [(112, "exact"), (None, "unknown")]
+
+
+def test_it_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [(offset, offset, 1) for offset in range(0, 20, 2)]
+    task = _task(tmp_path, [mapping_record((1, p), (0, 20), runs, partition=p) for p in range(2)])
+    monkeypatch.setattr(frame_tasks, "MOST_RUNS", 15)
+    maps = IndexMaps(task.root, task.manifest)
+    sources = sorted(source for of_target in maps.sources.values() for source in of_target)
+    assert [source.partition for source in sources] == [0, 1]
+    for source in (*sources, *sources, sources[1]):
+        assert maps.map_of(source).covered_end == 20
+        assert list(maps._kept) == [source]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(records=histories(), same=st.booleans(), data=st.data())
+def test_equals_single_look_ups(tmp_path: Path, records: list[MappingRecord], same: bool, data: st.DataObject) -> None:
+    place = st.tuples(st.sampled_from(["s", "t"]), st.integers(0, 2), st.integers(0, 60), st.just(""))
+    asked = data.draw(st.lists(place, max_size=30))
+    maps = {source.partition: replace(mapping, began=0) for source, mapping in folded_at_once(records).items()}
+    for reverse in (False, True):
+        wanted = []
+        for topic, partition, offset, _ in asked:
+            at = np.array([offset])
+            answers = [nowhere(1)]
+            if reverse and topic == "t":
+                answers = on_source(ROUTES[same], [maps[p] for p in sorted(maps)], target(partition), at)
+            elif not reverse and topic == "s":
+                mapping = maps.get(partition)
+                answers = on_target(ROUTES[same], mapping.reaching(0), at) if mapping else answers
+            for answer in answers:
+                found = int(answer.offsets[0])
+                place_of = answer.place or (None, None)
+                wanted.append(
+                    (topic, partition, offset, "", *place_of, None if found < 0 else found, WORDS[answer.states[0]])
+                )
+        rows = _run(_task(tmp_path, records, same, reverse), asked)
+        # A partition of which nothing is known has no answer; where it would lie is not asked here.
+        assert [_bare(row) for row in rows] == [_bare(row) for row in wanted]
+
+
+def _bare(row: Row) -> Row:
+    return (*row[:4], *row[6:]) if row[-1] == "not replicated" else row
+
+
+def test_partitions_are_told_apart() -> None:
+    rows = [("s", 0, 1, ""), ("t", 0, 2, ""), ("s", 1, 3, ""), ("s", 0, 4, "")]
+    found = {asked: of_group.tolist() for asked, of_group in frame_tasks._groups(_batch(rows))}
+    assert found == {TopicPartition("s", 0): [0, 3], TopicPartition("t", 0): [1], TopicPartition("s", 1): [2]}

@@ -43,6 +43,8 @@ def combine_back(mapping: PartitionMap, positions: Mapping[Target, int]) -> tupl
     if not mapping.covered or not tables:
         return NO_OFFSET, State.NOT_REPLICATED
     sides = [_sides(mapping, runs, positions[target]) for target, runs in tables.items()]
+    if len(tables) < len(positions):
+        sides.append(_nothing_known(mapping))
     first_unread = min(side.unread for side in sides)
     if any(not side.proven and side.read_to < first_unread for side in sides):
         return NO_OFFSET, State.UNKNOWN
@@ -70,6 +72,11 @@ def _sides(mapping: PartitionMap, runs: RunTable, position: int) -> _Sides:
         return _Sides(unread, unread, True)
     read_to = int(runs.source_starts[run - 1] + runs.counts[run - 1]) if run else -1
     return _Sides(read_to, unread, _proven(mapping, read_to, unread))
+
+
+def _nothing_known(mapping: PartitionMap) -> _Sides:
+    """Of a target partition without runs: what is not covered may lie there, unread."""
+    return _Sides(-1, _NONE, mapping.from_the_beginning and len(mapping.covered) == 1)
 
 
 def _proven(mapping: PartitionMap, position: int, record: int) -> bool:

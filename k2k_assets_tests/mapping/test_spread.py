@@ -55,6 +55,13 @@ def test_a_hole_that_may_hide_unread_records_makes_unknown() -> None:
     assert combine_back(broken, {_A: 3, _B: 0}) == (1, EXACT)
 
 
+def test_a_hole_may_hide_all_that_went_to_a_target_partition() -> None:
+    runs = {_A: RunTable.of([Run(2, 0, 1)])}
+    assert combine_back(PartitionMap(DRAWN.source, 0, (Covered(0, 3),), runs), {_A: 1, _B: 0}) == (3, EXACT)
+    for began, covered in ((None, (Covered(0, 3),)), (0, (Covered(2, 3),)), (0, (Covered(0, 1), Covered(2, 3)))):
+        assert combine_back(PartitionMap(DRAWN.source, began, covered, runs), {_A: 1, _B: 0}) == (NO_OFFSET, UNKNOWN)
+
+
 def test_nothing_copied() -> None:
     nothing = PartitionMap(DRAWN.source, 0, DRAWN.covered, {})
     assert combine_back(nothing, {_A: 3}) == (NO_OFFSET, NOT_REPLICATED)

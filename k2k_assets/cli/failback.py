@@ -14,7 +14,7 @@ from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import pipeline_files
 from k2k_assets.cli.words import plural
 from k2k_assets.errors import Refused
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from k2k_assets.groups.failback import BackRow, FailbackPlan, FailbackReport
@@ -33,9 +33,11 @@ def failback(files: tuple[Path, ...], reverse_files: tuple[Path, ...], dry_run: 
     The only command that writes to the source. Groups that have members on either side are refused: stop their
     consumers first. Groups that read nothing on the target stay where they are.
     """
+    from k2k_assets.groups.mapper_file import load_mapper_pipeline
+
     logs.configure(Console(stderr=True))
-    reverse = load_pipeline(reverse_files) if reverse_files else None
-    _failback(load_pipeline(files), reverse, dry_run)
+    reverse = load_mapper_pipeline(reverse_files) if reverse_files else None
+    _failback(load_mapper_pipeline(files), reverse, dry_run)
 
 
 def _failback(pipeline: Pipeline, reverse: Pipeline | None, dry_run: bool) -> None:

@@ -20,7 +20,6 @@ from k2k_assets.cli.program import run_program
 from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.errors import Refused
-from k2k_assets.pipeline import load_pipeline
 
 NAME = "k2k-offset-mapping"
 
@@ -64,8 +63,9 @@ def _start(files: Sequence[Path], console: Console, once: bool, stop: threading.
     # Importing Kafka and Arrow takes a moment: not for --help.
     from k2k_assets.cli.group_status import LineDisplay, shown, summary
     from k2k_assets.groups.mapper import sync, sync_once
+    from k2k_assets.groups.mapper_file import load_mapper_pipeline
 
-    pipeline = load_pipeline(files)
+    pipeline = load_mapper_pipeline(files)
     for warning in pipeline.warnings:
         _log.warning(warning)
     if not once:

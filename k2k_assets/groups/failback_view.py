@@ -44,7 +44,7 @@ def failback_plans(
         # Before the cuts: so all that the groups have read is below them.
         on_target = _settled(fetch_offsets(target, names), target)
         on_source = _settled(fetch_offsets(source, on_target.groups), source)
-        pipe = _pipe(forth, pipeline)
+        pipe = _pipe(forth)
         starts = source.offsets(pipe.copied.positions, "earliest")
         ends = source.offsets(pipe.copied.positions, "latest")
         source_ends = {tp: Ends(starts[tp], end) for tp, end in ends.items() if tp in starts}
@@ -54,14 +54,14 @@ def failback_plans(
             pipe,
             source_ends,
             pipeline.groups.offset_guard_prefix,
-            _pipe(back, reverse) if back and reverse else None,
+            _pipe(back) if back else None,
         )
 
 
-def _pipe(mappings: FollowedMappings, pipeline: Pipeline) -> Pipe:
+def _pipe(mappings: FollowedMappings) -> Pipe:
     """A pipeline's mappings at a cut taken now."""
     copied = mappings.cut()
-    return Pipe(mappings.map_of, pipeline.routing, copied)
+    return Pipe(mappings.map_of, mappings.routing, copied)
 
 
 def _settled(found: Fetched, cluster: Cluster) -> Fetched:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from k2k_assets.errors import Refused
+from k2k_assets.groups.mapper_file import routing_of
 from k2k_assets.groups.observed import Ends
 from k2k_assets.groups.translations import Copied
 from k2k_assets.kafka.cluster import Cluster
@@ -26,6 +27,7 @@ class FollowedMappings:
 
     Attributes:
         mapped: The source partitions that are mapped, of the topic ids that the source had at the last cut.
+        routing: Where records go, as known at the last cut.
 
     Raises:
         ClusterUnreachable: A cluster does not answer, or a transaction hangs.
@@ -39,6 +41,7 @@ class FollowedMappings:
         self._source = source
         self._patience = patience
         self.mapped: dict[TopicPartition, SourcePartition] = {}
+        self.routing = pipeline.routing
         self._live = LiveMappings(pipeline, source.cluster_id(), target, others)
         try:
             self._live.catch_up((), patience)
@@ -65,6 +68,7 @@ class FollowedMappings:
             for source in self._live.sources()
             if source.topic in known and known[source.topic].topic_id == source.topic_id
         }
+        self.routing = routing_of(self._pipeline, map(self._live.map_of, self.mapped.values()))
         found = self._live.catch_up(self._target_topics(self.mapped), self._patience)
         newest = self._live.copied()
         positions = {
@@ -96,7 +100,7 @@ class FollowedMappings:
         found = set()
         for topic in {tp.topic for tp in mapped}:
             try:
-                found.add(self._pipeline.routing.target_topic(topic))
+                found.add(self.routing.target_topic(topic))
             except Refused:
                 continue  # no longer routed anywhere
         return sorted(found)

@@ -60,10 +60,10 @@ def list_states(cluster: Cluster, partial: bool = False) -> dict[str, GroupState
         raise unreachable(cluster, "listing consumer groups took too long") from None
     if listing.errors:
         first = listing.errors[0]
-        error = clients.error_of(first) if isinstance(first, KafkaException) else first
+        why = clients.error_of(first) if isinstance(first, KafkaException) else first
         if not (partial and listing.valid):
-            raise failure(cluster, error)
-        log.warning("some brokers of the %s did not list their consumer groups: %s", cluster, error.str())
+            raise failure(cluster, why)
+        log.warning("some brokers of the %s did not list their consumer groups: %s", cluster, why.str())
     return {group.group_id: _state(group) for group in listing.valid}
 
 

@@ -73,7 +73,7 @@ class PositionTranslator:
         answers = translate_groups(
             groups,
             lambda tp, lowest, _: self._mappings.map_of(tp, lowest),
-            self._pipeline.routing,
+            self._mappings.routing,
             copied,
             self._pipeline.groups.offset_guard_prefix,
         )

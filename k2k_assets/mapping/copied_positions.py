@@ -9,6 +9,7 @@ from confluent_kafka import Message
 
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.mapping.held_mappings import ANY_GROUP
 from k2k_assets.mapping.partition_map import SourcePartition
 from k2k_assets.mapping.topic_tail import TopicTail
 from k2k_assets.pipeline import Pipeline
@@ -28,7 +29,7 @@ class CopiedPositions:
     """
 
     def __init__(self, pipeline: Pipeline, cluster_id: str, topic: TopicDescription, target: Cluster) -> None:
-        self._identity = (pipeline.group, cluster_id)
+        self._group, self._cluster = pipeline.group, cluster_id
         self._fail = pipeline.error_handling.on_control_message_deserialization_error == "fail"
         self._tail = TopicTail(topic, target, pipeline.client_properties("target", "consumer"), {})
         self._begun = False
@@ -64,7 +65,8 @@ class CopiedPositions:
                 continue  # commit and assignment records may share a topic
             where = f"{message.topic()}-{message.partition()}@{message.offset()}"
             try:
-                if parse_key(message.key(), where)[:2] != self._identity:
+                group, cluster, _ = parse_key(message.key(), where)
+                if cluster != self._cluster or self._group not in (group, ANY_GROUP):
                     continue
                 record = CommitRecord.parse(message.key(), message.value(), where)
             except ValueError as error:
@@ -76,5 +78,10 @@ class CopiedPositions:
                 record.cluster, record.source.topic, record.source_topic_id, record.source.partition
             )
             known = self._newest.get(source)
-            if known is None or record.order >= known.order:
+            if known is None or _is_newer(record, known):
                 self._newest[source] = record
+
+
+def _is_newer(record: CommitRecord, known: CommitRecord) -> bool:
+    """Orders of two groups say nothing of each other."""
+    return record.order >= known.order if record.group == known.group else record.time >= known.time

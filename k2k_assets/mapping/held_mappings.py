@@ -8,6 +8,9 @@ from k2k_assets.mapping.fold import Covered, LateRecord
 from k2k_assets.mapping.held import BelowHeld, Held, Records, Tables
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 
+ANY_GROUP = "*"
+"""In the place of a pipeline's `group.id`: whoever maps a source partition first is right."""
+
 _NOTHING = Held()
 
 
@@ -15,13 +18,14 @@ class HeldMappings:
     """The pipeline's own mappings, and those of others that share the mapping topic.
 
     Args:
-        group: The pipeline's `group.id`.
+        group: The pipeline's `group.id`, or `ANY_GROUP`.
         mark_every: Milliseconds of records that are let go of together.
     """
 
     def __init__(self, group: str, mark_every: int) -> None:
         self._group = group
         self._mark_every = mark_every
+        self._owners: dict[SourcePartition, str] = {}
         self._own: dict[SourcePartition, Held] = {}
         self._others: dict[tuple[str, SourcePartition], Held] = {}
         self._partition_of: dict[SourcePartition, int] = {}
@@ -63,7 +67,7 @@ class HeldMappings:
             BelowHeld: One cancels what is not held.
         """
         for (group, source), of_source in records.items():
-            if group == self._group:
+            if group == self._owner(source, group):
                 self._partition_of[source] = of_source[-1].partition
                 self._own.setdefault(source, Held()).extend(of_source, self._mark_every)
                 self._alone.pop(source, None)
@@ -72,6 +76,9 @@ class HeldMappings:
                 self._others.setdefault((group, source), Held()).extend(of_source, self._mark_every)
             except (LateRecord, BelowHeld):
                 del self._others[group, source]  # what follows is enough to tell that there is another mapping
+
+    def _owner(self, source: SourcePartition, group: str) -> str:
+        return self._owners.setdefault(source, group) if self._group == ANY_GROUP else self._group
 
     def drop(self, older_than: int | None, log_starts: Mapping[int, int], most_runs: int | None) -> None:
         """Lets go of the oldest runs; the arguments as for `Held.drop`, with a log start by partition."""

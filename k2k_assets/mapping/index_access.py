@@ -57,7 +57,7 @@ class IndexAccess:
         manifest = found.manifest
         identity = (manifest.group, manifest.source_cluster, manifest.target_cluster, manifest.mapping_topic)
         if identity != self._identity:
-            log.warning("the mapping index of %s is not used: it is of %s", self._pipeline.name, identity)
+            log.warning("the mapping index of %s is not used: it belongs to %s", self._pipeline.name, identity)
             self.reader = None
             return None
         if self.reader is None or self.reader.manifest.directory != manifest.directory:

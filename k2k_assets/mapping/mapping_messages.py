@@ -10,6 +10,7 @@ from confluent_kafka import Message
 
 from k2k_assets.errors import Refused
 from k2k_assets.mapping.held import Placed, Records
+from k2k_assets.mapping.held_mappings import ANY_GROUP
 from k2k_assets.mapping.partition_map import SourcePartition
 from k2k_assets.mapping.records import MappingRecord, parse_key
 from k2k_assets.pipeline import Pipeline
@@ -29,7 +30,7 @@ class MappingMessages:
     def __init__(self, pipeline: Pipeline, source_cluster: str, others: bool) -> None:
         self._group = pipeline.group
         self._cluster = source_cluster
-        self._others = others
+        self._others = others or pipeline.group == ANY_GROUP
         self._fail = pipeline.error_handling.on_control_message_deserialization_error == "fail"
 
     def read(self, messages: Iterable[Message]) -> Records:

@@ -18,14 +18,18 @@ from pydantic import ValidationError
 from k2k_assets.errors import PipelineFileError
 from k2k_assets.pipeline import checks, known_keys
 from k2k_assets.pipeline.document import MAX_BYTES, DocumentError, Node, parse_document
-from k2k_assets.pipeline.merge import merge
+from k2k_assets.pipeline.merge import filled, merge
 from k2k_assets.pipeline.model import Pipeline
 from k2k_assets.pipeline.problems import Path, Problem, fail
 from k2k_assets.pipeline.schema import problem_at, problems_of
 
 
-def load_pipeline(paths: Sequence[str | FilePath] | str | FilePath) -> Pipeline:
+def load_pipeline(paths: Sequence[str | FilePath] | str | FilePath, *, defaults: str = "") -> Pipeline:
     """Load one pipeline from one or more files, later files over earlier ones.
+
+    Args:
+        paths: the files.
+        defaults: YAML of what the files need not have.
 
     Raises:
         PipelineFileError: the files cannot be used; the message lists every fault with its file and line.
@@ -34,6 +38,8 @@ def load_pipeline(paths: Sequence[str | FilePath] | str | FilePath) -> Pipeline:
     if not files:
         raise PipelineFileError("no pipeline file was given; pass at least one with -f")
     root = _read_all([str(file) for file in files])
+    if defaults:
+        root = filled(root, parse_document(defaults, "defaults"))
     problems = list(_substitutions(root, ()))
     document = cast(dict[str, object], _without_nulls(root.plain()))
     problems += [problem_at(root, path, message) for path, message in known_keys.take_out(document)]

@@ -16,3 +16,13 @@ def merge(base: Node, override: Node) -> Node:
     for key, node in override.value.items():
         merged[key] = merge(merged[key], node) if key in merged else node
     return Node(merged, base.file, base.line)
+
+
+def filled(node: Node, defaults: Node) -> Node:
+    """A tree with what is missing in it taken from another one; where both have a value, its own stays."""
+    if not (isinstance(node.value, dict) and isinstance(defaults.value, dict)):
+        return node
+    whole = dict(node.value)
+    for key, default in defaults.value.items():
+        whole[key] = filled(whole[key], default) if key in whole else default
+    return Node(whole, node.file, node.line)

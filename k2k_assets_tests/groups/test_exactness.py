@@ -261,11 +261,13 @@ def test_while_slots_copy_and_commit_at_different_times(
     world.write(1, 100)
     copy(world.pipeline)
     running = Running(world.pipeline, 2)
-    written = threading.Event()
+    written, enough = threading.Event(), threading.Event()
 
     def write() -> None:
-        for _ in range(16):
+        rounds = 0
+        while rounds < 16 or not enough.is_set():
             world.write(1, size=30)
+            rounds += 1
         written.set()
 
     writer = threading.Thread(target=write, daemon=True)
@@ -280,6 +282,9 @@ def test_while_slots_copy_and_commit_at_different_times(
                 for _ in range(12)
             ]
             asked.append((positions, translator.translate(as_groups(positions))))
+            if len(asked) >= 4:
+                enough.set()
+        enough.set()
         writer.join(60)
         ends = world.ends()
         wait_until(lambda: running.positions() == ends, 60, "all to be copied, trailing markers too")
@@ -290,7 +295,7 @@ def test_while_slots_copy_and_commit_at_different_times(
         assert_exact(world, both, last, translator.translate(as_groups(last)))
 
     assert running.error is None
-    assert len(asked) > 3
+    assert len(asked) >= 4
     alone = world.pipeline.routing.partition == "source" and len(world.topics) == 1
     for positions, found in asked:
         for number, at in enumerate(positions):

@@ -1,0 +1,51 @@
+"""The offset mapper's pipeline file: the replicator's own, or K2K's shorter one that only a mapper can use.
+
+The shorter one has no `replication` and no consumer `group.id`. All pipelines' mappings in the mapping topic count
+then, and where topics go is what the mappings say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from k2k_assets.mapping.held_mappings import ANY_GROUP
+from k2k_assets.mapping.partition_map import PartitionMap
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline.routing import Routing, SinkTopic
+
+_INFERRED = "as the mappings say"
+_DEFAULTS = f"""
+source: {{kafka: {{common: {{"group.id": "{ANY_GROUP}"}}}}}}
+replication:
+  - source: {{topic: ".*"}}
+  - sink: {{name: "{_INFERRED}", topic: source, partition: source}}
+"""
+
+
+def load_mapper_pipeline(files: Sequence[Path]) -> Pipeline:
+    """Loads a file for the offset mapper, several files merged into one.
+
+    Raises:
+        PipelineFileError: It cannot be used.
+    """
+    return load_pipeline(files, defaults=_DEFAULTS)
+
+
+def routing_of(pipeline: Pipeline, maps: Iterable[PartitionMap]) -> Routing:
+    """Where records go: as the file says, or where it does not, as the mappings say.
+
+    Args:
+        pipeline: Its file.
+        maps: All that is mapped.
+    """
+    if pipeline.routing.name != _INFERRED:
+        return pipeline.routing
+    topics: dict[str, str] = {}
+    same_partition = True
+    for mapping in maps:
+        for target in mapping.runs:
+            topics.setdefault(mapping.source.topic, target.topic)
+            same_partition = same_partition and target.partition == mapping.source.partition
+    names = SinkTopic(static_mapping=tuple(sorted(topics.items())))
+    return Routing(topic=names, partition="source" if same_partition else "producer")

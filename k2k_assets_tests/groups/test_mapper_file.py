@@ -1,0 +1,111 @@
+"""The offset mapper's file: the replicator's, and K2K's shorter one that only a mapper can use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from k2k_assets.errors import PipelineFileError
+from k2k_assets.groups.mapper import sync_once
+from k2k_assets.groups.mapper_file import load_mapper_pipeline, routing_of
+from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.held_mappings import ANY_GROUP
+from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.runs import Run
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.groups import commit, held
+from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
+
+# As K2K's pages show it.
+MAPPER_ONLY = {
+    "name": "offset-mapper",
+    "license": {"acceptEula": True, "token": "x"},
+    "features": {"autoCreateControlTopics": "enabled", "applyMappingsGuard": "enabled"},
+    "source": {"kafka": {"common": {"bootstrap.servers": "s:9092"}, "admin": {}}},
+    "target": {"kafka": {"common": {"bootstrap.servers": "t:9092"}}},
+    "groups": {"pollInterval": "5 seconds", "consumerGroups": ".*", "offsetGuardPrefix": "k2k_"},
+    "offsetMapping": {"topic": "m", "retention": {"time": "topic", "count": 1000, "schedule": "5 minutes"}},
+    "metrics": {"prefix": {"offsetMappingApp": "k2k.offsetmapping."}, "kafka": {"topic": "__k2k_metrics"}},
+    "topicCreation": {"control": {"offsetMapping": {"partitions": 6}, "metrics": {"partitions": 3}}},
+    "errorHandling": {"onMultipleTargetCommittedOffsets": "fail", "onActiveConsumerGroupCommit": "fail"},
+}
+
+
+def write(directory: Path, document: object) -> Path:
+    path = directory / f"{unique('mapper')}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def test_a_file_for_the_mapper_alone_is_enough(tmp_path: Path) -> None:
+    pipeline = load_mapper_pipeline([write(tmp_path, MAPPER_ONLY)])
+    assert pipeline.group == ANY_GROUP
+    assert pipeline.warnings == ()
+    with pytest.raises(PipelineFileError, match="replication"):
+        load_pipeline([write(tmp_path, MAPPER_ONLY)])
+    faulty = {**MAPPER_ONLY, "source": {"kafka": {"common": {}}}, "target": {"kafka": {"common": 5}}}
+    path = write(tmp_path, faulty)
+    with pytest.raises(PipelineFileError) as error:
+        load_mapper_pipeline([path])
+    assert f"{path}:" in str(error.value), "faults are shown in the user's file"
+    assert "bootstrap.servers" in str(error.value)
+
+
+def test_the_replicators_file_says_itself_what_it_says(tmp_path: Path) -> None:
+    path = write_pipeline(tmp_path, "s:9092", "t:9092", ["a"], sink={"prefix": "x."})
+    ours, theirs = load_mapper_pipeline([path]), load_pipeline([path])
+    assert ours.code_version == theirs.code_version
+    assert ours.group == theirs.group
+    assert routing_of(ours, []) == theirs.routing
+
+
+@pytest.mark.parametrize(("to", "partition"), [(0, "source"), (3, "producer")])
+def test_where_topics_go_is_what_the_mappings_say(tmp_path: Path, to: int, partition: str) -> None:
+    pipeline = load_mapper_pipeline([write(tmp_path, MAPPER_ONLY)])
+    runs = {Target("copy.a", "tid", to): RunTable.of([Run(0, 0, 1)])}
+    maps = [PartitionMap(SourcePartition("c", topic, "id", 0), 0, (), runs if topic == "a" else {}) for topic in "ab"]
+    found = routing_of(pipeline, maps)
+    assert (found.target_topic("a"), found.partition) == ("copy.a", partition)
+    assert found.topic.target("b") is None
+
+
+@pytest.mark.integration
+def test_it_translates_by_all_that_the_mapping_topic_holds(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    topics = [create_topic(source, unique("orders")) for _ in range(2)]
+    shared = {"commit": {"topic": unique("commits")}, "assignment": {"topic": unique("claims")}}
+    mappings, group = unique("mappings"), unique("group")
+    for number, topic in enumerate(topics):
+        produce(source, topic, [b"%d" % n for n in range(30)], transactional_id=unique("tx"))
+        pipeline = make_pipeline(
+            tmp_path,
+            source,
+            target,
+            [topic],
+            sink={"prefix": f"copy{number}."},
+            features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+            coordination=shared,
+            offsetMapping={"topic": mappings},
+        )
+        copy(pipeline)
+        commit(source, group, {TopicPartition(topic, 0): 10 + number})
+    document = {
+        **MAPPER_ONLY,
+        "source": {"kafka": {"common": {"bootstrap.servers": source}}},
+        "target": {"kafka": {"common": {"bootstrap.servers": target}}},
+        "groups": {"consumerGroups": [group]},
+        "coordination": shared,
+        "offsetMapping": {"topic": mappings},
+        "index": {"path": str(tmp_path / "index")},
+    }
+    result = sync_once(load_mapper_pipeline([write(tmp_path, document)]))
+    assert result.failed == {}
+    assert {tp: offset for tp, (offset, _) in held(target, group).items()} == {
+        TopicPartition(f"copy{number}.{topic}", 0): 10 + number for number, topic in enumerate(topics)
+    }

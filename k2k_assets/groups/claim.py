@@ -81,12 +81,12 @@ class Claims:
         self._claims: dict[int, Claim] = {}
         self._own: Claim | None = None
         self._offset = -1
-        starts = target.offsets([self._at], "earliest")
-        if not starts:
+        if self._at.topic not in target.describe([self._at.topic]):
             raise Refused(
                 f"the assignment topic '{self._at.topic}' does not exist on the {target}. Create it (see "
                 "docs/control-topics.md), or set 'features.autoCreateControlTopics: enabled'"
             )
+        starts = target.offsets([self._at], "earliest")
         # Uncommitted: claims are written outside transactions, and an open one of somebody else must not hide them.
         properties = pipeline.client_properties("target", "consumer")
         self._reader = LogReader(properties, starts, committed_only=False, follow=True)

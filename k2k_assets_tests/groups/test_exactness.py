@@ -26,7 +26,7 @@ from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support import groups
-from k2k_assets_tests.support.copying import Running, copy
+from k2k_assets_tests.support.copying import Running, copy, dying_first
 from k2k_assets_tests.support.exactness import BothSides, Positions
 from k2k_assets_tests.support.kafka import (
     SECONDS,
@@ -35,7 +35,9 @@ from k2k_assets_tests.support.kafka import (
     delete_records,
     end_offsets,
     producer,
+    read_all,
     send,
+    speed_up_compaction,
     unique,
 )
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -74,7 +76,7 @@ class World:
             for tp in self.sources:
                 for records, end in (
                     (self._records(tp, size), transactional.commit_transaction),
-                    ([b"aborted"] * 7, transactional.abort_transaction),
+                    ([Record(b"key-0", b"aborted")] * 7, transactional.abort_transaction),
                 ):
                     transactional.begin_transaction()
                     send(transactional, tp.topic, records, tp.partition)
@@ -306,3 +308,48 @@ def test_while_slots_copy_and_commit_at_different_times(
                 assert both.skipped(own, answer.target, answer.offset) == 0, (own, answer)
                 if alone and answer.state is State.EXACT:
                     assert both.reread(own, answer.target, answer.offset) == 0, (own, answer)
+
+
+@pytest.mark.parametrize("routing", ["one to one", "static"])
+def test_after_a_crash_that_leaves_duplicates(clusters: KafkaSandbox, tmp_path: Path, routing: str) -> None:
+    """At least once: records that were copied and not yet committed are copied again."""
+    world = world_of(clusters, tmp_path, "disabled", routing)
+    world.write(2, 300)
+    copy(world.pipeline, cores=1, runner=dying_first("settle", 3))
+
+    both = world.read()
+    copies = sum(len(pairs) for pairs in both.copies.values())
+    assert copies > len({record for of_target in both.records.values() for _, record in of_target}), "no duplicates"
+    with translator_of(world.pipeline) as translator:
+        positions = every_offset(world.ends())
+        found = translator.translate(as_groups(positions))
+    for number, at in enumerate(positions):
+        for answer in found.answers[f"g{number}"]:
+            own = {tp: at[tp] for tp, _ in answer.sources}
+            assert both.skipped(own, answer.target, answer.offset) == 0, (own, answer)
+            if routing == "one to one":
+                assert both.reread(own, answer.target, answer.offset) == 0, (own, answer)
+
+
+def test_every_offset_of_a_compacted_partition(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    source = clusters.source_servers
+    compacted = {"cleanup.policy": "compact", "segment.ms": "50", "min.cleanable.dirty.ratio": "0.01"}
+    topic = create_topic(source, unique("compacted"), config=compacted)
+    create_topic(clusters.target_servers, topic)  # this one keeps everything
+    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+    pipeline = make_pipeline(tmp_path, source, clusters.target_servers, [topic], features=features)
+    world = World(clusters, pipeline, {topic: 1})
+    speed_up_compaction(source)
+    world.write(3, 200)
+    written = world.written
+
+    def is_compacted() -> bool:
+        world.write(1, 9)  # the segment that is written to is not compacted
+        return len(read_all(source, topic)) < written / 2
+
+    wait_until(is_compacted, 60, "the source to be compacted", interval=0.2)
+    copy(pipeline)
+    with translator_of(pipeline) as translator:
+        positions = every_offset(world.ends())
+        both = world.read()
+        assert_exact(world, both, positions, translator.translate(as_groups(positions)))

@@ -1,0 +1,61 @@
+"""Claims of mappers: the later one is right, and the replicator passes them over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.errors import Refused, Superseded
+from k2k_assets.groups.claim import Claim, Claims
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment_records import Assignments
+from k2k_assets.replication.commit_record import is_other_kind
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.kafka import create_topic, produce, read_all
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+
+def test_the_replicator_passes_them_over() -> None:
+    claim = Claim.new("p")
+    assignments = Assignments()
+    assignments.apply("g", 3, claim.key_bytes(), claim.value_bytes())
+    assert assignments == Assignments()
+    assert is_other_kind(claim.key_bytes()), "commit and assignment records may share a topic"
+
+
+@pytest.mark.integration
+def test_the_later_one_is_right(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    servers = clusters.target_servers
+    pipeline = make_pipeline(tmp_path, clusters.source_servers, servers, ["any"])
+    topic = pipeline.coordination.assignment.topic
+    with Cluster("target", {"bootstrap.servers": servers}) as target:
+        with pytest.raises(Refused, match="does not exist"):
+            Claims(pipeline, target)
+        create_topic(servers, topic)
+        with Claims(pipeline, target) as first, Claims(_named(pipeline, "other"), target) as other:
+            other.write()
+            first.write()
+            first.ensure_newest()
+            other.ensure_newest()  # another pipeline's mapper is no rival
+            with Claims(pipeline, target) as second:
+                assert second.write() == 2
+                second.ensure_newest()
+                with pytest.raises(
+                    Superseded, match=r"a newer offset mapper .* process \d+ on .* \(claim 2, this one is 1"
+                ):
+                    first.ensure_newest()
+                second.forget_older()
+                first_key = read_all(servers, topic)[1].key
+                assert [(r.key, r.value) for r in read_all(servers, topic)][3:] == [(first_key, None)]
+                second.ensure_newest()
+                with pytest.raises(Superseded):
+                    first.ensure_newest()
+        produce(servers, topic, [(b"not json", b"")], partition=0)
+        with Claims(pipeline, target) as third, pytest.raises(Refused, match=f"{topic}-0@4"):
+            third.ensure_newest()
+
+
+def _named(pipeline: Pipeline, name: str) -> Pipeline:
+    return pipeline.model_copy(update={"name": name})

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support import kafka
 
 # A runner in the background may ignore the signals of a terminal, and ignoring is inherited: the processes that tests
 # start would be deaf to what the tests send them.
@@ -29,11 +30,24 @@ def clusters() -> Iterator[KafkaSandbox]:
         yield sandbox
 
 
+@pytest.fixture(scope="session")
+def secure_clusters() -> Iterator[KafkaSandbox]:
+    """Two more, secured: TLS with SCRAM or client certificates, and ACLs. Started for the first test that asks.
+
+    Tests act as the administrator by the addresses `source.mtls_servers` and `target.mtls_servers`; see
+    `k2k_assets_tests.support.secure` for users and ACLs. Few files should use it: each may cost a pair of brokers.
+    """
+    with KafkaSandbox(secure=True) as sandbox:
+        for broker in (sandbox.source, sandbox.target):
+            kafka.use(broker.admin_properties)
+        yield sandbox
+
+
 @pytest.fixture(autouse=True)
 def _brokers_up_again(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    if "clusters" in request.fixturenames:
-        sandbox: KafkaSandbox = request.getfixturevalue("clusters")
+    for pair in {"clusters", "secure_clusters"}.intersection(request.fixturenames):
+        sandbox: KafkaSandbox = request.getfixturevalue(pair)
         for broker in (sandbox.source, sandbox.target):
             broker.resume()
             broker.start()

@@ -56,16 +56,16 @@ def start(
             _log.warning("-t: telemetry is not built yet; nothing is exported")
         # Signals are handled on the main thread and only between its own steps: it has none but to wait.
         with ThreadPoolExecutor(1, NAME) as worker:
-            worker.submit(_start, files, console, once, stop).result()
+            worker.submit(_start, files, template_engine == "enabled", console, once, stop).result()
 
 
-def _start(files: Sequence[Path], console: Console, once: bool, stop: threading.Event) -> None:
+def _start(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:
     # Importing Kafka and Arrow takes a moment: not for --help.
     from k2k_assets.cli.group_status import LineDisplay, shown, summary
     from k2k_assets.groups.mapper import sync, sync_once
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
 
-    pipeline = load_mapper_pipeline(files)
+    pipeline = load_mapper_pipeline(files, variables=variables)
     for warning in pipeline.warnings:
         _log.warning(warning)
     if not once:

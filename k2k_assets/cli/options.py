@@ -24,14 +24,19 @@ def pipeline_files(command: F) -> F:
     )(command)  # fmt: skip
 
 
+def template_engine(command: F) -> F:
+    """`-g`: parameter `template_engine`."""
+    return click.option(
+        "-g", "--template-engine", type=_SWITCH, default="enabled", show_default=True,
+        help="Whether ${...} in the file stands for a variable.",
+    )(command)  # fmt: skip
+
+
 def start_options(command: F) -> F:
     """`-t`, `-g`, `-l` and `-w` as K2K has them: `telemetry`, `template_engine`, `termination_log`, `..._enabled`."""
-    options = (
+    options: tuple[Callable[[F], F], ...] = (
         click.option("-t", "--telemetry", is_flag=True, help="Accepted; telemetry is not built yet."),
-        click.option(
-            "-g", "--template-engine", type=_SWITCH, default="enabled", show_default=True,
-            help="Accepted; the substitution of variables is not built yet.",
-        ),
+        template_engine,
         click.option(
             "-l", "--termination-log", type=click.Path(dir_okay=False, path_type=Path), default=DEFAULT,
             show_default=True,

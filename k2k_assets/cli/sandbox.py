@@ -12,8 +12,10 @@ from types import FrameType
 import click
 
 from k2k_assets.errors import K2KError
-from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.pipeline_file import pipeline_text, write_pipeline_file
+from k2k_assets.sandbox.principals import REPLICATOR
+from k2k_assets.sandbox.security import ADMIN
 from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
 
 _LOOK_SECONDS = 0.5
@@ -44,17 +46,23 @@ def sandbox() -> None:
     help="Write sample topics to the source, unless they are there already.",
 )
 @click.option("--keep-writing", is_flag=True, help="Write a trickle of records to the source until the end.")
-def up(directory: Path | None, pipeline_file: Path, sample_traffic: bool, keep_writing: bool) -> None:
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="TLS, passwords (SCRAM), client certificates and ACLs; the pipeline's user may only read on the source.",
+)
+def up(directory: Path | None, pipeline_file: Path, sample_traffic: bool, keep_writing: bool, secure: bool) -> None:
     """Starts both clusters, and stops them at Ctrl-C or SIGTERM."""
     click.echo("Starting two Kafka clusters (the first start on a machine downloads Kafka, 45 MB) ...", err=True)
-    with _stop_signals() as stop, KafkaSandbox(directory) as clusters:
+    with _stop_signals() as stop, KafkaSandbox(directory, secure=secure) as clusters:
         write_pipeline_file(pipeline_file, pipeline_text(clusters))
-        click.echo(f"source  {clusters.source_servers}\ntarget  {clusters.target_servers}")
+        for broker in (clusters.source, clusters.target):
+            click.echo("\n".join(_access_lines(broker) if secure else [f"{broker.role}  {broker.servers}"]))
         if sample_traffic and not stop.is_set():
             _write_samples(clusters)
         click.echo(f"\nA pipeline between them is in {pipeline_file}. Run it with\n\n  k2k start -f {pipeline_file}\n")
         click.echo("Ctrl-C stops both clusters.")
-        writer = threading.Thread(target=continuous_traffic, args=(clusters.source_servers, stop))
+        writer = threading.Thread(target=continuous_traffic, args=(clusters.source.admin_properties, stop))
         if keep_writing:
             writer.start()
         try:
@@ -65,8 +73,20 @@ def up(directory: Path | None, pipeline_file: Path, sample_traffic: bool, keep_w
                 writer.join()
 
 
+def _access_lines(broker: Broker) -> Iterator[str]:
+    """Where a secured broker is, and who comes in by what; no secrets, only where they are."""
+    security = broker.security
+    rights = "may only read" if broker.role == "source" else "may copy topics and move groups"
+    yield f"{broker.role}  {broker.servers}  SASL_SSL, SCRAM-SHA-512; {broker.mtls_servers}  SSL, client certificate"
+    yield f"  {security.directory}:"
+    yield f"  {security.authority_file.name:<14} certificate authority of the cluster"
+    yield f"  {security.password_file(REPLICATOR).name:<14} password of the user {REPLICATOR}, who {rights}"
+    yield f"  {security.certificate_file(REPLICATOR).name:<14} key and certificate of the same user"
+    yield f"  {security.certificate_file(ADMIN).name:<14} key and certificate of {ADMIN}, who may do everything"
+
+
 def _write_samples(clusters: KafkaSandbox) -> None:
-    written = write_sample_traffic(clusters.source_servers)
+    written = write_sample_traffic(clusters.source.admin_properties)
     if written:
         click.echo(f"\n{sum(written.values())} records in {len(written)} topics of the source:")
     for topic, count in written.items():

@@ -55,11 +55,11 @@ def start(
         # Signals are handled on the main thread and only between its own steps: it has none but to wait, so that
         # a call into Kafka or Spark holds no signal back.
         with ThreadPoolExecutor(1, "k2k-start") as worker:
-            worker.submit(_run, files, console, once, stop).result()
+            worker.submit(_run, files, template_engine == "enabled", console, once, stop).result()
 
 
-def _run(files: Sequence[Path], console: Console, once: bool, stop: threading.Event) -> None:
-    pipeline = load_pipeline(files)
+def _run(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:
+    pipeline = load_pipeline(files, variables=variables)
     for warning in pipeline.warnings:
         _log.warning(warning)
     _check_clusters(pipeline)

@@ -11,6 +11,7 @@ from rich.console import Console
 from k2k_assets.cli import logs
 from k2k_assets.cli.connection_checks import check_connections
 from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.options import template_engine
 from k2k_assets.cli.words import duration
 from k2k_assets.errors import Refused
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -34,10 +35,11 @@ _FEATURES = {
     "--connect", is_flag=True,
     help="Also ask both clusters: reachability, permissions, partition counts, topics that would be created.",
 )  # fmt: skip
-def validate(files: tuple[Path, ...], connect: bool) -> None:
+@template_engine
+def validate(files: tuple[Path, ...], connect: bool, template_engine: str) -> None:
     """Checks a pipeline file, and with --connect the clusters that it names. Changes nothing."""
     logs.configure(Console(stderr=True))
-    pipeline = load_pipeline(files)
+    pipeline = load_pipeline(files, variables=template_engine == "enabled")
     click.echo(f"{pipeline.name}: the pipeline file is valid")
     for title, text in effective(pipeline):
         click.echo(f"  {title:<10} {text}")

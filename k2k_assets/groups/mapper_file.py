@@ -23,13 +23,17 @@ replication:
 """
 
 
-def load_mapper_pipeline(files: Sequence[Path]) -> Pipeline:
+def load_mapper_pipeline(files: Sequence[Path], *, variables: bool = True) -> Pipeline:
     """Loads a file for the offset mapper, several files merged into one.
+
+    Args:
+        files: Later ones over earlier ones.
+        variables: Whether `${...}` stands for a variable.
 
     Raises:
         PipelineFileError: It cannot be used.
     """
-    return load_pipeline(files, defaults=_DEFAULTS)
+    return load_pipeline(files, defaults=_DEFAULTS, variables=variables)
 
 
 def routing_of(pipeline: Pipeline, maps: Iterable[PartitionMap]) -> Routing:

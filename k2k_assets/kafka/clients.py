@@ -34,6 +34,26 @@ _UNREACHABLE = frozenset(
     }
 )
 
+_NO_ANSWER = (
+    "does not answer",
+    "Check {role}.kafka.common.'bootstrap.servers', that the brokers run, and that this machine reaches them.",
+)
+# A word of librdkafka's message, what it means, and what to do.
+_CLOSED_DOORS = (
+    (
+        "SASL authentication error",
+        "refuses the login",
+        "Check the user name, the password and the mechanism (sasl.*) in {role}.kafka, and that the cluster knows the "
+        "user.",
+    ),
+    (
+        "SSL handshake failed",
+        "cannot be talked to over TLS",
+        "Check ssl.* in {role}.kafka: the authority that signed the brokers' certificates, this client's own "
+        "certificate if they ask for one, and that 'bootstrap.servers' is the address in their certificates.",
+    ),
+)
+
 
 def consumer(properties: Mapping[str, object], settings: Mapping[str, object] | None = None) -> Consumer:
     """A consumer without group membership: it is assigned, never subscribed, and commits nothing.
@@ -84,10 +104,13 @@ def is_unreachable(error: KafkaError) -> bool:
     return error.code() in _UNREACHABLE
 
 
+def is_refused_login(error: KafkaError) -> bool:
+    """Whether a broker refused this client's credentials or certificate, or this client the broker's."""
+    return any(word in error.str() for word, _, _ in _CLOSED_DOORS)
+
+
 def unreachable(role: str, properties: Mapping[str, object], why: object) -> ClusterUnreachable:
-    """The error for a cluster that does not answer."""
+    """The error for a cluster that does not answer, or does not let us in."""
     servers = properties.get("bootstrap.servers", "?")
-    return ClusterUnreachable(
-        f"the {role} cluster at {servers} does not answer: {why}. "
-        f"Check {role}.kafka.common.'bootstrap.servers', that the brokers run, and that this machine reaches them."
-    )
+    what, advice = next(((what, advice) for word, what, advice in _CLOSED_DOORS if word in str(why)), _NO_ANSWER)
+    return ClusterUnreachable(f"the {role} cluster at {servers} {what}: {why}. {advice.format(role=role)}")

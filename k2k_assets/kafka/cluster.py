@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -22,6 +23,9 @@ Role = Literal["source", "target"]
 T = TypeVar("T")
 Which = Literal["earliest", "latest", "stable"]
 
+_LOOK_SECONDS = 0.2
+# A login may be refused once or twice while the brokers still hear of the user.
+_REFUSALS = 5
 _UNSETTLED = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -72,6 +76,8 @@ class Cluster:
         self._last_error: str | None = None
         self._admin: AdminClient | None = None
         self._knows_leaders = False
+        self._refusals = 0
+        self._is_let_in = str(properties.get("security.protocol", "plaintext")).lower() == "plaintext"
 
     @property
     def servers(self) -> str:
@@ -114,6 +120,9 @@ class Cluster:
 
     def topics(self) -> dict[str, int]:
         """All topics but Kafka's internal ones, with their partition counts."""
+        if not self._is_let_in:
+            self.cluster_id()  # a call that ends early when the cluster refuses the login
+            self._is_let_in = True
         try:
             metadata = self.admin.list_topics(timeout=self.timeout)
         except KafkaException as error:
@@ -229,9 +238,8 @@ class Cluster:
                 self.topics()
 
     def _await(self, future: Future[Any], missing: int | None = None) -> Any:
-        deadline = Deadline(self.timeout + 5)
         try:
-            return future.result(timeout=deadline.remaining())
+            return self._result(future)
         except KafkaException as error:
             if clients.error_of(error).code() in _UNSETTLED:
                 raise _Unsettled(clients.error_of(error).str()) from None
@@ -239,7 +247,20 @@ class Cluster:
                 return None
             raise self._translated(error) from None
         except TimeoutError:
-            raise clients.unreachable(self.role, self._properties, "no answer in time") from None
+            raise clients.unreachable(self.role, self._properties, self._last_error or "no answer in time") from None
+
+    def _result(self, future: Future[Any]) -> Any:
+        """Waits for an answer, but not for that of a cluster that refuses the login again and again."""
+        self.admin.poll(0)
+        self._refusals = 0
+        deadline = Deadline(self.timeout + 5)
+        while self._refusals < _REFUSALS:
+            with suppress(TimeoutError):
+                return future.result(timeout=min(_LOOK_SECONDS, deadline.remaining()))
+            if deadline.expired():
+                break
+            self.admin.poll(0)
+        raise TimeoutError
 
     def _translated(self, exception: KafkaException) -> Exception:
         error = clients.error_of(exception)
@@ -249,4 +270,7 @@ class Cluster:
         return Refused(f"the {self} refused: {error.str()} ({error.name()})")
 
     def _remember(self, error: KafkaError) -> None:
-        self._last_error = error.str()
+        self._refusals += clients.is_refused_login(error)
+        # "All brokers are down" follows, and says less than what each broker was down for.
+        if self._last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._last_error = error.str()

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import yaml
 
-from k2k_assets.pipeline.problems import Path, Problem, shorten
+from k2k_assets.pipeline.problems import DocumentError, Path, Problem, shorten
+from k2k_assets.pipeline.substitution import Template
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 50
@@ -34,11 +35,16 @@ _PLAIN_TAGS = {None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in _PLAIN_KINDS
 
 @dataclass(frozen=True)
 class Node:
-    """A value and where it stands. `value` is a dict or list of nodes, or a scalar; `line` is its key's."""
+    """A value and where it stands. `value` is a dict or list of nodes, or a scalar; `line` is its key's.
+
+    `origin` is the variable that the value came from, or empty; `fault` says why that variable has no value.
+    """
 
     value: dict[str, Node] | list[Node] | str | int | float | bool | None
     file: str
     line: int
+    origin: str = ""
+    fault: str = ""
 
     def plain(self) -> object:
         """The value as plain dicts, lists and scalars."""
@@ -62,22 +68,19 @@ class Node:
         return node
 
 
-class DocumentError(Exception):
-    """The text is no usable YAML document; carries the problems found."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("; ".join(map(str, problems)))
-        self.problems = problems
-
-
-def parse_document(text: str, file: str) -> Node:
+def parse_document(text: str | Template, file: str) -> Node:
     """Read one YAML document whose root is a mapping.
+
+    Args:
+        text: A file's, or what `substitute` made of it.
+        file: Its name.
 
     Raises:
         DocumentError: bad syntax, several documents, a root that is no mapping, duplicate keys, nesting deeper
             than 50, more than 50 000 values, or a tag that asks for an object.
     """
-    composer = _Composer(text, file)
+    template = text if isinstance(text, Template) else Template(text)
+    composer = _Composer(template, file)
     try:
         root = composer.compose()
     except yaml.MarkedYAMLError as error:
@@ -86,9 +89,9 @@ def parse_document(text: str, file: str) -> Node:
         what = f"not valid YAML: {error.problem or 'syntax error'}"
         if error.context:
             what += f" ({error.context})"
-        if "${" in text:
-            what += "; the file has substitutions (`${...}`), which are not supported yet"
-        raise DocumentError([Problem(file, mark.line + 1 if mark else 0, (), what)]) from None
+        if template.raw:
+            what += f"; {next(iter(template.raw.values()))} stands in the file as raw text"
+        raise DocumentError([Problem(file, template.line(mark.line + 1) if mark else 0, (), what)]) from None
     except yaml.YAMLError as error:
         what = f"not valid YAML: {getattr(error, 'reason', 'unreadable text')}"
         raise DocumentError([Problem(file, 0, (), what)]) from None
@@ -100,9 +103,10 @@ def parse_document(text: str, file: str) -> Node:
 class _Composer:
     """Builds the tree from PyYAML's events, within the limits."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, template: Template, file: str) -> None:
         self.file = file
-        self.events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)  # the stubs know no event's fields
+        self.template = template
+        self.events: Iterator[Any] = yaml.parse(template.text, Loader=_LOADER)  # the stubs know no event's fields
         self.anchors: dict[str, tuple[Node, int]] = {}  # name -> (node, how many values it stands for)
         self.open_anchors: set[str] = set()
         self.count = 0
@@ -114,22 +118,32 @@ class _Composer:
         if isinstance(event, yaml.StreamEndEvent):
             self.refuse(1, "expected a mapping (`name: ...`), found an empty file")
         event = next(self.events)
+        line = _line(event)
         root = self.node(event, 0, ())
         if not isinstance(root.value, dict):
             kind = "an empty document" if root.value is None else "something else"
-            self.refuse(root.line, f"expected a mapping (`name: ...`) at the top of the file, found {kind}")
+            self.refuse(line, f"expected a mapping (`name: ...`) at the top of the file, found {kind}")
         next(self.events)  # end of the document
         event = next(self.events)
         if not isinstance(event, yaml.StreamEndEvent):
-            line = event.start_mark.line + 1
-            self.refuse(line, "a second YAML document begins here; expected one document a file (pass several -f)")
+            self.refuse(
+                _line(event), "a second YAML document begins here; expected one document a file (pass several -f)"
+            )
         return root
 
     def refuse(self, line: int, message: str) -> NoReturn:
-        raise DocumentError([*self.duplicates, Problem(self.file, line, (), message)])
+        """Gives the document up.
+
+        Args:
+            line: Of the text that is parsed.
+            message: It may quote names (of tags, anchors) unless they came from a variable.
+        """
+        if line in self.template.raw:
+            message = f"{self.template.raw[line]} stands in the file as raw text, which is no usable YAML here"
+        raise DocumentError([*self.duplicates, Problem(self.file, self.template.line(line), (), message)])
 
     def node(self, event: Any, depth: int, path: Path) -> Node:
-        line = event.start_mark.line + 1
+        line = _line(event)
         if depth > MAX_DEPTH:
             self.refuse(line, f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(event, yaml.AliasEvent):
@@ -140,18 +154,30 @@ class _Composer:
             self.refuse(line, f"the tag '{shorten(event.tag)}' is not accepted; write plain values")
         if event.anchor:
             self.open_anchors.add(event.anchor)
-        value: dict[str, Node] | list[Node] | str | int | float | bool | None
+        at = self.template.line(line)
         if isinstance(event, yaml.MappingStartEvent):
-            value = self.mapping(depth, path)
+            node = Node(self.mapping(depth, path), self.file, at)
         elif isinstance(event, yaml.SequenceStartEvent):
-            value = self.sequence(depth, path)
+            node = Node(self.sequence(depth, path), self.file, at)
         else:
-            value = _scalar(event)
-        node = Node(value, self.file, line)
+            node = self.scalar(event, at)
         if event.anchor:
             self.open_anchors.discard(event.anchor)
             self.anchors[event.anchor] = (node, self.count - before)
         return node
+
+    def scalar(self, event: yaml.ScalarEvent, line: int) -> Node:
+        """A scalar, with the values of the variables in it."""
+        template = self.template
+        origin = template.origin(event.value, _line(event), event.end_mark.line + 1)
+        used = [template.tokens[token] for token in template.token.findall(event.value)] if template.token else []
+        if fault := next((variable.fault for variable in used if variable.fault), ""):
+            return Node(None, self.file, line, origin, fault)
+        if not used:
+            return Node(_scalar(event), self.file, line, origin)
+        if event.value in template.tokens and event.implicit[0]:
+            return Node(template.tokens[event.value].value, self.file, line, origin)
+        return Node(template.filled(event.value), self.file, line, origin)
 
     def charge(self, values: int, line: int) -> None:
         self.count += values
@@ -177,20 +203,23 @@ class _Composer:
         entries: dict[str, Node] = {}
         inherited: dict[str, Node] = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
-            line = event.start_mark.line + 1
+            line = _line(event)
             if not isinstance(event, yaml.ScalarEvent):
                 self.refuse(line, "expected a plain key, found a mapping, a list or an alias as a key")
             self.charge(1, line)
             key = event.value
+            if variable := self.template.variable_in(key):
+                self.refuse(line, f"{variable} stands in a key; write the key out")
             value = self.node(next(self.events), depth + 1, (*path, key))
             if key == "<<" and event.implicit[0]:
                 inherited = self.merge_key(value, line)
                 continue
             if key in entries:
                 first = f"{entries[key].file}:{entries[key].line}"
-                self.duplicates.append(Problem(self.file, line, (*path, key), f"duplicate key, first at {first}"))
+                at = self.template.line(line)
+                self.duplicates.append(Problem(self.file, at, (*path, key), f"duplicate key, first at {first}"))
             # The key's own line: that is where a reader looks for it, also when the value is a block below.
-            entries[key] = Node(value.value, self.file, line)
+            entries[key] = replace(value, line=self.template.line(line))
         return {**inherited, **entries}
 
     def merge_key(self, value: Node, line: int) -> dict[str, Node]:
@@ -203,6 +232,10 @@ class _Composer:
             else:
                 merged.update(source.value)
         return merged
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
 
 
 def _scalar(event: yaml.ScalarEvent) -> str | int | float | bool | None:

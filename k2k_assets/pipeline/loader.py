@@ -1,7 +1,8 @@
 """`load_pipeline`: files to a checked `Pipeline`, or one error that lists all faults of all files.
 
-1. read each file, within limits      2. merge them             3. take out K2K keys that are not ours (yet)
-4. validate each section              5. check what spans sections
+1. read each file, within limits, and put variables in     2. merge them
+3. take out K2K keys that are not ours (yet)               4. validate each section
+5. check what spans sections
 """
 
 from __future__ import annotations
@@ -17,19 +18,24 @@ from pydantic import ValidationError
 
 from k2k_assets.errors import PipelineFileError
 from k2k_assets.pipeline import checks, known_keys
-from k2k_assets.pipeline.document import MAX_BYTES, DocumentError, Node, parse_document
+from k2k_assets.pipeline.document import MAX_BYTES, Node, parse_document
 from k2k_assets.pipeline.merge import filled, merge
 from k2k_assets.pipeline.model import Pipeline
-from k2k_assets.pipeline.problems import Path, Problem, fail
+from k2k_assets.pipeline.problems import DocumentError, Path, Problem, fail
+from k2k_assets.pipeline.redaction import redacted
 from k2k_assets.pipeline.schema import problem_at, problems_of
+from k2k_assets.pipeline.substitution import substitute
 
 
-def load_pipeline(paths: Sequence[str | FilePath] | str | FilePath, *, defaults: str = "") -> Pipeline:
+def load_pipeline(
+    paths: Sequence[str | FilePath] | str | FilePath, *, defaults: str = "", variables: bool = True
+) -> Pipeline:
     """Load one pipeline from one or more files, later files over earlier ones.
 
     Args:
         paths: the files.
         defaults: YAML of what the files need not have.
+        variables: whether `${...}` stands for a variable, or for itself.
 
     Raises:
         PipelineFileError: the files cannot be used; the message lists every fault with its file and line.
@@ -37,10 +43,10 @@ def load_pipeline(paths: Sequence[str | FilePath] | str | FilePath, *, defaults:
     files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not files:
         raise PipelineFileError("no pipeline file was given; pass at least one with -f")
-    root = _read_all([str(file) for file in files])
+    root = _read_all([str(file) for file in files], variables)
     if defaults:
         root = filled(root, parse_document(defaults, "defaults"))
-    problems = list(_substitutions(root, ()))
+    problems = list(_without_values(root, ()))
     document = cast(dict[str, object], _without_nulls(root.plain()))
     problems += [problem_at(root, path, message) for path, message in known_keys.take_out(document)]
     pipeline, found = _validate(document, root)
@@ -49,17 +55,18 @@ def load_pipeline(paths: Sequence[str | FilePath] | str | FilePath, *, defaults:
         spanning = [problem_at(root, path, message) for path, message in checks.check_all(pipeline)]
         problems += _not_below(spanning, problems)
     if problems or not pipeline:
-        raise fail(problems)
+        raise fail(redacted(problems, root))
     pipeline._warnings = checks.warnings(pipeline)
     return pipeline
 
 
-def _read_all(files: list[str]) -> Node:
+def _read_all(files: list[str], variables: bool) -> Node:
     documents: list[Node] = []
     problems: list[Problem] = []
     for file in files:
         try:
-            documents.append(parse_document(_read_text(file), file))
+            text = _read_text(file)
+            documents.append(parse_document(substitute(text, file) if variables else text, file))
         except DocumentError as error:
             problems += error.problems
     if problems:
@@ -84,20 +91,18 @@ def _read_text(file: str) -> str:
         raise DocumentError([Problem(file, line, (), "expected UTF-8 text, found other bytes")]) from None
 
 
-def _substitutions(node: Node, path: Path) -> Iterator[Problem]:
-    """Places where K2K would put a variable in, but for sections that are not looked at."""
+def _without_values(node: Node, path: Path) -> Iterator[Problem]:
+    """Variables that have no value, but for sections that are not looked at."""
     if path in known_keys.IGNORED:
         return
     if isinstance(node.value, dict):
         for key, item in node.value.items():
-            if "${" in key:
-                yield Problem(item.file, item.line, path, "substitution (`${...}`) in a key is not supported yet")
-            yield from _substitutions(item, (*path, key))
+            yield from _without_values(item, (*path, key))
     elif isinstance(node.value, list):
         for position, item in enumerate(node.value):
-            yield from _substitutions(item, (*path, position))
-    elif isinstance(node.value, str) and "${" in node.value:
-        yield Problem(node.file, node.line, path, "substitution (`${...}`) is not supported yet")
+            yield from _without_values(item, (*path, position))
+    elif node.fault:
+        yield Problem(node.file, node.line, path, node.fault)
 
 
 def _without_nulls(value: object) -> object:

@@ -38,6 +38,14 @@ class Problem:
         return f"{where}:{path} {self.message}"
 
 
+class DocumentError(Exception):
+    """The text is no usable YAML document; carries the problems found."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
 def format_path(path: Path) -> str:
     """The path as a user writes it: `source.kafka.consumer."group.id"`, `replication[0].source`."""
     text = ""

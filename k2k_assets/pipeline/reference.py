@@ -22,6 +22,7 @@ from k2k_assets.pipeline.model import Pipeline
 from k2k_assets.pipeline.problems import format_path
 from k2k_assets.pipeline.routing import SinkTopic
 from k2k_assets.pipeline.schema import section_of
+from k2k_assets.pipeline.substitution import MAX_VALUE_BYTES, MAX_VARIABLES
 from k2k_assets.pipeline.values import format_duration
 
 _INTRO = f"""# The pipeline file
@@ -37,6 +38,7 @@ How values are written:
 - Client properties are flat, with their dots: `"bootstrap.servers": "localhost:9092"`.
 - YAML 1.2's plain values: only `true` and `false` are booleans. Anchors, aliases and `<<` work.
 - Limits: {MAX_BYTES} bytes a file, {MAX_DEPTH} levels, {MAX_NODES} values.
+- `${{loader:mapper(s):NAME}}` stands for a value from the environment or from a file: see [Variables](#variables).
 
 This page is generated from the models: `python -m k2k_assets.pipeline.reference > docs/pipeline-file.md`.
 """
@@ -49,6 +51,33 @@ replication:
   - sink: { topic: { prefix: "copy." }, partition: source }
 ```
 """
+
+_VARIABLES = """## Variables
+
+`${loader:mapper(s):NAME}` is replaced in memory when the file is read; the file stays as it is. Loader and mappers may
+be left out: `${KAFKA_PASSWORD}`, `${file:/run/secrets/kafka}`, `${file:base64:/run/secrets/kafka}`.
+
+| loader | where the value comes from |
+| --- | --- |
+| `env` (default) | the environment of the process |
+| `file` | the file with this absolute path; one line break at its end is left out |
+
+| mapper | what it does, from left to right |
+| --- | --- |
+| `base64` | decodes base 64 |
+| `number` | makes it a number; anything else is refused |
+| `string` | makes it a text, also without a mapper |
+| `raw` | puts it into the file as it is, to be read as YAML; not for secrets |
+
+- A value is a part of the one value that it stands in, in quotes or without: it cannot end the quotes or add keys. Only
+  `raw` can.
+- A variable stands in values, not in keys (but for `raw`).
+- A variable that has no value, and is used, is refused by name. In a comment, in a section without effect such as
+  `license`, and under a later file's value it may be missing.
+- `$${` is a plain `${`. A `${` that is not closed on its line is refused. `-g disabled` leaves all of them alone.
+- No message about a fault in the file shows a value that came from a variable.
+- Limits: a file of {MAX_VALUE_BYTES} bytes, {MAX_VALUE_BYTES} characters of values together, {MAX_VARIABLES} variables.
+""".replace("{MAX_VALUE_BYTES}", str(MAX_VALUE_BYTES)).replace("{MAX_VARIABLES}", str(MAX_VARIABLES))
 
 _TLS = """### TLS and SASL
 
@@ -74,7 +103,7 @@ Row = tuple[str, ...]
 
 def page() -> str:
     """The whole page as Markdown."""
-    return "\n".join([_INTRO, *_sections(), *_other_keys(), *_clients()]).rstrip() + "\n"
+    return "\n".join([_INTRO, _VARIABLES, *_sections(), *_other_keys(), *_clients()]).rstrip() + "\n"
 
 
 def _sections() -> Iterator[str]:
@@ -142,7 +171,7 @@ def _other_keys() -> Iterator[str]:
     yield _table(("key", "why"), [(f"`{format_path(path)}`", why) for path, why in known_keys.IGNORED.items()])
     yield "Not supported yet, and refused (a flag that says `disabled` is fine):\n"
     refused = (*known_keys.NOT_YET, *known_keys.NOT_YET_FLAGS)
-    yield "\n".join(f"- `{format_path(path)}`" for path in refused) + "\n- `${...}` substitution\n"
+    yield "\n".join(f"- `{format_path(path)}`" for path in refused) + "\n"
     yield "Spellings of K2K 0.1 are refused with today's:\n"
     spellings = [(f"`{format_path(path)}`", today) for path, today in known_keys.OLD_SPELLINGS.items()]
     yield _table(("0.1", "today"), spellings)

@@ -24,6 +24,7 @@ from k2k_assets.sandbox.broker_settings import java_flags, load_identity, server
 from k2k_assets.sandbox.class_archive import archive_of, flags_with
 from k2k_assets.sandbox.jars import fetch_jars
 from k2k_assets.sandbox.java import find_java
+from k2k_assets.sandbox.security import ADMIN, BrokerSecurity
 
 _FORMAT_SECONDS = 60.0
 _READY_SECONDS = 60.0
@@ -42,6 +43,7 @@ class Broker:
         settings: More lines for `server.properties`, which win over the sandbox's own.
         benchmark: A larger heap and the full just-in-time compiler.
         flags: For Java, instead of those that use the class archive.
+        secure: Clients need a password or a certificate, and ACLs say what they may do; see `security`.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Broker:
         settings: Mapping[str, str] | None = None,
         benchmark: bool = False,
         flags: Sequence[str] | None = None,
+        secure: bool = False,
     ) -> None:
         self.role = role
         self.directory = directory
@@ -63,11 +66,31 @@ class Broker:
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._pid: int | None = None
         self._identity = load_identity(directory)
+        self._security = BrokerSecurity(directory / "security", role) if secure else None
 
     @property
     def servers(self) -> str:
-        """The bootstrap address; it stays the same over restarts."""
+        """The bootstrap address (of a secured broker: for SCRAM); it stays the same over restarts."""
         return f"127.0.0.1:{self._identity.port}"
+
+    @property
+    def mtls_servers(self) -> str:
+        """The bootstrap address of a secured broker for clients with a certificate."""
+        return f"127.0.0.1:{self._identity.mtls_port}"
+
+    @property
+    def security(self) -> BrokerSecurity:
+        """Certificates and passwords of a secured broker."""
+        if self._security is None:
+            raise K2KError(f"The {self.role} broker is not secured.")
+        return self._security
+
+    @property
+    def admin_properties(self) -> dict[str, str]:
+        """Client properties of somebody who may do everything."""
+        if self._security is None:
+            return {"bootstrap.servers": self.servers}
+        return {"bootstrap.servers": self.mtls_servers, **self._security.mtls_properties(ADMIN)}
 
     @property
     def cluster_id(self) -> str:
@@ -121,7 +144,7 @@ class Broker:
         """
         deadline = Deadline(timeout)
         quick = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50, "log_level": 0}
-        client = AdminClient({"bootstrap.servers": self.servers, **quick})
+        client = AdminClient({**self.admin_properties, **quick})
         while not _answers(client):
             if not self.is_running():
                 raise self._failure("ended while it started")
@@ -184,8 +207,11 @@ class Broker:
         return "\n".join(told[-lines:])
 
     def _write_properties(self) -> Path:
+        settings = self._settings
+        if self._security is not None:
+            settings = {**self._security.settings(self._identity), **settings}
         path = self.directory / "server.properties"
-        path.write_text(server_properties(self.directory / "data", self._identity, self._settings))
+        path.write_text(server_properties(self.directory / "data", self._identity, settings))
         return path
 
     def _format(self, java: list[str], properties: Path) -> None:

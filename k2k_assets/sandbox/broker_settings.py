@@ -56,12 +56,19 @@ _BENCHMARK_FLAGS = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20
 class Identity(NamedTuple):
     """What stays the same over a broker's restarts.
 
-    `port` is where clients connect, `controller_port` where the broker finds its own controller.
+    `port` is where clients connect, `controller_port` where the broker finds its own controller, and `mtls_port` where
+    clients with a certificate connect to a secured broker.
     """
 
     cluster_id: str
     port: int
     controller_port: int
+    mtls_port: int = 0
+
+    def is_usable(self) -> bool:
+        """Whether all ports are known and free."""
+        ports = (self.port, self.controller_port, self.mtls_port)
+        return all(ports) and all(map(is_free, ports))
 
 
 def load_identity(directory: Path) -> Identity:
@@ -71,9 +78,9 @@ def load_identity(directory: Path) -> Identity:
     """
     path = directory / "identity.json"
     known = Identity(**json.loads(path.read_text())) if path.exists() else None
-    if known is not None and is_free(known.port) and is_free(known.controller_port):
+    if known is not None and known.is_usable():
         return known
-    identity = Identity(known.cluster_id if known else new_cluster_id(), *free_ports(2))
+    identity = Identity(known.cluster_id if known else new_cluster_id(), *free_ports(3))
     directory.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(identity._asdict()))
     return identity

@@ -7,14 +7,17 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from types import TracebackType
 
 from k2k_assets.errors import K2KError
+from k2k_assets.kafka import clients
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.jars import fetch_jars
 from k2k_assets.sandbox.java import find_java
+from k2k_assets.sandbox.principals import REPLICATOR, set_up_replicator
 
 
 class KafkaSandbox:
@@ -28,6 +31,8 @@ class KafkaSandbox:
             ports while they are free). Without one everything is temporary.
         settings: More lines for both brokers' `server.properties`.
         benchmark: Larger heaps and the full just-in-time compiler, as in production.
+        secure: Clients of both clusters need a password or a certificate, and ACLs; there is a user for the
+            pipeline, who may only read on the source.
     """
 
     def __init__(
@@ -36,10 +41,12 @@ class KafkaSandbox:
         *,
         settings: Mapping[str, str] | None = None,
         benchmark: bool = False,
+        secure: bool = False,
     ) -> None:
         self._given_directory = directory
         self._settings = dict(settings or {})
         self._benchmark = benchmark
+        self.secure = secure
         self._lock: TextIOWrapper | None = None
         self._brokers: dict[str, Broker] = {}
         self._directory: Path | None = None
@@ -74,7 +81,7 @@ class KafkaSandbox:
         fetch_jars()
         try:
             self._prepare_directory()
-            _in_parallel([broker.start for broker in self._brokers.values()])
+            _in_parallel([partial(self._start, broker) for broker in self._brokers.values()])
         except BaseException:
             self.stop()
             raise
@@ -105,6 +112,12 @@ class KafkaSandbox:
             raise K2KError("The sandbox is not started.")
         return self._brokers[role]
 
+    def _start(self, broker: Broker) -> None:
+        broker.start()
+        if self.secure:
+            password = broker.security.password_file(REPLICATOR).read_text()
+            set_up_replicator(broker.role, clients.admin(broker.admin_properties), password)
+
     def _prepare_directory(self) -> None:
         if self._given_directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="k2k-sandbox-"))
@@ -119,6 +132,7 @@ class KafkaSandbox:
                 temporary=self._given_directory is None,
                 settings=self._settings,
                 benchmark=self._benchmark,
+                secure=self.secure,
             )
 
 

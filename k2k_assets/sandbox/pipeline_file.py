@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from k2k_assets.errors import K2KError
+from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.kafka_sandbox import KafkaSandbox
+from k2k_assets.sandbox.principals import REPLICATOR
 
 _FIRST_LINE = "# Written by the sandbox: the addresses change, so the next start writes it again."
 
@@ -20,19 +22,28 @@ features:
 source:
   kafka:
     common:
-      "bootstrap.servers": "{source}"
-    consumer:
+      "bootstrap.servers": "{source.servers}"
+{source_access}    consumer:
       "group.id": "k2k.{name}"
 target:
   kafka:
     common:
-      "bootstrap.servers": "{target}"
-replication:
+      "bootstrap.servers": "{target.servers}"
+{target_access}replication:
   - source:
       topic: "{topics}"
   - sink:
       topic: source
       partition: source
+"""
+
+_ACCESS = """\
+      "security.protocol": SASL_SSL
+      "sasl.mechanism": SCRAM-SHA-512
+      "sasl.username": {user}
+      "sasl.password": "${{file:{password_file}}}"
+      "ssl.truststore.type": PEM
+      "ssl.truststore.location": "{authority_file}"
 """
 
 
@@ -47,9 +58,19 @@ def pipeline_text(sandbox: KafkaSandbox, name: str = "demo", topics: str = r"dem
     return _TEXT.format(
         first_line=_FIRST_LINE,
         name=name,
-        source=sandbox.source_servers,
-        target=sandbox.target_servers,
+        source=sandbox.source,
+        source_access=_access(sandbox.source) if sandbox.secure else "",
+        target=sandbox.target,
+        target_access=_access(sandbox.target) if sandbox.secure else "",
         topics=topics.replace("\\", "\\\\"),
+    )
+
+
+def _access(broker: Broker) -> str:
+    """How the pipeline's user comes in; the password stays in its file."""
+    security = broker.security
+    return _ACCESS.format(
+        user=REPLICATOR, password_file=security.password_file(REPLICATOR), authority_file=security.authority_file
     )
 
 

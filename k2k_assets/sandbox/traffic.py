@@ -19,7 +19,7 @@ from confluent_kafka.admin import NewTopic
 
 from k2k_assets.deadline import wait_until
 from k2k_assets.kafka import clients
-from k2k_assets.sandbox.traffic_writer import SampleRecord, TrafficWriter
+from k2k_assets.sandbox.traffic_writer import Cluster, SampleRecord, TrafficWriter, properties_of
 
 _log = logging.getLogger(__name__)
 _SECONDS = 30.0
@@ -37,37 +37,38 @@ class SampleTopic(NamedTuple):
     fill: Callable[[TrafficWriter, str, random.Random], int]
 
 
-def write_sample_traffic(servers: str, seed: int = 17) -> dict[str, int]:
+def write_sample_traffic(cluster: Cluster, seed: int = 17) -> dict[str, int]:
     """Makes the sample topics and fills them; topics that are there already are left as they are.
 
     Args:
-        servers: Bootstrap address of the cluster.
+        cluster: Its bootstrap address, or client properties.
         seed: The same seed writes the same records (but for timestamps that are "now").
 
     Returns:
         For each topic that was made: how many records a reader of committed data finds in it.
     """
-    missing = _create_missing(servers)
+    missing = _create_missing(cluster)
     if not missing:
         return {}
-    writer = TrafficWriter(servers, "sample-traffic")
+    writer = TrafficWriter(cluster, "sample-traffic")
     return {topic.name: topic.fill(writer, topic.name, random.Random(f"{seed} {topic.name}")) for topic in missing}
 
 
-def continuous_traffic(servers: str, stop: threading.Event, seed: int = 17) -> None:
+def continuous_traffic(cluster: Cluster, stop: threading.Event, seed: int = 17) -> None:
     """Writes a few records four times a second until `stop` is set; goes on after a broker was away.
 
     Args:
-        servers: Bootstrap address of the cluster.
+        cluster: Its bootstrap address, or client properties.
         stop: Ends it, within half a second while the cluster answers.
         seed: For the contents.
     """
     chance = random.Random(seed)
     while not stop.is_set():
         try:
-            _create_missing(servers)
-            _trickle(TrafficWriter(servers, "continuous-traffic"), stop, chance)
+            _create_missing(cluster)
+            _trickle(TrafficWriter(cluster, "continuous-traffic"), stop, chance)
         except KafkaException as error:
+            servers = properties_of(cluster)["bootstrap.servers"]
             _log.warning("sample traffic to %s is interrupted: %s", servers, error)
             stop.wait(1.0)
 
@@ -81,15 +82,15 @@ def _trickle(writer: TrafficWriter, stop: threading.Event, chance: random.Random
         writer.plain("demo.customers", itertools.islice(customers, 1))
 
 
-def _create_missing(servers: str) -> list[SampleTopic]:
-    admin = clients.admin({"bootstrap.servers": servers})
+def _create_missing(cluster: Cluster) -> list[SampleTopic]:
+    admin = clients.admin(properties_of(cluster))
     present = admin.list_topics(timeout=_SECONDS).topics
     missing = [topic for topic in SAMPLE_TOPICS if topic.name not in present]
     made = [NewTopic(topic.name, topic.partitions, 1, config=topic.config) for topic in missing]
     for future in admin.create_topics(made).values() if made else []:
         future.result(_SECONDS)
     for topic in missing:
-        wait_until(partial(_is_led, admin, topic), _SECONDS, f"{topic.name} to be visible on {servers}")
+        wait_until(partial(_is_led, admin, topic), _SECONDS, f"{topic.name} to be visible on the source")
     return missing
 
 

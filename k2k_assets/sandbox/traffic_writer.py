@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -11,6 +11,13 @@ from k2k_assets.errors import K2KError
 from k2k_assets.kafka import clients
 
 _SECONDS = 30.0
+Cluster = str | Mapping[str, object]
+"""A cluster's bootstrap address, or client properties with the address and more."""
+
+
+def properties_of(cluster: Cluster) -> dict[str, object]:
+    """Client properties, librdkafka's names."""
+    return {"bootstrap.servers": cluster} if isinstance(cluster, str) else dict(cluster)
 
 
 class SampleRecord(NamedTuple):
@@ -27,13 +34,13 @@ class TrafficWriter:
     """Two producers, one of them transactional.
 
     Args:
-        servers: Bootstrap address of the cluster.
+        cluster: Its bootstrap address, or client properties.
         transactional_id: Of the transactional one; a second writer with the same id fences the first.
     """
 
-    def __init__(self, servers: str, transactional_id: str) -> None:
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
         settings: dict[str, object] = {
-            "bootstrap.servers": servers,
+            **properties_of(cluster),
             "partitioner": "murmur2_random",
             "linger.ms": 2,
             "compression.type": "lz4",

@@ -15,6 +15,7 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import pipeline_file
 from k2k_assets.sandbox.broker_settings import is_free
 from k2k_assets_tests.support import kafka
+from k2k_assets_tests.support.processes import started
 
 _UP = [sys.executable, "-m", "k2k_assets.cli.main", "sandbox", "up"]
 
@@ -48,6 +49,33 @@ def test_up(number: signal.Signals, option: str, tmp_path: Path) -> None:
         assert all(is_free(int(servers.partition(":")[2])) for servers in (source, target))
     finally:
         process.kill()
+
+
+@pytest.mark.integration
+@pytest.mark.spark
+def test_up_secure_writes_a_pipeline_that_runs_and_holds_no_secret(tmp_path: Path) -> None:
+    up = subprocess.Popen([*_UP, "--secure"], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        assert up.stdout is not None
+        said = ""
+        while "Ctrl-C stops" not in said:
+            line = up.stdout.readline()
+            assert line, said
+            said += line
+        folders = [Path(found) for found in re.findall(r"^  (/\S+):$", said, re.MULTILINE)]
+        passwords = [(folder / "k2k.password").read_text() for folder in folders]
+        assert len(set(passwords)) == 2
+        text = (tmp_path / "sandbox.yaml").read_text()
+        assert not any(password in text + said for password in passwords)
+        with started("-f", tmp_path / "sandbox.yaml", "--once") as process:
+            out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        assert re.search(r"demo: [\d,]{6,} records", out)
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(20) == 0
+        assert not any(folder.exists() for folder in folders)
+    finally:
+        up.kill()
 
 
 def test_a_file_of_the_users_is_not_overwritten(tmp_path: Path) -> None:

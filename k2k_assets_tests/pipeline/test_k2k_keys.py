@@ -83,8 +83,6 @@ NOT_YET: dict[str, object] = {
     "target/registry": {"config": {}},
     "target/kafka/topicPropsExclusionList": ["a"],
     "topicCreation/replication": {"common": COUNTS, "rules": [{"pattern": ".*", "properties": COUNTS}]},
-    "name": "${env:NAME}",
-    "source/kafka/common/sasl.password": "${file:string:/secret}",
 }
 
 OLD: dict[str, object] = {

@@ -83,10 +83,22 @@ def unique(name: str) -> str:
     return f"{name}-{uuid.uuid4().hex[:8]}"
 
 
+_access: dict[str, dict[str, str]] = {}
+
+
+def use(properties: Mapping[str, str]) -> None:
+    """Lets all functions of this module connect to an address with these properties (TLS, credentials)."""
+    _access[properties["bootstrap.servers"]] = dict(properties)
+
+
+def _at(servers: str) -> dict[str, str]:
+    return {**_access.get(servers, {"bootstrap.servers": servers})}
+
+
 @lru_cache(maxsize=8)
 def admin(servers: str) -> AdminClient:
     """An admin client; one for each cluster."""
-    return AdminClient({"bootstrap.servers": servers, **_QUICK})
+    return AdminClient({**_at(servers), **_QUICK})
 
 
 def topics(servers: str) -> dict[str, int]:
@@ -145,7 +157,7 @@ def end_offsets(servers: str, topic: str, isolation: Isolation = "read_uncommitt
 def producer(servers: str, transactional_id: str | None = None) -> Producer:
     """A producer for records of up to 20 MB; with an id it is ready to begin a transaction."""
     settings: dict[str, str | int] = {
-        "bootstrap.servers": servers,
+        **_at(servers),
         "acks": "all",
         "linger.ms": 1,
         "message.max.bytes": 20_000_000,
@@ -249,7 +261,7 @@ def read_all(
     """
     consumer = Consumer(
         {
-            "bootstrap.servers": servers,
+            **_at(servers),
             "group.id": "k2k-tests",
             "enable.auto.commit": False,
             "enable.partition.eof": True,

@@ -1,0 +1,260 @@
+"""Variables in a pipeline file: `${loader:mapper(s):NAME}`, put in when the file is read.
+
+The text of the file gets a token where a variable stands, and the document reader puts the value into the scalar that
+holds the token. So no value can change the structure of the file, close a quote or become a comment, and every scalar
+knows that it came from a variable: no message shows it. Only `raw` puts its text into the file itself, as YAML; what
+stands on those lines counts as from a variable too.
+
+A variable that has no value is a fault of the place where it is used: in a comment, in a section that is not looked
+at, or under a value of a later file it is none.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from k2k_assets.pipeline.problems import DocumentError, Problem, shorten
+
+LOADERS = ("env", "file")
+MAPPERS = ("base64", "number", "raw", "string")
+MAX_VARIABLES = 10_000
+MAX_VALUE_BYTES = 1_000_000
+"""Of a file that holds a value; and the most characters of all values of a pipeline file together."""
+
+_OPENING = re.compile(r"\$\$\{|\$\{")
+_CLOSING = re.compile(r"[}\n]")
+_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what YAML takes for the end of a line
+_NUMBER = re.compile(r"[-+]?[0-9]{1,30}|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
+
+
+class _NoValue(Exception):
+    """Why a variable has no value; never holds any part of one."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One use of a variable.
+
+    Attributes:
+        spelled: As the file has it: `${file:/run/secrets/password}`.
+        value: What it stands for, or None with a `fault`.
+        fault: Why it has no value.
+    """
+
+    spelled: str
+    value: str | int | float | None = field(default=None, repr=False)
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A file's text, ready to be parsed.
+
+    Attributes:
+        text: With a token for each variable.
+        tokens: The variables by their tokens.
+        token: Matches any token.
+        lines: Where raw text made lines of its own: the file's line of each line of `text`, or empty.
+        raw: What stands on a line of `text` because of a raw variable, by line.
+    """
+
+    text: str = field(repr=False)
+    tokens: Mapping[str, Variable] = field(default_factory=dict, repr=False)
+    token: re.Pattern[str] | None = None
+    lines: tuple[int, ...] = ()
+    raw: Mapping[int, str] = field(default_factory=dict)
+
+    def line(self, line: int) -> int:
+        """The file's own line for a line of `text`; both count from 1."""
+        return self.lines[min(line, len(self.lines)) - 1] if self.lines else line
+
+    def origin(self, text: str, first: int, last: int) -> str:
+        """The variable that a piece of `text` came from, or none.
+
+        Args:
+            text: The piece.
+            first: Its first line.
+            last: Its last line.
+        """
+        if variable := self.variable_in(text):
+            return variable
+        return next((self.raw[line] for line in range(first, last + 1) if line in self.raw), "") if self.raw else ""
+
+    def variable_in(self, text: str) -> str:
+        """The first variable whose token is in a piece of `text`, as it is spelled in the file, or none."""
+        found = self.token.search(text) if self.token else None
+        return self.tokens[found[0]].spelled if found else ""
+
+    def filled(self, text: str) -> str:
+        """A piece of `text` with the values in their places."""
+        return self.token.sub(lambda found: str(self.tokens[found[0]].value), text) if self.token else text
+
+
+def substitute(text: str, file: str) -> Template:
+    """Finds the variables of a file and loads them.
+
+    Args:
+        text: The file's.
+        file: Its name, for messages.
+
+    Raises:
+        DocumentError: A variable is not closed, or there are too many or too long ones.
+    """
+    if "${" not in text:
+        return Template(text)
+    nonce = secrets.token_hex(8)
+    maker = _Maker(f"k2k{nonce}x")
+    at = 0
+    for opening in _OPENING.finditer(text):
+        if opening.start() < at:
+            continue  # inside the variable before
+        maker.plain(text[at : opening.start()])
+        at = opening.end()
+        if opening[0] == "$${":
+            maker.plain("${")
+            continue
+        closing = _CLOSING.search(text, at)
+        if not closing or closing[0] != "}":
+            what = "a variable is opened by `${` and not closed on the same line; write `$${` for a plain `${`"
+            raise DocumentError([Problem(file, maker.line, (), what)])
+        if problem := maker.variable(text[at : closing.start()]):
+            raise DocumentError([Problem(file, maker.line, (), problem)])
+        at = closing.end()
+    maker.plain(text[at:])
+    return maker.template()
+
+
+class _Maker:
+    """Collects the pieces of a template."""
+
+    def __init__(self, prefix: str) -> None:
+        self.line = 1  # of the file
+        self._prefix = prefix
+        self._left = MAX_VALUE_BYTES
+        self._pieces: list[str] = []
+        self._tokens: dict[str, Variable] = {}
+        self._lines = [1]
+        self._raw: dict[int, str] = {}
+
+    def plain(self, text: str) -> None:
+        """Takes over what the file has."""
+        self._pieces.append(text)
+        for _ in _BREAK.finditer(text):
+            self.line += 1
+            self._lines.append(self.line)
+
+    def variable(self, inside: str) -> str:
+        """Takes what stands between the braces; returns what speaks against going on."""
+        variable, is_raw = _loaded(inside)
+        if len(self._tokens) + len(self._raw) >= MAX_VARIABLES:
+            return f"more than {MAX_VARIABLES} variables"
+        self._left -= len(str(variable.value))
+        if self._left < 0:
+            return f"the values of the variables up to {variable.spelled} are too long for a pipeline file"
+        if is_raw and not variable.fault:
+            self._put_raw(str(variable.value), variable.spelled)
+        else:
+            token = f"{self._prefix}{len(self._tokens)}x"
+            self._tokens[token] = variable
+            self._pieces.append(token)
+        return ""
+
+    def template(self) -> Template:
+        """All of it."""
+        lines = tuple(self._lines) if len(self._lines) > self.line else ()
+        token = re.compile(rf"{self._prefix}\d+x") if self._tokens else None
+        return Template("".join(self._pieces), self._tokens, token, lines, self._raw)
+
+    def _put_raw(self, value: str, spelled: str) -> None:
+        self._pieces.append(value)
+        self._raw[len(self._lines)] = spelled
+        for _ in _BREAK.finditer(value):
+            self._lines.append(self.line)
+            self._raw[len(self._lines)] = spelled
+
+
+def _loaded(inside: str) -> tuple[Variable, bool]:
+    """The variable between the braces, and whether it is raw."""
+    spelled = f"${{{shorten(inside)}}}"
+    loader, mappers, name = _parsed(inside)
+    try:
+        value: str | int | float = (_of_environment if loader == "env" else _of_file)(name)
+        for mapper in mappers:
+            value = _MAPPERS[mapper](str(value))
+    except _NoValue as why:
+        return Variable(spelled, fault=f"{spelled}: {why}"), "raw" in mappers
+    return Variable(spelled, value), "raw" in mappers
+
+
+def _parsed(inside: str) -> tuple[str, list[str], str]:
+    parts = inside.split(":")
+    loader = parts.pop(0) if len(parts) > 1 and parts[0] in LOADERS else "env"
+    mappers: list[str] = []
+    while len(parts) > 1 and parts[0] in MAPPERS:
+        mappers.append(parts.pop(0))
+    return loader, mappers, ":".join(parts)
+
+
+def _of_environment(name: str) -> str:
+    if not name:
+        raise _NoValue("the name of the variable is missing")
+    if ":" in name:
+        known = f"the loaders are {', '.join(LOADERS)}, the mappers {', '.join(MAPPERS)}"
+        raise _NoValue(f"'{shorten(name.partition(':')[0])}' is neither a loader nor a mapper; {known}")
+    value = os.environ.get(name)
+    if value is None:
+        raise _NoValue(f"the environment has no variable '{shorten(name)}'")
+    return _text(os.fsencode(value))
+
+
+def _of_file(name: str) -> str:
+    if not os.path.isabs(name):
+        raise _NoValue("expected the absolute path of a file")
+    try:
+        with open(name, "rb") as stream:
+            content = stream.read(MAX_VALUE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no path of a file"
+        raise _NoValue(f"the file cannot be read: {why}") from None
+    if len(content) > MAX_VALUE_BYTES:
+        raise _NoValue(f"the file is larger than {MAX_VALUE_BYTES} bytes")
+    # Editors and `echo` end a file with a line break that is no part of a password.
+    text = _text(content)
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise _NoValue("the value is no UTF-8 text") from None
+
+
+def _base64(value: str) -> str:
+    try:
+        return _text(base64.b64decode("".join(value.split()), validate=True))
+    except (binascii.Error, ValueError):
+        raise _NoValue("the value is no base 64") from None
+
+
+def _number(value: str) -> int | float:
+    if not _NUMBER.fullmatch(value.strip()):
+        raise _NoValue("the value is no number")
+    try:
+        return int(value)
+    except ValueError:
+        return float(value)
+
+
+_MAPPERS: dict[str, Callable[[str], str | int | float]] = {
+    "base64": _base64,
+    "number": _number,
+    "raw": str,
+    "string": str,
+}

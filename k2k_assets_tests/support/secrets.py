@@ -1,0 +1,77 @@
+"""Searches everything that programs write, and the arguments of all processes, for secrets."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+_LOOK_SECONDS = 0.2
+_READABLE_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH
+
+
+class SecretsSearch:
+    """Looks again and again while programs run, and once more at the end.
+
+    Args:
+        secrets: What must not be found, by a name.
+        folder: Where the programs write.
+
+    Attributes:
+        programs: Words of the arguments of this process's children: a search that saw none proves nothing.
+        in_arguments: Secrets that were seen in a process's arguments, with the process's name.
+        in_open_files: Files below the folder that others could read, and that held a secret at any time.
+    """
+
+    def __init__(self, secrets: Mapping[str, bytes], folder: Path) -> None:
+        self.programs: set[str] = set()
+        self.in_arguments: set[tuple[str, str]] = set()
+        self.in_open_files: set[Path] = set()
+        self._secrets = dict(secrets)
+        self._folder = folder
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look_on, daemon=True)
+
+    def __enter__(self) -> SecretsSearch:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join(30)
+
+    def found_in(self, content: bytes) -> set[str]:
+        """The names of the secrets in a content."""
+        return {name for name, secret in self._secrets.items() if secret in content}
+
+    def in_files(self) -> set[Path]:
+        """The files below the folder that hold a secret now."""
+        return {path for path in self._folder.rglob("*") if path.is_file() and self.found_in(path.read_bytes())}
+
+    def _look_on(self) -> None:
+        while not self._ended.wait(_LOOK_SECONDS):
+            self._look_at_processes()
+            self._look_at_open_files()
+
+    def _look_at_processes(self) -> None:
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                arguments = process.cmdline()
+                self.programs |= set(arguments)
+                for name in self.found_in("\0".join(arguments).encode()):
+                    self.in_arguments.add((name, process.name()))
+
+    def _look_at_open_files(self) -> None:
+        for path in self._folder.rglob("*"):
+            try:
+                if path.is_file() and path.stat().st_mode & _READABLE_BY_OTHERS and self.found_in(path.read_bytes()):
+                    self.in_open_files.add(path)
+            except OSError:
+                continue  # gone since

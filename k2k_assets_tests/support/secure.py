@@ -1,0 +1,85 @@
+"""Users and rights on the secured clusters, and how clients come in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AclBinding, AclOperation, ResourceType
+
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.sandbox import Broker
+from k2k_assets.sandbox.principals import REPLICATOR, allow, binding, set_password
+from k2k_assets_tests.support import kafka
+from k2k_assets_tests.support.kafka import unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+Right = tuple[ResourceType, str, AclOperation]
+
+
+def admin(broker: Broker) -> Any:
+    """An admin client of somebody who may do everything."""
+    return kafka.admin(broker.mtls_servers)
+
+
+def scram(broker: Broker, user: str = REPLICATOR) -> dict[str, str]:
+    """Client properties of a user with a password, the password from its file."""
+    security = broker.security
+    return {
+        "bootstrap.servers": broker.servers,
+        **security.scram_properties(user),
+        "sasl.password": f"${{file:{security.password_file(user)}}}",
+    }
+
+
+def mtls(broker: Broker, user: str = REPLICATOR) -> dict[str, str]:
+    """Client properties of a user with a certificate."""
+    return {"bootstrap.servers": broker.mtls_servers, **broker.security.mtls_properties(user)}
+
+
+def new_user(broker: Broker, *rights: Right) -> str:
+    """Makes a user with a password and with ACLs; returns the name."""
+    user = unique("user")
+    set_password(admin(broker), user, broker.security.password_file(user).read_text())
+    if rights:
+        allow(admin(broker), acls(user, *rights))
+    return user
+
+
+def acls(user: str, *rights: Right) -> list[AclBinding]:
+    """ACLs that let a user do something."""
+    return [binding(user, *right) for right in rights]
+
+
+def write_secure_pipeline(
+    directory: Path,
+    source: dict[str, str],
+    target: dict[str, str],
+    topics: str | list[str],
+    group: str | None = None,
+    **rest: Any,
+) -> Path:
+    """As `write_pipeline`, with client properties in the place of addresses."""
+    return write_pipeline(
+        directory, "", "", topics,
+        source={"kafka": {"common": source, "consumer": {"group.id": group or unique("k2k.group")}}},
+        target={"kafka": {"common": target}},
+        **rest,
+    )  # fmt: skip
+
+
+def secure_pipeline(*arguments: Any, **rest: Any) -> Pipeline:
+    """As `write_secure_pipeline`, loaded."""
+    return load_pipeline(write_secure_pipeline(*arguments, **rest))
+
+
+def secrets_of(*brokers: Broker) -> dict[str, bytes]:
+    """Every password and private key of the clusters, by the file that holds it; of a key, its longest line."""
+    found = {}
+    for broker in brokers:
+        for path in broker.security.directory.iterdir():
+            if path.suffix == ".password":
+                found[str(path)] = path.read_bytes()
+            elif "PRIVATE KEY" in (text := path.read_text()):
+                found[str(path)] = max(text.split("-----END")[0].splitlines(), key=len).encode()
+    return found

@@ -1,0 +1,223 @@
+"""On secured clusters: copies over SCRAM and mTLS with a source that may only be read, and no secret anywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka.admin import AclOperation
+
+from k2k_assets.assets.translator import Translator
+from k2k_assets.cli.main import run
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.sandbox import Broker, KafkaSandbox
+from k2k_assets.sandbox.principals import REPLICATOR, acls_of
+from k2k_assets_tests.support import kafka, secure
+from k2k_assets_tests.support.copying import assert_same_content, copy
+from k2k_assets_tests.support.secrets import SecretsSearch
+from k2k_assets_tests.support.secure import mtls, scram, secrets_of, secure_pipeline, write_secure_pipeline
+
+pytestmark = pytest.mark.integration
+
+EXACT = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+READING = {AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS}
+
+
+@pytest.fixture
+def topic(secure_clusters: KafkaSandbox) -> str:
+    """A topic of the source with 200 records in two partitions."""
+    name = kafka.create_topic(secure_clusters.source.mtls_servers, kafka.unique("secured"), 2)
+    for partition in range(2):
+        kafka.produce(secure_clusters.source.mtls_servers, name, [b"%d" % n for n in range(100)], partition)
+    return name
+
+
+def _assert_copied(clusters: KafkaSandbox, pipeline: Pipeline, topic: str) -> None:
+    outcome = copy(pipeline)
+    assert not outcome.stopped
+    assert assert_same_content(clusters.source.mtls_servers, topic, clusters.target.mtls_servers) == 200
+
+
+def _pem_texts(broker: Broker, folder: Path) -> dict[str, str]:
+    """Client properties of Java's names with PEM texts, each from a variable."""
+    certificate = broker.security.certificate_file(REPLICATOR).read_text()
+    key, end, chain = certificate.partition("-----END PRIVATE KEY-----\n")
+    files = {"key": key + end, "chain": chain, "ca": broker.security.authority_file.read_text()}
+    paths = {name: folder / f"{broker.role}-{name}.pem" for name in files}
+    for name, text in files.items():
+        paths[name].write_text(text)
+    return {
+        "bootstrap.servers": broker.mtls_servers,
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": f"${{file:{paths['key']}}}",
+        "ssl.keystore.certificate.chain": f"${{file:string:{paths['chain']}}}",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": f"${{file:{paths['ca']}}}",
+    }
+
+
+# -- ways in --------------------------------------------------------------------------------------------------------
+
+
+def test_scram_with_passwords_from_files_and_a_source_that_may_only_be_read(
+    secure_clusters: KafkaSandbox, topic: str, tmp_path: Path
+) -> None:
+    source, target = secure_clusters.source, secure_clusters.target
+    rights = {acl.operation for acl in acls_of(secure.admin(source), REPLICATOR)}
+    assert rights <= READING  # G5: the cluster itself would refuse anything else
+    _assert_copied(
+        secure_clusters, secure_pipeline(tmp_path, scram(source), scram(target), [topic], features=EXACT), topic
+    )
+
+
+def test_scram_with_java_names_and_passwords_from_the_environment(
+    secure_clusters: KafkaSandbox, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = []
+    for broker in (secure_clusters.source, secure_clusters.target):
+        password = broker.security.password_file(REPLICATOR).read_text()
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+        monkeypatch.setenv(f"{broker.role}_JAAS", f'{module} username="{REPLICATOR}" password="{password}";')
+        sides.append(
+            {
+                "bootstrap.servers": broker.servers,
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.jaas.config": f"${{env:string:{broker.role}_JAAS}}",
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(broker.security.authority_file),
+            }
+        )
+    _assert_copied(secure_clusters, secure_pipeline(tmp_path, *sides, [topic]), topic)
+
+
+def test_client_certificates_from_files(secure_clusters: KafkaSandbox, topic: str, tmp_path: Path) -> None:
+    sides = mtls(secure_clusters.source), mtls(secure_clusters.target)
+    _assert_copied(secure_clusters, secure_pipeline(tmp_path, *sides, [topic], features=EXACT), topic)
+
+
+def test_client_certificates_as_pem_texts(secure_clusters: KafkaSandbox, topic: str, tmp_path: Path) -> None:
+    sides = _pem_texts(secure_clusters.source, tmp_path), _pem_texts(secure_clusters.target, tmp_path)
+    pipeline = secure_pipeline(tmp_path, *sides, [topic])
+    assert "PRIVATE KEY" not in repr(pipeline)
+    _assert_copied(secure_clusters, pipeline, topic)
+
+
+# -- doors that stay closed -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sasl.password": "wrong-password-4711"}, "refuses the login: .*SASL authentication error"),
+        ({"sasl.username": "nobody"}, "refuses the login: .*SASL authentication error"),
+        ({"ssl.ca.location": "OTHER"}, "cannot be talked to over TLS: .*certificate verify failed"),
+    ],
+    ids=["wrong password", "unknown user", "unknown authority"],
+)
+def test_who_is_not_let_in_is_told_why(
+    secure_clusters: KafkaSandbox,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    side: str,
+    change: dict[str, str],
+    said: str,
+) -> None:
+    brokers = {"source": secure_clusters.source, "target": secure_clusters.target}
+    other = brokers["target" if side == "source" else "source"].security.authority_file
+    sides = {role: scram(broker) for role, broker in brokers.items()}
+    sides[side] |= {key: str(other) if value == "OTHER" else value for key, value in change.items()}
+    path = write_secure_pipeline(tmp_path, sides["source"], sides["target"], ".*")
+    log = tmp_path / "termination-log"
+    begin = time.monotonic()
+    assert run(["start", "--once", "-f", str(path), "-l", str(log)]) == 3
+    assert time.monotonic() - begin < 30
+    shown = capsys.readouterr().err
+    assert re.search(f"the {side} cluster at {brokers[side].servers} {said}", shown), shown
+    assert "Traceback" not in shown
+    assert log.read_text() in shown.replace("Error: ", "")
+    for secret in ("wrong-password", *map(bytes.decode, secrets_of(*brokers.values()).values())):
+        assert secret not in shown + log.read_text()
+
+
+# -- secrets --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_no_secret_is_in_anything_that_a_run_writes(secure_clusters: KafkaSandbox, topic: str, tmp_path: Path) -> None:
+    source, target = secure_clusters.source, secure_clusters.target
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    path = write_secure_pipeline(
+        folder, scram(source), mtls(target), [topic], features=EXACT, groups={"consumerGroups": "none"}
+    )
+    broken = _broken_copy(path, tmp_path)
+    environment = _environment(tmp_path)
+    commands = {
+        "start": (["k2k_assets.cli.main", "start", "--once", "-f", path, "-l", tmp_path / "ended"], 0),
+        "validate": (["k2k_assets.cli.main", "validate", "--connect", "-f", path], 0),
+        "mapper": (["k2k_assets.cli.offset_mapping", "start", "--once", "-f", path], 0),
+        "dagster": (["dagster", "job", "execute", "-m", "k2k_assets.definitions", "-j", _job(path)], 0),
+        "failing": (["k2k_assets.cli.main", "start", "--once", "-f", broken, "-l", tmp_path / "failed"], 3),
+    }
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({"ops": {_op(path): {"config": {"extent": "caught_up"}}}}))
+    commands["dagster"][0].extend(["-c", config])
+    secrets = {**secrets_of(source, target), "broken": b"wrong-password-4711"}
+    with SecretsSearch(secrets, tmp_path) as search:
+        for name, (arguments, code) in commands.items():
+            with (tmp_path / f"{name}.out").open("wb") as out:
+                ended = subprocess.run(
+                    [sys.executable, "-m", *map(str, arguments)],
+                    stdout=out, stderr=out, env=environment, cwd=tmp_path, timeout=120, check=False,
+                )  # fmt: skip
+            assert ended.returncode == code, (name, (tmp_path / f"{name}.out").read_text())
+    assert (tmp_path / "failed").read_text().startswith("the source cluster at")
+    assert {"start", "execute", "org.apache.spark.deploy.SparkSubmit"} <= search.programs
+    assert list((tmp_path / "dagster").rglob("*.db"))
+    assert not search.in_arguments
+    assert not search.in_open_files
+    assert search.in_files() == {broken}
+    assert not search.found_in(repr(load_pipeline(path)).encode())
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """All that the programs write goes below a folder of the test."""
+    places = {name: folder / name for name in ("temporary", "dagster", "home")}
+    for place in places.values():
+        place.mkdir()
+    return {
+        **os.environ,
+        "TMPDIR": str(places["temporary"]),
+        "SPARK_LOCAL_DIRS": str(places["temporary"]),
+        "DAGSTER_HOME": str(places["dagster"]),
+        "K2K_HOME": str(places["home"]),
+        "K2K_PIPELINES": str(folder / "pipelines"),
+    }
+
+
+def _broken_copy(path: Path, folder: Path) -> Path:
+    document: dict[str, Any] = yaml.safe_load(path.read_text())
+    document["source"]["kafka"]["common"]["sasl.password"] = "wrong-password-4711"
+    broken = folder / "broken.yaml"
+    broken.touch(0o600)
+    broken.write_text(yaml.safe_dump(document))
+    return broken
+
+
+def _job(path: Path) -> str:
+    return Translator(load_pipeline(path).name).job
+
+
+def _op(path: Path) -> str:
+    return Translator(load_pipeline(path).name).op("topics")

@@ -126,6 +126,7 @@ def test_client_certificates_as_pem_texts(secure_clusters: KafkaSandbox, topic: 
 )
 def test_who_is_not_let_in_is_told_why(
     secure_clusters: KafkaSandbox,
+    topic: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     side: str,
@@ -136,7 +137,7 @@ def test_who_is_not_let_in_is_told_why(
     other = brokers["target" if side == "source" else "source"].security.authority_file
     sides = {role: scram(broker) for role, broker in brokers.items()}
     sides[side] |= {key: str(other) if value == "OTHER" else value for key, value in change.items()}
-    path = write_secure_pipeline(tmp_path, sides["source"], sides["target"], ".*")
+    path = write_secure_pipeline(tmp_path, sides["source"], sides["target"], [topic])
     log = tmp_path / "termination-log"
     begin = time.monotonic()
     assert run(["start", "--once", "-f", str(path), "-l", str(log)]) == 3

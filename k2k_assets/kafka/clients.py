@@ -47,7 +47,7 @@ _CLOSED_DOORS = (
         "user.",
     ),
     (
-        "SSL handshake failed",
+        "SSL routines",
         "cannot be talked to over TLS",
         "Check ssl.* in {role}.kafka: the authority that signed the brokers' certificates, this client's own "
         "certificate if they ask for one, and that 'bootstrap.servers' is the address in their certificates.",

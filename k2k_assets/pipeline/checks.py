@@ -8,7 +8,7 @@ from k2k_assets.errors import Refused
 from k2k_assets.pipeline import guarantees
 from k2k_assets.pipeline.client_properties import CLIENTS, ClientKind, ClusterRole, Translation
 from k2k_assets.pipeline.model import Pipeline
-from k2k_assets.pipeline.problems import Path
+from k2k_assets.pipeline.problems import Path, is_secret
 from k2k_assets.pipeline.values import format_duration
 
 
@@ -86,12 +86,17 @@ def check_guard(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
 
 
 def warnings(pipeline: Pipeline) -> tuple[str, ...]:
-    """One line for each reason why keys have no effect, naming the keys; no values."""
+    """One line for each reason why keys have no effect or may tell a secret, naming the keys; no values."""
     by_reason: dict[str, dict[str, None]] = {}
     for cluster, client in CLIENTS:
         for remark in pipeline.translation(cluster, client).warnings:
             by_reason.setdefault(remark.text, {})[f'{remark.section}."{remark.key}"'] = None
     lines = [f"no effect: {', '.join(keys)}: {reason}" for reason, keys in by_reason.items()]
+    lines += [
+        f'spark.config."{key}": Spark passes it as an argument of its process, where others may read it'
+        for key in pipeline.spark.config
+        if is_secret((key,))
+    ]
     if pipeline.configuration.pipeline_parallelism > 1:
         lines.append("no effect: configuration.pipelineParallelism: slots do the work (partitionParallelism)")
     return tuple(lines)

@@ -166,7 +166,7 @@ class _Composer:
             self.anchors[event.anchor] = (node, self.count - before)
         return node
 
-    def scalar(self, event: yaml.ScalarEvent, line: int) -> Node:
+    def scalar(self, event: Any, line: int) -> Node:
         """A scalar, with the values of the variables in it."""
         template = self.template
         origin = template.origin(event.value, _line(event), event.end_mark.line + 1)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.pipeline.reference import page
+from k2k_assets_tests.pipeline.files import TUTORIAL, load_text
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
@@ -35,3 +37,13 @@ def test_what_the_examples_do() -> None:
 def test_the_reference_page_is_up_to_date() -> None:
     written = (ROOT / "docs" / "pipeline-file.md").read_text(encoding="utf-8")
     assert written == page(), "run: python -m k2k_assets.pipeline.reference > docs/pipeline-file.md"
+
+
+def test_the_fragments_of_the_security_page_are_good_yaml_of_ours(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "security.md").read_text()
+    fragments = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    jaas = "a.ScramLoginModule required username=u password=p;"
+    assert fragments
+    for fragment in fragments:
+        filled = re.sub(r"\$\{env:string:SASL_JAAS_CONFIG\}", f'"{jaas}"', fragment)
+        assert load_text(tmp_path, TUTORIAL, re.sub(r"\$\{\S+\}", "value", filled)).warnings == ()

@@ -175,7 +175,7 @@ def test_short_values_are_not_shown_either(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SHORT", value)
     shown = refusal(tmp_path, TUTORIAL.replace("partition: source", "partition: ${SHORT}"))
     assert shown == (
-        "0.yaml:13: replication[1].sink.partition: expected 'source' or 'producer', found the value of ${SHORT}"
+        "0.yaml:15: replication[1].sink.partition: expected 'source' or 'producer', found the value of ${SHORT}"
     )
 
 
@@ -189,7 +189,7 @@ def test_credentials_are_in_no_repr(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_lines_are_the_files_own_after_raw_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLOCK", "\n  headerReplication: enabled\n  exactlyOnce: enabled")
     text = TUTORIAL.replace("features:", "features:${raw:BLOCK}").replace("partition: source", "partition: wrong")
-    assert "0.yaml:13: replication[1].sink.partition" in refusal(tmp_path, text)
+    assert "0.yaml:15: replication[1].sink.partition" in refusal(tmp_path, text)
     assert load_text(tmp_path, text.replace("wrong", "source")).features.exactly_once
 
 

@@ -11,7 +11,7 @@ from types import TracebackType
 
 import psutil
 
-_LOOK_SECONDS = 0.2
+_LOOK_SECONDS = 0.3
 _READABLE_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH
 
 
@@ -34,6 +34,7 @@ class SecretsSearch:
         self.in_open_files: set[Path] = set()
         self._secrets = dict(secrets)
         self._folder = folder
+        self._seen: dict[Path, tuple[int, int]] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look_on, daemon=True)
 
@@ -70,8 +71,14 @@ class SecretsSearch:
 
     def _look_at_open_files(self) -> None:
         for path in self._folder.rglob("*"):
-            try:
-                if path.is_file() and path.stat().st_mode & _READABLE_BY_OTHERS and self.found_in(path.read_bytes()):
-                    self.in_open_files.add(path)
-            except OSError:
-                continue  # gone since
+            with suppress(OSError):  # gone since
+                found = path.stat()
+                changed = (found.st_size, found.st_mtime_ns)
+                if (
+                    stat.S_ISREG(found.st_mode)
+                    and found.st_mode & _READABLE_BY_OTHERS
+                    and changed != self._seen.get(path)
+                ):
+                    self._seen[path] = changed
+                    if self.found_in(path.read_bytes()):
+                        self.in_open_files.add(path)

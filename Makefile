@@ -8,10 +8,12 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Of `make storm`: how long faults strike.
+SECONDS ?= 300
 # Says that the environment holds what pyproject.toml asks for.
 STAMP := $(VENV)/.set-up
 
-.PHONY: help setup demo dev test bench bench-offsets lint clean
+.PHONY: help setup demo dev test storm bench bench-offsets lint clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +29,10 @@ dev: setup ## The same clusters with traffic that never ends, under Dagster's UI
 
 test: setup ## Run the whole test suite, on real clusters
 	$(BIN)/python -m pytest -n 3 --dist loadfile
+
+storm: setup ## Kill, freeze and restart everything at random and compare every record (SECONDS=300, SEED=...)
+	$(BIN)/python -m pytest -m storm
+	$(BIN)/python -m k2k_assets_tests.storm --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 bench: setup ## Measure against MirrorMaker 2 (some twenty minutes); results go to benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

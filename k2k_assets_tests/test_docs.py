@@ -24,12 +24,14 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.replication.assignment_records import Assignments
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.topics.control_topics import control_topics
+from k2k_assets_tests.storm.faults import FAULTS
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = {"k2k": cli, "k2k-tool": tool.cli, "k2k-offset-mapping": offset_mapping.cli}
 PAGES = [ROOT / "README.md", ROOT / "TESTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONTROL = ROOT / "docs" / "control-topics.md"
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+_TEST = re.compile(r"(k2k_assets_tests/[\w/]+\.py)::(\w+)")
 _PATH = re.compile(r"`((?:k2k_assets|k2k_assets_tests|benchmarks|docs|examples)/[\w./-]+)`")
 
 
@@ -83,8 +85,10 @@ def test_every_documented_command_exists_with_its_flags(page: str, command: list
 
 
 def _check_make(arguments: list[str]) -> None:
-    (target,) = arguments
+    target, *settings = arguments
     assert target in _make_targets()
+    makefile = (ROOT / "Makefile").read_text()
+    assert all(f"$({setting.partition('=')[0]})" in makefile for setting in settings)
 
 
 def _check_program(command: click.Command, arguments: list[str]) -> None:
@@ -138,12 +142,23 @@ def _make_targets() -> set[str]:
 
 
 def test_make_alone_lists_the_targets() -> None:
-    assert _make_targets() == {"help", "setup", "demo", "dev", "test", "bench", "bench-offsets", "lint", "clean"}
+    assert _make_targets() == {
+        "help",
+        "setup",
+        "demo",
+        "dev",
+        "test",
+        "storm",
+        "bench",
+        "bench-offsets",
+        "lint",
+        "clean",
+    }
     assert (
         subprocess.run(
             ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, timeout=30, check=True
         ).stdout.count(b"\n")
-        == 9
+        == 10
     )
 
 
@@ -189,6 +204,17 @@ def test_every_link_and_path_leads_somewhere(page: Path) -> None:
     missing = [link for link in _LINK.findall(text) if not (page.parent / link).exists()]
     missing += [path for path in _PATH.findall(text) if not (ROOT / path).exists()]
     assert missing == []
+
+
+def test_every_named_test_exists() -> None:
+    named = [found for page in PAGES for found in _TEST.findall(page.read_text(encoding="utf-8"))]
+    assert named
+    assert [name for path, name in named if f"\ndef {name}(" not in (ROOT / path).read_text(encoding="utf-8")] == []
+
+
+def test_the_fault_matrix_names_every_fault_of_the_storm() -> None:
+    matrix = (ROOT / "docs" / "guarantees.md").read_text().split("\n## The fault matrix\n")[1].split("\n## ")[0]
+    assert [fault.name for fault in FAULTS if f"`{fault.name}`" not in matrix] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

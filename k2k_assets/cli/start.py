@@ -84,18 +84,18 @@ def _check_clusters(pipeline: Pipeline) -> None:
 def _replicate(pipeline: Pipeline, console: Console, once: bool, stop: threading.Event) -> Outcome | None:
     """Runs the engine; nothing to report when it was stopped before it began."""
     # Spark and the engine take a second to import: not for --help and not for a fault in the file.
-    from k2k_assets.replication import Continuous, UntilCaughtUp, replicate
-    from k2k_assets.resources.spark import build_session
+    from k2k_assets.replication import Continuous, UntilCaughtUp
+    from k2k_assets.resources.lasting_spark import LastingSpark
 
     if stop.is_set():
         return None
     logs.quiet_jvm()
-    spark = build_session(pipeline)
+    spark = LastingSpark(pipeline)
     try:
         if stop.is_set():
             return None
         with shown(console) as observer:
-            return replicate(pipeline, spark, UntilCaughtUp() if once else Continuous(), stop=stop, observer=observer)
+            return spark.replicate(UntilCaughtUp() if once else Continuous(), stop=stop, observer=observer)
     finally:
         spark.stop()
 

@@ -30,6 +30,8 @@ _SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "4",
+    # What a dead writer left open is aborted soon after its time-out, not up to 10 s later.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",

@@ -17,15 +17,18 @@ _log = logging.getLogger("k2k.topics")
 
 ControlTopic = Literal["commit", "assignment", "offset_mapping"]
 
+# By the target's clock: it refuses records whose own time is too far ahead, and a clock may jump.
+_TIMELESS = {"message.timestamp.type": "LogAppendTime"}
 # Only closed segments are compacted: with small ones, and a cleaner that starts early, a commit topic that took
 # ten million records is read in seconds.
 _COMPACTED = {
+    **_TIMELESS,
     "cleanup.policy": "compact",
     "segment.bytes": str(16 * 1024 * 1024),
     "min.cleanable.dirty.ratio": "0.1",
 }
 # A large transaction over a source full of gaps makes many runs: its one mapping record may pass Kafka's usual 1 MB.
-_KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(8 * 1024 * 1024)}
+_KEPT = {**_TIMELESS, "cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(8 * 1024 * 1024)}
 
 
 def control_topics(pipeline: Pipeline) -> dict[str, WantedTopic]:

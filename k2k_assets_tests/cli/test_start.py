@@ -16,14 +16,13 @@ from typing import Any
 
 import pytest
 
-from k2k_assets import replication
 from k2k_assets.cli.main import run
 from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.deadline import wait_until
 from k2k_assets.errors import Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication import Outcome, PartitionOutcome, TopicOutcome
-from k2k_assets.resources import spark
+from k2k_assets.resources import lasting_spark
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -170,10 +169,10 @@ class PlayedEngine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, result: Outcome | Exception) -> None:
         self.calls: list[dict[str, Any]] = []
         self._result = result
-        monkeypatch.setattr(replication, "replicate", self.replicate)
-        monkeypatch.setattr(spark, "build_session", lambda _: SimpleNamespace(stop=lambda: None))
+        played = SimpleNamespace(replicate=self.replicate, stop=lambda: None)
+        monkeypatch.setattr(lasting_spark, "LastingSpark", lambda _: played)
 
-    def replicate(self, pipeline: object, session: object, extent: object, **rest: Any) -> Outcome:
+    def replicate(self, extent: object, **rest: Any) -> Outcome:
         self.calls.append({"extent": type(extent).__name__, **rest})
         if isinstance(self._result, Exception):
             raise self._result
@@ -242,6 +241,6 @@ def test_signal_before_the_engine_starts_ends_it_with_0(orders: Path, monkeypatc
         return SimpleNamespace(stop=lambda: None)
 
     monkeypatch.setattr("k2k_assets.cli.start.stop_on_signals", remembered)
-    monkeypatch.setattr(spark, "build_session", signalled)
+    monkeypatch.setattr(lasting_spark, "LastingSpark", signalled)
     assert run(["start", "-f", str(orders)]) == 0
     assert engine.calls == []

@@ -83,6 +83,21 @@ def test_a_killed_worker_is_replaced(tmp_path: Path, clusters: KafkaSandbox, top
     ensure_exact(clusters, path, topic)
 
 
+@pytest.mark.parametrize("master", ["local[2]", pytest.param("local-cluster[2,1,1024]", marks=pytest.mark.storm)])
+def test_a_killed_jvm_is_replaced(tmp_path: Path, clusters: KafkaSandbox, topic: str, master: str) -> None:
+    """The driver's own, and that of an executor: the job is run again, and nobody has to start anything anew."""
+    path = pipeline_file(tmp_path, clusters, topic, master)
+    with started("-f", path) as process:
+        await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)
+        executors = [jvm for jvm in jvms(process) if "CoarseGrainedExecutorBackend" in " ".join(jvm.cmdline())]
+        for jvm in executors[:1] or jvms(process):
+            jvm.kill()
+        write(clusters, topic)
+        await_copied(process, clusters.target_servers, topic, 200 * PARTITIONS)
+        end(process)
+    ensure_exact(clusters, path, topic)
+
+
 @pytest.mark.parametrize("victim", ["driver", "everything"])
 def test_nothing_outlives_a_killed_driver_and_the_next_run_is_exact(
     tmp_path: Path, clusters: KafkaSandbox, topic: str, victim: str

@@ -113,14 +113,14 @@ def _copy_and_die(plan: SlotPlan, step: str, occurrence: int) -> None:
 
 
 class DyingSink:
-    """A sink that kills its process.
+    """A sink that kills its process, or sends it another signal.
 
     Steps: `open`, `begin`, `write`, `settle`, `write_control`, `commit` (each right after the real call) and
     `before_commit`, `during_commit` (the commit request is on its way).
     """
 
-    def __init__(self, sink: Any, step: str, occurrence: int) -> None:
-        self._sink, self._step, self._left = sink, step, occurrence
+    def __init__(self, sink: Any, step: str, occurrence: int, number: int = signal.SIGKILL) -> None:
+        self._sink, self._step, self._left, self._number = sink, step, occurrence, number
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         real = getattr(self._sink, name)
@@ -130,7 +130,7 @@ class DyingSink:
                 self._die_at("before_commit")
                 if self._step == "during_commit" and self._left == 1:
                     self._sink._producer.flush(30)
-                    _die_after(0.002)
+                    _signal_after(0.002, self._number)
                 elif self._step == "during_commit":
                     self._left -= 1
             result = real(*args)
@@ -143,12 +143,12 @@ class DyingSink:
         if step == self._step:
             self._left -= 1
             if self._left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), self._number)
 
 
-def _die_after(seconds: float) -> None:
-    """Lets the kernel kill this process after a while, whatever it does then."""
-    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+def _signal_after(seconds: float, number: int) -> None:
+    """Lets the kernel kill (or stop) this process after a while, whatever it does then."""
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), number))
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 

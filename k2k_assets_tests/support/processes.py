@@ -7,12 +7,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 
 from k2k_assets.deadline import wait_until
 from k2k_assets_tests.support import kafka
+
+
+class HasPid(Protocol):
+    """A process that was started."""
+
+    @property
+    def pid(self) -> int: ...
 
 
 @contextmanager
@@ -38,7 +45,7 @@ def await_copied(process: subprocess.Popen[str], target: str, topic: str, count:
     wait_until(copied, 90, f"{count} records in {topic}", interval=0.3)
 
 
-def copy_workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
+def copy_workers(process: HasPid) -> list[psutil.Process]:
     """The Python workers in which the slots run: children of pyspark's daemons."""
     workers = []
     for child in psutil.Process(process.pid).children(recursive=True):
@@ -48,7 +55,7 @@ def copy_workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return workers
 
 
-def jvms(process: subprocess.Popen[str]) -> list[psutil.Process]:
+def jvms(process: HasPid) -> list[psutil.Process]:
     """The Java processes below it."""
     return [child for child in psutil.Process(process.pid).children(recursive=True) if child.name() == "java"]
 

@@ -31,6 +31,7 @@ from k2k_assets.mapping.index.manifest import (
 )
 from k2k_assets.mapping.index.portion_table import from_table, read_portions
 from k2k_assets.mapping.index.portions import Portion, by_source, covered_ranges
+from k2k_assets.mapping.index.storage import storage_in_words
 from k2k_assets.mapping.index.unread import Unread, check_identity, unread
 from k2k_assets.mapping.index.update import Update
 from k2k_assets.mapping.index.versions import open_version
@@ -125,7 +126,7 @@ def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, targe
 
     Raises:
         IndexUnusable: The index belongs to another pipeline or cluster, or must be built anew and cannot, or another
-            build does not end.
+            build does not end, or its directory cannot be written.
         Refused: The mapping topic does not exist.
         ClusterUnreachable: A cluster does not answer.
     """
@@ -143,7 +144,7 @@ def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, targe
         jobs=SparkJobs(spark, pipeline),
         look=look,
     )
-    with _locked(root):
+    with storage_in_words(root), _locked(root):
         try:
             manifest = update.run(read_manifest(root))
         except IndexOutdated as outdated:

@@ -1,0 +1,61 @@
+"""A disk that does not take the index: told in words, from the driver and from the tasks of a job alike."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+
+from k2k_assets.mapping.index.manifest import IndexUnusable
+
+# Other errors of the system (a connection that breaks) are not the disk's.
+_OF_THE_DISK = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.EIO,
+        errno.ENOTDIR,
+        errno.EEXIST,
+    }
+)
+# The last line of a Python traceback that Spark hands on.
+_OF_A_TASK = re.compile(r"^\s*\w+: \[Errno (\d+)\]", re.MULTILINE)
+
+
+@contextmanager
+def storage_in_words(root: Path) -> Iterator[None]:
+    """Turns errors of the disk into one that says what to do.
+
+    Args:
+        root: Directory of the index.
+
+    Raises:
+        IndexUnusable: The directory cannot be written; the index is what it was before.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        raise _unusable(root, error.errno) from None
+    except PySparkException as error:
+        of_task = _OF_A_TASK.search(str(error))
+        if of_task is None or int(of_task[1]) not in _OF_THE_DISK:
+            raise
+        raise _unusable(root, int(of_task[1])) from None
+
+
+def _unusable(root: Path, number: int) -> IndexUnusable:
+    return IndexUnusable(
+        f"the mapping index in {root} cannot be written: {os.strerror(number)}. It is what it was before, and the next "
+        "update goes on from there: free space, or let index.path name a directory that drivers and executors may write"
+    )

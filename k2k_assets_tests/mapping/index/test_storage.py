@@ -1,0 +1,84 @@
+"""The index's disk: full, read-only or in the way. It is told in words, and the index stays what it was."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.index import IndexUnusable, MappingIndex, update_index
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+
+@contextmanager
+def no_file_grows() -> Iterator[None]:
+    """Every write to a file of this process fails, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def updated(spark: SparkSession, pipeline: Pipeline) -> MappingIndex:
+    with (
+        Cluster("source", pipeline.client_properties("source", "admin")) as source,
+        Cluster("target", pipeline.client_properties("target", "admin")) as target,
+    ):
+        return update_index(spark, pipeline, source, target)
+
+
+def test_a_full_disk_and_a_place_that_cannot_be_written(
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = create_topic(clusters.source_servers, unique("disk"))
+    root = tmp_path / "index"
+    pipeline = make_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        index={"path": str(root)},
+    )
+    produce(clusters.source_servers, topic, [b"a"] * 5)
+    copy(pipeline)
+    before = updated(spark, pipeline)
+    assert before.manifest.mapped == 5
+    produce(clusters.source_servers, topic, [b"b"] * 5)
+    copy(pipeline)
+
+    with no_file_grows(), pytest.raises(IndexUnusable, match=rf"{root}.* cannot be written: File too large.*free"):
+        updated(spark, pipeline)
+    assert MappingIndex.open(pipeline).manifest == before.manifest
+    # In the tasks too: the segments lie under something that is no directory.
+    segments = before.root / "segments"
+    segments.rename(before.root / "aside")
+    segments.write_bytes(b"")
+    with pytest.raises(IndexUnusable, match=r"cannot be written: Not a directory"):
+        updated(spark, pipeline)
+    segments.unlink()
+    (before.root / "aside").rename(segments)
+
+    assert updated(spark, pipeline).manifest.mapped == 10
+
+    in_the_way = tmp_path / "file"
+    in_the_way.write_bytes(b"")
+    elsewhere = pipeline.model_copy(update={"index": pipeline.index.model_copy(update={"path": str(in_the_way)})})
+    with pytest.raises(IndexUnusable, match=rf"{in_the_way}.* cannot be written"):
+        updated(spark, elsewhere)

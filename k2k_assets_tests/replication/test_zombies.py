@@ -1,0 +1,160 @@
+"""Writers that come back from the dead: frozen past every time-out, overtaken, or started twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.errors import Superseded
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.outcome import Outcome
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.task import SlotResult
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.copying import copy, in_threads
+from k2k_assets_tests.support.kafka import SECONDS, create_topic, end_offsets, unique
+from k2k_assets_tests.support.numbered import NumberedWriter
+from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.slot_processes import Misfortune, SlotProcesses
+from k2k_assets_tests.support.verifying import Verdict, verify
+
+pytestmark = pytest.mark.integration
+
+TRANSACTION_SECONDS = 1.0
+PARTITIONS = 2
+Make = Callable[[str], Pipeline]
+
+
+@pytest.fixture
+def topic(clusters: KafkaSandbox, writer: NumberedWriter) -> str:
+    name = create_topic(clusters.source_servers, unique("zombie"), PARTITIONS)
+    write(writer, name)
+    return name
+
+
+@pytest.fixture
+def writer(clusters: KafkaSandbox) -> NumberedWriter:
+    return NumberedWriter(clusters.source_servers, [], 0)
+
+
+@pytest.fixture
+def make(clusters: KafkaSandbox, tmp_path: Path, topic: str) -> Make:
+    def made(mode: str) -> Pipeline:
+        name = unique("zombie")
+        producer = {"transaction.timeout.ms": int(TRANSACTION_SECONDS * 1000)}
+        return make_pipeline(
+            tmp_path,
+            clusters.source_servers,
+            clusters.target_servers,
+            [topic],
+            features={"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"},
+            coordination={
+                "commit": {"topic": f"{name}-commits", "batchSize": 40},
+                "assignment": {"topic": f"{name}-claims", "graceWindow": "1 second"},
+            },
+            target={"kafka": {"common": {"bootstrap.servers": clusters.target_servers}, "producer": producer}},
+        )
+
+    return made
+
+
+@pytest.fixture
+def frozen() -> Iterator[Callable[[str, int], SlotProcesses]]:
+    """Runners whose first slots freeze at a step; nothing of them is left after the test."""
+    made: list[SlotProcesses] = []
+
+    def at(step: str, occurrence: int) -> SlotProcesses:
+        made.append(SlotProcesses(Misfortune(step, occurrence)))
+        return made[-1]
+
+    yield at
+    for runner in made:
+        runner.end()
+
+
+def write(writer: NumberedWriter, topic: str) -> None:
+    """Committed, aborted and plain batches in each partition."""
+    for partition in range(PARTITIONS):
+        for kind in ("plain", "committed", "aborted", "plain"):
+            writer.write(60, topic, partition, kind)
+
+
+def judged(clusters: KafkaSandbox, pipeline: Pipeline, topic: str, zombies: bool) -> Verdict:
+    verdict = verify(pipeline, clusters.source_servers, clusters.target_servers, [topic], zombies=zombies)
+    assert verdict.problems == []
+    return verdict
+
+
+def nothing_open(servers: str, topic: str) -> bool:
+    return end_offsets(servers, topic) == end_offsets(servers, topic, "read_committed")
+
+
+@pytest.mark.parametrize(
+    ("mode", "step", "occurrence"),
+    [
+        ("enabled", "write", 3),
+        ("enabled", "before_commit", 4),
+        ("enabled", "during_commit", 4),
+        ("disabled", "write", 3),
+        ("disabled", "before_commit", 4),
+    ],
+)
+def test_a_slot_that_slept_past_its_transaction_goes_on(
+    clusters: KafkaSandbox, make: Make, topic: str, frozen: Any, mode: str, step: str, occurrence: int
+) -> None:
+    """The broker aborts what was open; the slot wakes, is refused, and reads what the target holds."""
+    pipeline, runner = make(mode), frozen(step, occurrence)
+    with ThreadPoolExecutor(1) as pool:
+        running: Future[Outcome] = pool.submit(copy, pipeline, cores=1, runner=runner)
+        runner.await_frozen(TRANSACTION_SECONDS + 0.5)
+        wait_until(lambda: nothing_open(clusters.target_servers, topic), SECONDS, "the broker to abort")
+        runner.thaw()
+        outcome = running.result(SECONDS)
+    assert outcome.topics[topic].lag == 0
+    assert judged(clusters, pipeline, topic, zombies=False).records == PARTITIONS * 180
+
+
+@pytest.mark.parametrize(
+    ("mode", "step"),
+    [
+        ("enabled", "begin"),
+        ("enabled", "write"),
+        ("enabled", "before_commit"),
+        ("enabled", "during_commit"),
+        ("disabled", "write"),
+        ("disabled", "before_commit"),
+    ],
+)
+def test_a_slot_that_was_overtaken_in_its_sleep_commits_nothing(
+    clusters: KafkaSandbox, make: Make, topic: str, writer: NumberedWriter, frozen: Any, mode: str, step: str
+) -> None:
+    pipeline, runner = make(mode), frozen(step, 4)
+    with ThreadPoolExecutor(1) as pool:
+        running: Future[Outcome] = pool.submit(copy, pipeline, cores=1, runner=runner)
+        runner.await_frozen()
+        newer = copy(pipeline, cores=2)
+        write(writer, topic)
+        runner.thaw()
+        with pytest.raises(Superseded):
+            running.result(SECONDS)
+    assert newer.topics[topic].lag == 0
+    copy(pipeline)
+    judged(clusters, pipeline, topic, zombies=True)
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_two_attempts_of_one_slot_at_once(clusters: KafkaSandbox, make: Make, topic: str, mode: str) -> None:
+    """As a scheduler does that takes a slow task for a dead one: they fence each other until all is copied."""
+    pipeline = make(mode)
+
+    def twice(plans: Sequence[SlotPlan]) -> list[SlotResult]:
+        return in_threads([*plans, *plans])
+
+    outcome = copy(pipeline, cores=PARTITIONS, runner=twice)
+    assert outcome.topics[topic].lag == 0
+    judged(clusters, pipeline, topic, zombies=True)

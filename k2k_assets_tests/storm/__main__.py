@@ -1,0 +1,45 @@
+"""`python -m k2k_assets_tests.storm`: a storm from the command line; ends with 1 if anything was wrong."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import click
+
+from k2k_assets_tests.storm.faults import FAULTS
+from k2k_assets_tests.storm.storm import Plan, storm
+
+
+@click.command()
+@click.option("--seconds", default=300.0, show_default=True, help="How long faults strike, in all.")
+@click.option("--seed", type=int, help="Of all choices; drawn and told if absent.")
+@click.option("--mode", type=click.Choice(["exactly-once", "at-least-once"]), default="exactly-once", show_default=True)
+@click.option("--engine", type=click.Choice(["spark", "processes"]), default="spark", show_default=True)
+@click.option("--round", "round_seconds", default=120.0, show_default=True, help="Seconds between two comparisons.")
+@click.option("--pause", default=3.0, show_default=True, help="Mean seconds between two faults.")
+@click.option("--only", multiple=True, type=click.Choice([fault.name for fault in FAULTS]), help="Only these faults.")
+def main(
+    seconds: float, seed: int | None, mode: str, engine: str, round_seconds: float, pause: float, only: tuple[str, ...]
+) -> None:
+    """Faults at random over two real brokers and real processes; then every record is compared."""
+    seed = random.SystemRandom().randrange(10**6) if seed is None else seed
+    click.echo(f"seed {seed}")
+    report = storm(
+        Plan(
+            seconds=seconds,
+            seed=seed,
+            exactly_once=mode == "exactly-once",
+            engine="spark" if engine == "spark" else "processes",
+            round_seconds=round_seconds,
+            pause=pause,
+            only=only,
+            aloud=True,
+        )
+    )
+    click.echo(report.words())
+    sys.exit(1 if report.problems else 0)
+
+
+if __name__ == "__main__":
+    main()

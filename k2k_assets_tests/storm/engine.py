@@ -1,0 +1,38 @@
+"""`python -m k2k_assets_tests.storm.engine FILE CORES`: as `k2k start -f FILE`, with processes in place of Spark.
+
+The engine, its driver and its signals are the real ones. A slot starts in a tenth of a
+second, so short storms need no JVM.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from k2k_assets.cli.signals import stop_on_signals
+from k2k_assets.errors import K2KError
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.replication.extent import Continuous
+from k2k_assets.replication.replicate import replicate_with
+from k2k_assets_tests.support.slot_processes import SlotProcesses
+
+
+def main() -> int:
+    """Runs a pipeline until it is stopped; returns the exit code that `k2k start` would have."""
+    path, cores = Path(sys.argv[1]), int(sys.argv[2])
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    with stop_on_signals() as stop, ThreadPoolExecutor(1) as worker:
+        try:
+            worker.submit(
+                replicate_with, SlotProcesses(), cores, load_pipeline([path]), Continuous(), stop=stop
+            ).result()
+        except K2KError as error:
+            print(f"Error: {error}", file=sys.stderr, flush=True)
+            return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""The faults of a storm: small, each with a weight, each acting on a scene.
+
+A fault that lasts (a frozen process, a broker that is down) ends by itself before its function returns; several may
+last at the same time. All its choices come from the random generator that it is given.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from k2k_assets.pipeline.own_sections import Sync
+from k2k_assets_tests.storm.instances import Part
+from k2k_assets_tests.storm.scene import Scene
+
+_MOST_TOPICS = 4
+_MOST_PARTITIONS = 6
+Act = Callable[[Scene, random.Random], str]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One kind of fault.
+
+    Attributes:
+        name: As the docs name it.
+        weight: How often it is chosen, against the others.
+        act: Does it; returns what was done, empty if there was nothing to do it to.
+        spark: Whether it makes sense on Spark only.
+    """
+
+    name: str
+    weight: int
+    act: Act
+    spark: bool = False
+
+
+def _kill(part: Part) -> Act:
+    def act(scene: Scene, rng: random.Random) -> str:
+        which = rng.randrange(8)
+        instance = scene.some_instance(rng)
+        killed = instance.kill(part, which) if instance else ""
+        return f"{instance.name}: {killed}" if instance and killed else ""
+
+    return act
+
+
+def _kill_all(scene: Scene, rng: random.Random) -> str:
+    return "; ".join(f"{instance.name}: {instance.kill('everything')}" for instance in scene.instances())
+
+
+def _freeze(part: Part) -> Act:
+    def act(scene: Scene, rng: random.Random) -> str:
+        which, seconds = rng.randrange(8), scene.long(rng)
+        instance = scene.some_instance(rng)
+        if not instance:
+            return ""
+        with instance.frozen(part, which) as what:
+            if what:
+                scene.rest(seconds)
+            return f"{instance.name}: {what} for {seconds:.1f} s" if what else ""
+
+    return act
+
+
+def _broker(role: Literal["source", "target"], how: Literal["kill", "restart", "freeze"]) -> Act:
+    def act(scene: Scene, rng: random.Random) -> str:
+        seconds = scene.long(rng) if how == "freeze" else scene.short(rng)
+        with scene.broker(role) as broker:
+            if broker is None:
+                return ""
+            if how == "freeze":
+                broker.pause()
+                scene.rest(seconds)
+                broker.resume()
+            else:
+                if how == "kill":
+                    broker.kill()
+                else:
+                    broker.stop()
+                scene.rest(seconds)
+                broker.start()
+            return f"{role} for {seconds:.1f} s"
+
+    return act
+
+
+def _second_instance(scene: Scene, rng: random.Random) -> str:
+    slots = rng.randint(1, 4)
+    return f"{scene.start_instance(slots).name} with {slots} slots" if len(scene.instances()) < 2 else ""
+
+
+def _stop_instance(scene: Scene, rng: random.Random) -> str:
+    instance = scene.some_instance(rng)
+    if not instance or not instance.has_begun():
+        return ""
+    instance.ask_to_stop()
+    return instance.name
+
+
+def _foreign_transaction(scene: Scene, rng: random.Random) -> str:
+    seconds, end = scene.long(rng), rng.choice(["commit", "abort", "leave"])
+    scene.hold_commit_topic(seconds, end)
+    return f"{end} after {seconds:.1f} s"
+
+
+def _source_transaction(scene: Scene, rng: random.Random) -> str:
+    seconds, end = scene.long(rng), rng.choice(["commit", "abort", "leave"])
+    topic, partition = rng.choice(scene.writer.places)
+    scene.hold_source(topic, partition, seconds, end, rng)
+    return f"{topic}-{partition}: {end} after {seconds:.1f} s"
+
+
+def _new_topic(scene: Scene, rng: random.Random) -> str:
+    partitions = rng.randint(1, 3)
+    with scene.broker("source") as broker:
+        if broker is None or len(scene.topics()) >= _MOST_TOPICS:
+            return ""
+        return f"{scene.add_topic(partitions)} with {partitions} partitions"
+
+
+def _new_partition(scene: Scene, rng: random.Random) -> str:
+    topic = rng.choice(sorted(scene.topics()))
+    with scene.broker("source") as broker:
+        if broker is None or scene.topics()[topic] >= _MOST_PARTITIONS:
+            return ""
+        scene.add_partition(topic)
+        return topic
+
+
+FAULTS = [
+    Fault("worker killed", 6, _kill("worker")),
+    Fault("JVM killed", 2, _kill("jvm"), spark=True),
+    Fault("driver killed", 3, _kill("driver")),
+    Fault("everything killed", 2, _kill_all),
+    Fault("worker frozen", 5, _freeze("worker")),
+    Fault("driver frozen", 2, _freeze("driver")),
+    Fault("instance frozen", 3, _freeze("everything")),
+    Fault("source broker killed", 2, _broker("source", "kill")),
+    Fault("source broker restarted", 1, _broker("source", "restart")),
+    Fault("source broker frozen", 2, _broker("source", "freeze")),
+    Fault("target broker killed", 2, _broker("target", "kill")),
+    Fault("target broker restarted", 1, _broker("target", "restart")),
+    Fault("target broker frozen", 2, _broker("target", "freeze")),
+    Fault("second instance started", 5, _second_instance),
+    Fault("instance stopped", 2, _stop_instance),
+    Fault("commit topic held", 2, _foreign_transaction),
+    Fault("source transaction open", 3, _source_transaction),
+]
+if "metadata_interval" in Sync.model_fields:
+    FAULTS += [
+        Fault("topic created", 1, _new_topic),
+        Fault("partition added", 1, _new_partition),
+    ]

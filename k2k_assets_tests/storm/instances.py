@@ -1,0 +1,140 @@
+"""Instances of a pipeline as processes of their own: with Spark below them (`k2k start`) or without."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from k2k_assets.sandbox import supervisor
+from k2k_assets_tests.support.processes import copy_workers, jvms
+
+Engine = Literal["spark", "processes"]
+# Those above are signals: the system has eight bits for both.
+_MOST_CODE = 200
+Part = Literal["worker", "jvm", "driver", "everything"]
+
+
+class Instance:
+    """One running instance.
+
+    Args:
+        engine: What runs the slots.
+        path: The pipeline file.
+        slots: How many.
+        log: File for all that it says.
+
+    Attributes:
+        name: For the journal.
+        pid: Of the driver.
+        started: Monotonic seconds.
+        excuses: Exit codes that would be right.
+    """
+
+    def __init__(self, engine: Engine, path: Path, slots: int, log: Path) -> None:
+        if engine == "spark":
+            command = [sys.executable, "-m", "k2k_assets.cli.main", "start", "-f", str(path)]
+        else:
+            command = [sys.executable, "-m", "k2k_assets_tests.storm.engine", str(path), str(slots)]
+        self.name = log.stem
+        self.log = log
+        self.engine = engine
+        self.started = time.monotonic()
+        self.excuses: set[int] = set()
+        # It must not outlive a test that is killed: the supervisor of the brokers ends it then.
+        supervised = [sys.executable, "-I", "-S", supervisor.__file__, str(log), "0", "", *command]
+        self._supervisor = subprocess.Popen(
+            supervised, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert self._supervisor.stdout is not None
+        self.pid = int(self._supervisor.stdout.readline())
+        self._family: set[psutil.Process] = set()
+
+    def exit_code(self) -> int | None:
+        """How it ended, minus the signal that killed it; None while it runs."""
+        code = self._supervisor.poll()
+        return code - 256 if code is not None and code > _MOST_CODE else code
+
+    def processes(self, part: Part) -> list[psutil.Process]:
+        """The processes of one part that live now."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            driver = psutil.Process(self.pid)
+            family = driver.children(recursive=True)
+            self._family.update(family)
+            if part == "driver":
+                return [driver]
+            if part == "everything":
+                return [driver, *family]
+            if self.engine == "spark":
+                return copy_workers(self) if part == "worker" else jvms(self)
+            # Workers are children of the fork server, which is a child of the driver.
+            return [child for child in family if child.ppid() != self.pid] if part == "worker" else []
+        return []
+
+    def kill(self, part: Part, which: int = 0) -> str:
+        """SIGKILL to a part; of several workers to one of them. Returns what was killed."""
+        if part in ("driver", "everything"):
+            self.excuses.add(-signal.SIGKILL)
+        return self._signal(signal.SIGKILL, part, which)
+
+    @contextlib.contextmanager
+    def frozen(self, part: Part, which: int = 0) -> Iterator[str]:
+        """SIGSTOP to a part while the block lasts. Yields what was frozen."""
+        chosen = self._chosen(part, which)
+        for process in chosen:
+            _send(process, signal.SIGSTOP)
+        try:
+            yield _words(part, chosen)
+        finally:
+            for process in chosen:
+                _send(process, signal.SIGCONT)
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM to the driver."""
+        self.excuses.add(0)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(self.pid).send_signal(signal.SIGTERM)
+
+    def end(self) -> None:
+        """Lets nothing of it live, not even what its driver left behind."""
+        self.processes("everything")
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._family.add(psutil.Process(self.pid))
+        for process in self._family:
+            _send(process, signal.SIGCONT)
+            _send(process, signal.SIGKILL)
+        self._supervisor.wait(30)
+
+    def last_words(self, lines: int = 8) -> str:
+        """The end of its log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def has_begun(self) -> bool:
+        """Whether its slots were started."""
+        return "generation " in self.log.read_text(errors="replace")
+
+    def _chosen(self, part: Part, which: int) -> list[psutil.Process]:
+        found = self.processes(part)
+        return [found[which % len(found)]] if found and part != "everything" else found
+
+    def _signal(self, number: signal.Signals, part: Part, which: int) -> str:
+        chosen = self._chosen(part, which)
+        for process in chosen:
+            _send(process, number)
+        return _words(part, chosen)
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(number)
+
+
+def _words(part: Part, processes: list[psutil.Process]) -> str:
+    return f"{part} {', '.join(str(process.pid) for process in processes)}" if processes else ""

@@ -1,0 +1,253 @@
+"""What the faults of a storm act upon: two brokers, the instances of a pipeline, a writer at the source."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from confluent_kafka import KafkaException, Producer
+
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.broker import Broker
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.storm.instances import Engine, Instance
+from k2k_assets_tests.storm.journal import Journal
+from k2k_assets_tests.support.kafka import SECONDS, Record, add_partitions, create_topic, send, unique
+from k2k_assets_tests.support.numbered import NumberedWriter
+
+HELD_MS = 8000
+_OF_OTHERS = CommitRecord(
+    group="other",
+    cluster="c",
+    source=TopicPartition("t", 0),
+    kind="commit",
+    pipeline="other",
+    position=1,
+    leader_epoch=None,
+    source_topic_id="s",
+    target_topic="t",
+    target_topic_id="t",
+    target_end=None,
+    generation=1,
+    slot=0,
+    sequence=1,
+    time=0,
+)
+Ending = Literal["commit", "abort", "leave"]
+
+
+class Scene:
+    """The stage of a storm.
+
+    Args:
+        sandbox: The brokers.
+        path: The pipeline file; instances of another slot count get a variant of it.
+        engine: What the instances run on.
+        prefix: Of the names of source topics.
+        writer: Writes to the source.
+        journal: Is told what happens.
+        lasting: Shortest and longest time, in seconds, of what has to outlast time-outs.
+
+    Attributes:
+        unexpected: Instances that ended without a fault that explains it.
+    """
+
+    def __init__(
+        self,
+        sandbox: KafkaSandbox,
+        path: Path,
+        engine: Engine,
+        prefix: str,
+        writer: NumberedWriter,
+        journal: Journal,
+        lasting: tuple[float, float],
+    ) -> None:
+        self.sandbox = sandbox
+        self.prefix = prefix
+        self.writer = writer
+        self.journal = journal
+        self.pipeline: Pipeline = load_pipeline([path])
+        self.unexpected: list[str] = []
+        self._path = path
+        self._engine = engine
+        self._lasting = lasting
+        self._lock = threading.RLock()
+        self._broker_locks = {"source": threading.Lock(), "target": threading.Lock()}
+        self._trouble = {"source": time.monotonic(), "target": time.monotonic()}
+        self._instances: list[Instance] = []
+        self._ended: list[Instance] = []
+        self._over = threading.Event()
+
+    # -- time ---------------------------------------------------------------------------------------------------
+
+    def short(self, rng: random.Random) -> float:
+        """Seconds of a disturbance that time-outs outlast."""
+        return rng.uniform(0.1, 2.0)
+
+    def long(self, rng: random.Random) -> float:
+        """Seconds of one that outlasts time-outs, mostly."""
+        return rng.uniform(*self._lasting)
+
+    def rest(self, seconds: float) -> None:
+        """Waits, unless the storm is over."""
+        self._over.wait(seconds)
+
+    def calm(self) -> None:
+        """Ends all that lasts."""
+        self._over.set()
+
+    def stir(self) -> None:
+        """Lets faults last again."""
+        self._over.clear()
+
+    # -- instances ----------------------------------------------------------------------------------------------
+
+    @property
+    def started(self) -> int:
+        """Instances so far."""
+        return len(self._instances) + len(self._ended)
+
+    def instances(self) -> list[Instance]:
+        """Those that run, oldest first."""
+        with self._lock:
+            return list(self._instances)
+
+    def some_instance(self, rng: random.Random) -> Instance | None:
+        """One of those that run."""
+        draw = rng.random()
+        running = self.instances()
+        return running[int(draw * len(running))] if running else None
+
+    def start_instance(self, slots: int) -> Instance:
+        """Starts one more."""
+        with self._lock:
+            log = self.journal.directory / f"instance-{self.started:03d}.log"
+            instance = Instance(self._engine, self._variant(slots), slots, log)
+            self._instances.append(instance)
+            if len(self._instances) > 1:
+                for older in self._instances[:-1]:
+                    older.excuses.add(4)
+            return instance
+
+    def keep_up(self, slots: int) -> None:
+        """Takes note of instances that ended, and starts one if none is left."""
+        with self._lock:
+            for instance in self.instances():
+                code = instance.exit_code()
+                if code is not None:
+                    self._note_end(instance, code)
+            if not self._instances:
+                self.journal.note(f"{self.start_instance(slots).name} started with {slots} slots")
+
+    def stop_instances(self, timeout: float) -> None:
+        """Asks all to stop; who does not in time, or not well, is unexpected."""
+        for instance in self.instances():
+            instance.ask_to_stop()
+        end = time.monotonic() + timeout
+        while self.instances() and time.monotonic() < end:
+            with self._lock:
+                for instance in self.instances():
+                    code = instance.exit_code()
+                    if code is not None:
+                        self._note_end(instance, code)
+            time.sleep(0.1)
+        for instance in self.instances():
+            self.unexpected.append(f"{instance.name} did not stop within {timeout:g} s\n{instance.last_words()}")
+
+    def end(self) -> None:
+        """Nothing lives on."""
+        for instance in [*self._instances, *self._ended]:
+            instance.end()
+
+    def _note_end(self, instance: Instance, code: int) -> None:
+        self._instances.remove(instance)
+        self._ended.append(instance)
+        excused = code in instance.excuses or (code == 3 and self._refused_at_start(instance))
+        self.journal.note(f"{instance.name} ended with {code}{'' if excused else ', UNEXPECTED'}")
+        if not excused:
+            self.unexpected.append(f"{instance.name} ended with {code}\n{instance.last_words()}")
+
+    def _refused_at_start(self, instance: Instance) -> bool:
+        """A start, or a stop, that meets a broker in trouble may give up: whoever started it tries again."""
+        troubled = max(self._trouble.values()) >= instance.started - 5
+        return troubled and (not instance.has_begun() or 0 in instance.excuses)
+
+    def _variant(self, slots: int) -> Path:
+        path = self._path.with_name(f"slots-{slots}.yaml")
+        document = yaml.safe_load(self._path.read_text())
+        document["configuration"] = {**document.get("configuration", {}), "partitionParallelism": slots}
+        path.write_text(yaml.safe_dump(document, sort_keys=False))
+        return path
+
+    # -- topics -------------------------------------------------------------------------------------------------
+
+    def topics(self) -> dict[str, int]:
+        """Source topics and their partitions."""
+        return dict(Counter(topic for topic, _ in self.writer.places))
+
+    def add_topic(self, partitions: int) -> str:
+        """One more source topic that the pipeline selects."""
+        topic = create_topic(self.sandbox.source_servers, unique(self.prefix), partitions)
+        self.writer.places += [(topic, partition) for partition in range(partitions)]
+        return topic
+
+    def add_partition(self, topic: str) -> None:
+        """One more partition of a source topic."""
+        count = self.topics()[topic]
+        add_partitions(self.sandbox.source_servers, topic, count + 1)
+        self.writer.places.append((topic, count))
+
+    # -- clusters -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def broker(self, role: Literal["source", "target"]) -> Iterator[Broker | None]:
+        """A broker for one fault alone; None while another one has it."""
+        lock = self._broker_locks[role]
+        if not lock.acquire(blocking=False):
+            yield None
+            return
+        try:
+            self._trouble[role] = float("inf")
+            yield self.sandbox.source if role == "source" else self.sandbox.target
+        finally:
+            self._trouble[role] = time.monotonic()
+            lock.release()
+
+    def lost_markers(self) -> bool:
+        """Whether a broker took a partition for deleted, and left a transaction in it open for ever."""
+        logs = [broker.log_file.read_text(errors="replace") for broker in (self.sandbox.source, self.sandbox.target)]
+        return any("deleted already and hence can be skipped" in log for log in logs)
+
+    def hold_commit_topic(self, seconds: float, end: Ending) -> None:
+        """A transaction of somebody else in the commit topic."""
+        topic = self.pipeline.coordination.commit.topic
+        records = [(_OF_OTHERS.key_bytes(), _OF_OTHERS.value_bytes())]
+        self._hold(self.sandbox.target_servers, topic, 0, records, seconds, end)
+
+    def hold_source(self, topic: str, partition: int, seconds: float, end: Ending, rng: random.Random) -> None:
+        """A transaction in a source partition."""
+        records = self.writer.records(rng.randint(1, 20), rng)
+        self._hold(self.sandbox.source_servers, topic, partition, records, seconds, end)
+
+    def _hold(self, servers: str, topic: str, partition: int, records: list, seconds: float, end: Ending) -> None:
+        """Holds a transaction open; a broker that goes down meanwhile ends it in its own way."""
+        settings = {"bootstrap.servers": servers, "transactional.id": unique("held"), "log_level": 0}
+        client = Producer({**settings, "transaction.timeout.ms": HELD_MS, "message.timeout.ms": HELD_MS})
+        with suppress(KafkaException, TimeoutError):
+            client.init_transactions(SECONDS)
+            client.begin_transaction()
+            send(client, topic, [Record(*record) for record in records], partition)
+            self.rest(seconds)
+            if end == "commit":
+                client.commit_transaction(SECONDS)
+            elif end == "abort":
+                client.abort_transaction(SECONDS)

@@ -1,0 +1,28 @@
+"""Faults at random, several at the same time, on brokers and processes of their own: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from k2k_assets_tests.storm.storm import Plan, storm
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize("mode", ["exactly once", "at least once"])
+def test_a_short_storm(mode: str) -> None:
+    """Without Spark, so that many faults fit into seconds. Another seed each time would make a red run a riddle."""
+    plan = Plan(seconds=12, seed=1, exactly_once=mode == "exactly once", lasting=(1.0, 5.0), pause=0.7)
+    report = storm(plan)
+    assert not report.problems, report.words()
+    assert report.verdict.records > 200
+    assert sum(report.faults.values()) >= 8
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", ["exactly once", "at least once"])
+def test_a_storm_over_spark(mode: str) -> None:
+    report = storm(Plan(seconds=90, seed=2, exactly_once=mode == "exactly once", engine="spark"))
+    assert not report.problems, report.words()
+    assert report.verdict.records > 1000

@@ -1,0 +1,76 @@
+"""The judge itself: a true copy passes, and every wrong one is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from k2k_assets.mapping.records import MappedPartition, MappingRecord
+from k2k_assets.mapping.runs import Run
+from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.kafka import ReadRecord
+from k2k_assets_tests.support.verifying import PartitionCopy
+
+
+def record(name: int, offset: int, value: bytes = b"v") -> ReadRecord:
+    return ReadRecord("t", 0, offset, None, value, [("id", b"%d" % name)], 1)
+
+
+def commit(position: int, sequence: int) -> CommitRecord:
+    where = ("s-id", "t", "t-id", None, 7, 0)
+    return CommitRecord("g", "c", TopicPartition("t", 0), "commit", "p", position, None, *where, sequence, 0)
+
+
+def mapping(first: int, after: int, sequence: int, *runs: Run) -> MappingRecord:
+    targets = (MappedPartition("t", "t-id", 0, runs),)
+    return MappingRecord("g", "t", 0, "p", "c", "s-id", 7, 0, sequence, 0, first, after, targets)
+
+
+# Two transactions: offsets 0 to 2, then a marker and offset 4; the target has its own marker at 3.
+TRUE = PartitionCopy(
+    "t-0",
+    [record(0, 0), record(1, 1), record(2, 2), record(3, 4)],
+    [record(0, 0), record(1, 1), record(2, 2), record(3, 4)],
+    [commit(3, 1), commit(5, 2)],
+    [mapping(0, 3, 1, Run(0, 0, 3)), mapping(3, 5, 2, Run(4, 4, 1))],
+)
+
+
+def test_a_true_copy_is_right() -> None:
+    assert TRUE.problems() == []
+    assert replace(TRUE, exactly_once=False).problems() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"target": TRUE.target[:3]}, "1 lost (offsets 4)"),
+        ({"target": [*TRUE.target, record(3, 5)]}, "1 doubled (offsets 4)"),
+        ({"target": [record(1, 0), record(0, 1), *TRUE.target[2:]]}, "1 reordered (offsets 0)"),
+        ({"target": [*TRUE.target, record(9, 5)]}, "1 never committed on the source (offsets 5)"),
+        ({"target": [*TRUE.target[:3], record(3, 4, b"w")]}, "1 altered (offsets 4)"),
+        ({"mappings": TRUE.mappings[:1]}, "1 torn: copied without a mapping (offsets 4)"),
+        ({"mappings": TRUE.mappings[:1]}, "1 torn: on the target without a mapping (offsets 4)"),
+        ({"commits": TRUE.commits[:1]}, "torn: the newest commit record says 3, the mappings 5"),
+        ({"commits": []}, "no commit record"),
+        ({"mappings": [TRUE.mappings[0], mapping(4, 5, 2, Run(4, 4, 1))]}, "coverage goes from 3 to 4"),
+        ({"mappings": [TRUE.mappings[0], mapping(3, 5, 2, Run(4, 2, 1))]}, "1 mapped to another record (offsets 4)"),
+        (
+            {"mappings": [TRUE.mappings[0], mapping(3, 5, 2, Run(2, 2, 1), Run(4, 4, 1))]},
+            "source offset 2 is mapped twice, or outside its range",
+        ),
+    ],
+)
+def test_every_wrong_copy_is_found(change: dict, words: str) -> None:
+    assert f"t-0: {words}" in replace(TRUE, **change).problems()
+
+
+def test_at_least_once_may_repeat_what_is_not_committed_and_nothing_else() -> None:
+    again = [record(0, 0), record(1, 1), record(2, 2), record(3, 3), record(3, 4)]
+    careless = replace(TRUE, exactly_once=False, target=again)
+    assert careless.problems() == []
+    late = replace(careless, target=[*again, record(1, 5)])
+    assert late.problems() == ["t-0: 1 copied again though its commit came before (offsets 5)"]
+    assert replace(late, zombies=True).problems() == []

@@ -1,0 +1,106 @@
+"""Runs each slot in a process of its own, as Spark's workers do, with a misfortune at a step if wanted."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, NamedTuple
+
+import psutil
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot import Slot
+from k2k_assets.replication.task import SlotResult, _end_with_parent, _log_to_stderr, copy_slot
+from k2k_assets_tests.support.copying import DyingSink
+from k2k_assets_tests.support.kafka import SECONDS
+
+# Forked from one that has imported everything and has no threads: quick to start.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["k2k_assets_tests.support.slot_processes"])
+
+
+class Misfortune(NamedTuple):
+    """A signal that a slot sends itself at a step (see `DyingSink`), the `occurrence`-th time, from 1."""
+
+    step: str
+    occurrence: int
+    number: int = signal.SIGSTOP
+
+
+class SlotProcesses:
+    """A runner.
+
+    Args:
+        misfortune: Befalls the first session of each slot of the first job.
+
+    Attributes:
+        workers: All processes so far.
+    """
+
+    def __init__(self, misfortune: Misfortune | None = None) -> None:
+        self._misfortune = misfortune
+        self.workers: list[BaseProcess] = []
+
+    def __call__(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
+        """Runs one process a plan.
+
+        Raises:
+            RuntimeError: One died; the others are left alone, which is worse than what Spark does with them.
+        """
+        misfortune, self._misfortune = self._misfortune, None
+        open_ends: list[Connection] = []
+        for plan in plans:
+            mine, its = _PROCESSES.Pipe(duplex=False)
+            worker = _PROCESSES.Process(target=_copy, args=(plan, its, misfortune), daemon=True)
+            worker.start()
+            its.close()
+            self.workers.append(worker)
+            open_ends.append(mine)
+        results: list[SlotResult] = []
+        while open_ends:
+            for ready in wait(open_ends):
+                open_ends.remove(ready)  # type: ignore[arg-type]
+                try:
+                    results.append(ready.recv())  # type: ignore[union-attr]
+                except EOFError:
+                    raise RuntimeError("a slot's process died") from None
+        return results
+
+    def await_frozen(self, seconds: float = 0.0) -> None:
+        """Returns when a slot has been frozen for so long."""
+        wait_until(self._frozen, SECONDS, "a slot to stop itself")
+        since = time.monotonic()
+        wait_until(lambda: time.monotonic() - since >= seconds, seconds + 1, "time-outs to pass")
+
+    def thaw(self) -> None:
+        """Lets frozen slots go on."""
+        for process in self._frozen():
+            process.send_signal(signal.SIGCONT)
+
+    def end(self) -> None:
+        """Kills what is left."""
+        for worker in self.workers:
+            worker.kill()
+            worker.join(10)
+
+    def _frozen(self) -> list[psutil.Process]:
+        living = [psutil.Process(worker.pid) for worker in self.workers if worker.is_alive()]
+        return [process for process in living if process.status() == psutil.STATUS_STOPPED]
+
+
+def _copy(plan: SlotPlan, answer: Connection, misfortune: Misfortune | None) -> None:
+    _log_to_stderr()
+    _end_with_parent()
+    if misfortune:
+        make, befallen = Slot._sink, [misfortune]
+
+        def unfortunate(self: Slot) -> Any:
+            return DyingSink(make(self), *befallen.pop()) if befallen else make(self)
+
+        Slot._sink = unfortunate  # type: ignore[method-assign]
+    answer.send(copy_slot(plan))

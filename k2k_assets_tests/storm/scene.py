@@ -171,15 +171,18 @@ class Scene:
     def _note_end(self, instance: Instance, code: int) -> None:
         self._instances.remove(instance)
         self._ended.append(instance)
-        excused = code in instance.excuses or (code == 3 and self._refused_at_start(instance))
+        excused = code in instance.excuses or self._is_explained(instance, code)
         self.journal.note(f"{instance.name} ended with {code}{'' if excused else ', UNEXPECTED'}")
         if not excused:
             self.unexpected.append(f"{instance.name} ended with {code}\n{instance.last_words()}")
 
-    def _refused_at_start(self, instance: Instance) -> bool:
-        """A start, or a stop, that meets a broker in trouble may give up: whoever started it tries again."""
+    def _is_explained(self, instance: Instance, code: int) -> bool:
+        """A start, or a stop, that meets a broker in trouble or a dead worker may give up: one is started again."""
+        stopped = 0 in instance.excuses
         troubled = max(self._trouble.values()) >= instance.started - 5
-        return troubled and (not instance.has_begun() or 0 in instance.excuses)
+        if code == 3:
+            return troubled and (stopped or not instance.has_begun())
+        return code == 1 and stopped and "job failed" in instance.last_words()
 
     def _variant(self, slots: int) -> Path:
         path = self._path.with_name(f"slots-{slots}.yaml")

@@ -1,0 +1,143 @@
+"""Requests that a network held back and that arrive later, while the next transaction is open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.transport import librdkafka_sink
+from k2k_assets.transport.chunk import Chunk, Sent
+from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.interface import Sink
+from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
+from k2k_assets_tests.support.kafka import SECONDS, read_all, unique
+from k2k_assets_tests.support.kafka_frames import Api, end_txn_error
+from k2k_assets_tests.support.proxy import Fault, Proxy, Trouble
+from k2k_assets_tests.support.steps import WrappedSink, sinks_wrapped
+from k2k_assets_tests.support.troubled_copy import EXACTLY_ONCE, Written, pipeline_of, write_with_gaps
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def written(clusters: KafkaSandbox) -> Written:
+    return write_with_gaps(clusters.source_servers, batches=4, size=60)
+
+
+class Straying:
+    """Lets a lost request through when records of a later transaction are on the target, and their position is not.
+
+    The client has sent the request again long before, and got its answer.
+
+    Args:
+        proxy: Before the target.
+        api: What is lost, once the first record is written (or once the sink opens, for the request that opens it).
+        fails: Whether the engine then meets an error, as it may at any time, and starts again.
+    """
+
+    def __init__(self, proxy: Proxy, api: Api, fails: bool) -> None:
+        self.proxy, self.fails = proxy, fails
+        self.fault = Fault(api, Trouble.LOST)
+        self.armed = self.ended = False
+        self.records: list[int] = []
+        self.answer: bytes | None = None
+
+    def wrap(self, sink: Sink) -> Sink:
+        return _StraySink(sink, self)
+
+    def arm(self) -> None:
+        if not self.armed:
+            self.armed = True
+            self.proxy.arm(self.fault)
+
+    def written(self, sink: Sink, chunk: Chunk) -> None:
+        """Records of a chunk have been handed to the client."""
+        if not self.ended or self.answer is not None:
+            return
+        sink._producer.flush(SECONDS)  # type: ignore[attr-defined]
+        self.records = list(chunk.records.offsets())
+        self.answer = self.proxy.let_through(self.fault)
+        if self.fails:
+            raise Restart("an error right after a stray request")
+
+
+class _StraySink(WrappedSink):
+    def __init__(self, sink: Sink, straying: Straying) -> None:
+        super().__init__(sink)
+        self._straying = straying
+
+    def open(self) -> None:
+        if self._straying.fault.api == Api.INIT_PRODUCER_ID:
+            self._straying.arm()
+        super().open()
+
+    def write(self, chunk: Chunk) -> Sent:
+        sent = super().write(chunk)
+        self._straying.arm()
+        self._straying.written(self._sink, chunk)
+        return sent
+
+    def commit(self) -> None:
+        try:
+            super().commit()
+        finally:
+            self._straying.ended = self._straying.fault.request is not None
+
+
+def copy_with_stray(clusters: KafkaSandbox, pipeline: Pipeline, proxy: Proxy, api: Api, fails: bool) -> Straying:
+    straying = Straying(proxy, api, fails)
+    with sinks_wrapped(pipeline, straying.wrap):
+        copy(pipeline, cores=1)
+    assert straying.answer is not None
+    return straying
+
+
+@pytest.mark.parametrize("rule", ["without the rule", "with the rule"])
+def test_a_stray_commit_tears_no_transaction(
+    clusters: KafkaSandbox, tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    """A commit that was sent twice: its first copy comes when the next transaction's records are half written.
+
+    Without the rule that nothing is begun after a slow commit, the broker commits these records without their
+    position: they are copied once more. That run is here to show that this broker and this client do so.
+    """
+    source, target, prefix = clusters.source_servers, clusters.target_servers, f"{unique('stray')}."
+    if rule == "without the rule":
+        monkeypatch.setattr(librdkafka_sink, "ensure_unambiguous", lambda seconds: None)
+    with Proxy(target) as proxy:
+        pipeline = pipeline_of(
+            tmp_path, source, proxy.servers, written.topic, sink={"prefix": prefix}, features=EXACTLY_ONCE
+        )
+        straying = copy_with_stray(clusters, pipeline, proxy, Api.END_TXN, fails=True)
+        lost = straying.fault.request
+        assert lost is not None
+        again = next(r for r in proxy.seen(Api.END_TXN) if r.at > lost.at)
+    # What the rule builds on: the client never sends a commit again any sooner.
+    assert again.at - lost.at >= librdkafka_sink.AMBIGUOUS_AFTER_SECONDS
+    assert straying.answer is not None
+    error = end_txn_error(straying.answer, lost.version)
+    if rule == "with the rule":
+        assert error in (KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+        assert_same_content(source, written.topic, target, prefix + written.topic)
+        assert_exact_mappings(pipeline, source, target, written.topic)
+    else:
+        assert error == KafkaError.NO_ERROR
+        offsets = {record.value: record.offset for record in read_all(source, written.topic)}
+        copied = [offsets[record.value] for record in read_all(target, prefix + written.topic)]
+        assert sorted(copied) == sorted([*written.offsets, *straying.records])
+
+
+@pytest.mark.parametrize("api", [Api.INIT_PRODUCER_ID, Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE])
+def test_other_stray_requests(clusters: KafkaSandbox, tmp_path: Path, written: Written, api: Api) -> None:
+    source, target, prefix = clusters.source_servers, clusters.target_servers, f"{unique('stray')}."
+    with Proxy(target) as proxy:
+        pipeline = pipeline_of(
+            tmp_path, source, proxy.servers, written.topic, sink={"prefix": prefix}, features=EXACTLY_ONCE
+        )
+        copy_with_stray(clusters, pipeline, proxy, api, fails=False)
+    assert_same_content(source, written.topic, target, prefix + written.topic)
+    assert_exact_mappings(pipeline, source, target, written.topic)

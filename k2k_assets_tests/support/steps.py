@@ -1,0 +1,131 @@
+"""Tells when a copy comes to a step, by what goes through its sink: without counting transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.slot import Slot
+from k2k_assets.transport.chunk import Chunk, Sent
+from k2k_assets.transport.interface import Delivery, Sink
+
+WrapSink = Callable[[Sink], Sink]
+
+_wraps: dict[str, WrapSink] = {}
+_make_sink = Slot._sink
+
+
+def _wrapped_sink(slot: Slot) -> Sink:
+    wrap = _wraps.get(slot._plan.pipeline.name)
+    sink = _make_sink(slot)
+    return wrap(sink) if wrap else sink
+
+
+@contextmanager
+def sinks_wrapped(pipeline: Pipeline, wrap: WrapSink) -> Iterator[None]:
+    """Wraps the sink of every session of one pipeline; several pipelines may be copied at once."""
+    Slot._sink = _wrapped_sink  # type: ignore[method-assign]
+    _wraps[pipeline.name] = wrap
+    try:
+        yield
+    finally:
+        del _wraps[pipeline.name]
+        if not _wraps:
+            Slot._sink = _make_sink  # type: ignore[method-assign]
+
+
+class WrappedSink:
+    """A sink around another one; what a test needs to be different it overrides."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def open(self) -> None:
+        self._sink.open()
+
+    def begin(self) -> None:
+        self._sink.begin()
+
+    def write(self, chunk: Chunk) -> Sent:
+        return self._sink.write(chunk)
+
+    def settle(self) -> Sequence[Delivery]:
+        return self._sink.settle()
+
+    def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        self._sink.write_control(topic, partition, key, value)
+
+    def commit(self) -> None:
+        self._sink.commit()
+
+    def close(self) -> None:
+        self._sink.close()
+
+
+class Steps:
+    """Calls a function once for each step, just before the sink takes it, in whichever session that is.
+
+    Steps: `open`; `claim` and `start`, the first two transactions; `first`, `middle` and `last`, when the first record,
+    the one in the middle, and the last one are written; `release`, when the first claim is given up.
+
+    Args:
+        pipeline: What is copied, from one source partition.
+        offsets: Of the committed source records.
+        come_to: Called with the step.
+    """
+
+    def __init__(self, pipeline: Pipeline, offsets: Sequence[int], come_to: Callable[[str], None]) -> None:
+        self._assignment = pipeline.coordination.assignment.topic
+        self._marks = {"first": offsets[0], "middle": offsets[len(offsets) // 2], "last": offsets[-1]}
+        self._come_to = come_to
+        self._begun = 0
+        self._told: set[str] = set()
+
+    def wrap(self, sink: Sink) -> Sink:
+        """A sink that tells."""
+        return _TellingSink(sink, self)
+
+    def opens(self) -> None:
+        self._tell("open")
+
+    def begins(self) -> None:
+        self._begun += 1
+        if self._begun <= 2:
+            self._tell("claim" if self._begun == 1 else "start")
+
+    def writes(self, chunk: Chunk) -> None:
+        for step, offset in self._marks.items():
+            if chunk.records.last_offset >= offset:
+                self._tell(step)
+
+    def writes_control(self, topic: str, value: bytes | None) -> None:
+        if topic == self._assignment and value is None:
+            self._tell("release")
+
+    def _tell(self, step: str) -> None:
+        if step not in self._told:
+            self._told.add(step)
+            self._come_to(step)
+
+
+class _TellingSink(WrappedSink):
+    def __init__(self, sink: Sink, steps: Steps) -> None:
+        super().__init__(sink)
+        self._steps = steps
+
+    def open(self) -> None:
+        self._steps.opens()
+        super().open()
+
+    def begin(self) -> None:
+        self._steps.begins()
+        super().begin()
+
+    def write(self, chunk: Chunk) -> Sent:
+        self._steps.writes(chunk)
+        return super().write(chunk)
+
+    def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        self._steps.writes_control(topic, value)
+        super().write_control(topic, partition, key, value)

@@ -1,0 +1,182 @@
+"""A whole copy with one trouble on its way to a cluster, and what must be true afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.outcome import Outcome
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records, copy
+from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.kafka_frames import Api
+from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.proxy import Fault, Proxy, Trouble
+from k2k_assets_tests.support.steps import Steps, sinks_wrapped
+
+EXACTLY_ONCE = {"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"}
+BATCH = 100
+# Long enough for what a loaded machine answers in time, short enough that a lost answer is missed soon.
+_SOCKET = {"socket.timeout.ms": 1500}
+_READER = {**_SOCKET, "fetch.wait.max.ms": 100}
+# Copies under way at once: they wait most of the time.
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """One trouble.
+
+    Attributes:
+        side: Of the cluster that the proxy stands before.
+        api: Which request is hit.
+        trouble: What happens to it.
+        step: From when on it is looked for: a step of `Steps`, or `begin` for the very beginning.
+        carrying: Whether it has to hold the name of the copied topic (`data`) or of the commit topic (`control`).
+        occurrence: The how many-th of those.
+        exactly_once: In which mode the copy runs.
+    """
+
+    side: Literal["source", "target"]
+    api: Api
+    trouble: Trouble
+    step: str
+    carrying: Literal["", "data", "control"] = ""
+    occurrence: int = 1
+    exactly_once: bool = True
+
+    def __str__(self) -> str:
+        mode = "exactly once" if self.exactly_once else "at least once"
+        which = f"{self.side} {self.api.name} {self.carrying} {self.occurrence}"
+        return f"{which} from {self.step}, {self.trouble.name}, {mode}"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A source topic with one partition, and the offsets of its committed records."""
+
+    topic: str
+    offsets: tuple[int, ...]
+
+
+def write_with_gaps(servers: str, batches: int, size: int) -> Written:
+    """Committed and aborted transactions and plain records in turn: offsets with all kinds of gaps."""
+    topic = create_topic(servers, unique("ambiguous"))
+    for batch in range(batches):
+        produce(servers, topic, [(b"k%d" % i, b"%d-%d" % (batch, i)) for i in range(size)], 0, unique("tx"))
+        produce(servers, topic, [b"aborted"] * 7, 0, abort=True)
+        produce(servers, topic, [b"plain-%d-%d" % (batch, i) for i in range(5)], 0)
+    return Written(topic, tuple(record.offset for record in read_all(servers, topic)))
+
+
+class TroubledCopy:
+    """Copies a topic while one case of trouble happens.
+
+    Args:
+        clusters: Both.
+        directory: For the pipeline file.
+        written: The source topic.
+        case: The trouble.
+    """
+
+    def __init__(self, clusters: KafkaSandbox, directory: Path, written: Written, case: Case) -> None:
+        self.case = case
+        self._source, self._target = clusters.source_servers, clusters.target_servers
+        self._directory = directory
+        self._written = written
+        self._prefix = f"{unique('copy')}."
+        self._target_topic = self._prefix + written.topic
+
+    def run(self) -> None:
+        """Copies and compares both clusters; the trouble must have happened."""
+        with Proxy(self._source if self.case.side == "source" else self._target) as proxy:
+            pipeline = self._pipeline(proxy)
+            fault = self._fault(pipeline)
+
+            def come_to(step: str) -> None:
+                if step == self.case.step:
+                    proxy.arm(fault)
+
+            come_to("begin")
+            with sinks_wrapped(pipeline, Steps(pipeline, self._written.offsets, come_to).wrap):
+                outcome = _copy_to_the_end(pipeline)
+        assert fault.happened.is_set(), "no request was hit"
+        if self.case.api == Api.END_TXN:
+            claims = proxy.seen(Api.INIT_PRODUCER_ID, pipeline.name.encode())
+            assert len(claims) > 1, "a commit that nobody knows about was built upon"
+        assert outcome.topics[self._written.topic].lag == 0
+        if self.case.exactly_once:
+            assert_same_content(self._source, self._written.topic, self._target, self._target_topic)
+            assert_exact_mappings(pipeline, self._source, self._target, self._written.topic)
+        else:
+            assert_at_least_once(pipeline, self._written, self._source, self._target)
+
+    def _fault(self, pipeline: Pipeline) -> Fault:
+        names = {"": "", "data": self._target_topic, "control": pipeline.coordination.commit.topic}
+        carrying = names[self.case.carrying].encode()
+        return Fault(self.case.api, self.case.trouble, self.case.occurrence, carrying)
+
+    def _pipeline(self, proxy: Proxy) -> Pipeline:
+        of_source = self.case.side == "source"
+        return pipeline_of(
+            self._directory,
+            proxy.servers if of_source else self._source,
+            self._target if of_source else proxy.servers,
+            self._written.topic,
+            sink={"prefix": self._prefix},
+            features=EXACTLY_ONCE if self.case.exactly_once else {},
+        )
+
+
+def pipeline_of(directory: Path, source: str, target: str, topic: str, **rest: Any) -> Pipeline:
+    """A pipeline in small transactions whose clients do not wait long for an answer."""
+    name = unique("ambiguous")
+    consumer = {"group.id": f"k2k.{name}", **_READER}
+    return make_pipeline(
+        directory,
+        source,
+        target,
+        [topic],
+        source={"kafka": {"common": {"bootstrap.servers": source}, "consumer": consumer}},
+        target={"kafka": {"common": {"bootstrap.servers": target}, "producer": _SOCKET, "consumer": _READER}},
+        coordination={
+            "commit": {"topic": f"{name}-commits", "batchSize": BATCH},
+            "assignment": {"topic": f"{name}-claims"},
+        },
+        **rest,
+    )
+
+
+def _copy_to_the_end(pipeline: Pipeline) -> Outcome:
+    """A bounded run whose driver meets the trouble may say so and end: then the next one has to do it."""
+    try:
+        return copy(pipeline, cores=1)
+    except ClusterUnreachable:
+        return copy(pipeline, cores=1)
+
+
+def assert_at_least_once(pipeline: Pipeline, written: Written, source: str, target: str) -> None:
+    """Nothing is lost, order is kept, and what comes twice lies behind a position that was committed."""
+    values = {record.value: record.offset for record in read_all(source, written.topic)}
+    copied = [values[record.value] for record in read_all(target, pipeline.routing.target_topic(written.topic))]
+    positions = {record.position for record in commit_records(pipeline, target)}
+    restarts = {next((offset for offset in written.offsets if offset >= p), None) for p in positions}
+    following = dict(pairwise(written.offsets))
+    assert copied[0] == written.offsets[0]
+    assert set(copied) == set(written.offsets)
+    for before, after in pairwise(copied):
+        assert after == following.get(before) or (after <= before and after in restarts)
+
+
+def all_of(copies: Iterable[TroubledCopy]) -> None:
+    """Runs copies, several at once; says when all have ended what went wrong with which."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        runs = [(each.case, pool.submit(each.run)) for each in copies]
+    failures = [f"{case}: {run.exception()!r}" for case, run in runs if run.exception()]
+    assert not failures, "\n".join(failures)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
@@ -43,6 +43,10 @@ _SPECS: dict[Which, tuple[OffsetSpec, IsolationLevel]] = {
 
 class _Unsettled(Refused):
     """A leader is being elected."""
+
+
+class _Unanswered(Exception):
+    """A broker did not answer: the connection broke, or it took too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +196,8 @@ class Cluster:
 
         def ask() -> dict[TopicPartition, int]:
             asked = self.admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self.timeout)
-            found = {t: self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART) for t, future in asked.items()}
-            return {TopicPartition(t.topic, t.partition): end.offset for t, end in found.items() if end is not None}
+            found = {t: self._await_offset(future) for t, future in asked.items()}
+            return {TopicPartition(t.topic, t.partition): end for t, end in found.items() if end is not None}
 
         return self._until_settled(ask)
 
@@ -208,8 +212,8 @@ class Cluster:
 
         def ask() -> int | None:
             asked = self.admin.list_offsets(wanted, request_timeout=self.timeout)
-            (found,) = (self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART) for future in asked.values())
-            return None if found is None else int(found.offset)
+            (found,) = map(self._await_offset, asked.values())
+            return found
 
         offset = self._until_settled(ask)
         return self.offsets([partition], "stable").get(partition) if offset is not None and offset < 0 else offset
@@ -221,7 +225,7 @@ class Cluster:
         ]
 
     def _until_settled(self, ask: Callable[[], T]) -> T:
-        """Asks again while leaders are being elected: right after a creation, or a broker's restart."""
+        """Asks again while leaders are being elected, or when a connection broke: after a creation, a restart."""
         deadline = Deadline(self.timeout)
         if not self._knows_leaders:
             # A new client that has to find the leaders first waits for its own next look, one to three seconds later.
@@ -233,9 +237,21 @@ class Cluster:
             except _Unsettled as error:
                 if deadline.expired():
                     raise Refused(f"the {self} has no leader for a partition: {error}") from None
-                time.sleep(min(0.1, deadline.remaining()))
-                # The client would go on with the leaders and epochs that it knows from before.
-                self.topics()
+            except _Unanswered:
+                if deadline.expired():
+                    why = self._last_error or "offsets were asked for, no answer in time"
+                    raise clients.unreachable(self.role, self._properties, why) from None
+            time.sleep(min(0.1, deadline.remaining()))
+            # The client would go on with the leaders and epochs that it knows from before.
+            self.topics()
+
+    def _await_offset(self, future: Future[Any]) -> int | None:
+        """An offset; None where the partition does not exist, negative where there is none that was asked for."""
+        found = self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
+        if found is not None and found.offset == OFFSET_INVALID:
+            # librdkafka 2.16 reports no error where the request failed: it hands out what it had put there before.
+            raise _Unanswered
+        return None if found is None else int(found.offset)
 
     def _await(self, future: Future[Any], missing: int | None = None) -> Any:
         try:

@@ -37,7 +37,8 @@ class Case:
         side: Of the cluster that the proxy stands before.
         api: Which request is hit.
         trouble: What happens to it.
-        step: From when on it is looked for: a step of `Steps`, or `begin` for the very beginning.
+        step: From when on it is looked for: a step of `Steps`, `begin` for the very beginning, or `again` for the
+            beginning of another copy after one without trouble.
         carrying: Whether it has to hold the name of the copied topic (`data`) or of the commit topic (`control`).
         occurrence: The how many-th of those.
         exactly_once: In which mode the copy runs.
@@ -103,7 +104,10 @@ class TroubledCopy:
                 if step == self.case.step:
                     proxy.arm(fault)
 
+            if self.case.step == "again":
+                copy(pipeline, cores=1)
             come_to("begin")
+            come_to("again")
             with sinks_wrapped(pipeline, Steps(pipeline, self._written.offsets, come_to).wrap):
                 outcome = _copy_to_the_end(pipeline)
         assert fault.happened.is_set(), "no request was hit"
@@ -175,8 +179,18 @@ def assert_at_least_once(pipeline: Pipeline, written: Written, source: str, targ
 
 
 def all_of(copies: Iterable[TroubledCopy]) -> None:
-    """Runs copies, several at once; says when all have ended what went wrong with which."""
+    """Runs copies, several at once.
+
+    Raises:
+        ExceptionGroup: When all have ended: what went wrong, with a note of the case.
+    """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         runs = [(each.case, pool.submit(each.run)) for each in copies]
-    failures = [f"{case}: {run.exception()!r}" for case, run in runs if run.exception()]
-    assert not failures, "\n".join(failures)
+    failures: list[Exception] = []
+    for case, run in runs:
+        failure = run.exception()
+        if isinstance(failure, Exception):
+            failure.add_note(str(case))
+            failures.append(failure)
+    if failures:
+        raise ExceptionGroup("troubled copies went wrong", failures)

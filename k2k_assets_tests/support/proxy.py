@@ -44,7 +44,7 @@ class Fault:
         occurrence: The how many-th request that fits, from 1, counted from when the fault was armed.
         carrying: Bytes that a request has to hold to fit, such as a topic's name.
         seconds: Of a delay.
-        happened: Set when it has.
+        happened: Set when it has, or at the beginning of a delay.
         request: The one that was hit.
     """
 
@@ -216,11 +216,11 @@ class _Connection:
 
     def _survives(self, fault: Fault) -> bool:
         """Lets a fault happen to an answer; whether the client gets it all the same."""
-        if fault.trouble is Trouble.DELAYED:
-            self._closed.wait(fault.seconds)
-        elif fault.trouble is Trouble.CUT:
+        if fault.trouble is Trouble.CUT:
             self.close()
         fault.happened.set()
+        if fault.trouble is Trouble.DELAYED:
+            self._closed.wait(fault.seconds)
         return fault.trouble is Trouble.DELAYED
 
 

@@ -217,6 +217,14 @@ def test_the_fault_matrix_names_every_fault_of_the_storm() -> None:
     assert [fault.name for fault in FAULTS if f"`{fault.name}`" not in matrix] == []
 
 
+@pytest.mark.parametrize("heading", ["The fault matrix", "Named interleavings"])
+def test_every_row_of_a_table_of_proofs_names_a_test(heading: str) -> None:
+    section = (ROOT / "docs" / "guarantees.md").read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][2:]
+    assert rows
+    assert [row for row in rows if not _TEST.search(row)] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_page_names_a_place_of_one_machine(page: Path) -> None:
     assert re.findall(r"(?<![\w.~])/(?:root|home|work|Users)/\S*", page.read_text(encoding="utf-8")) == []

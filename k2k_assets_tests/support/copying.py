@@ -27,8 +27,8 @@ from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import ReadRecord, read_all
 
 # Processes of their own, forked from one that has imported everything and has no threads: quick to start.
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["k2k_assets_tests.support.copying"])
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["k2k_assets_tests.support.copying"])
 
 
 def in_threads(plans: Any) -> list[SlotResult]:
@@ -88,7 +88,7 @@ def dying_first(step: str, occurrence: int) -> Runner:
         lives += 1
         if lives > 1:
             return in_threads(plans)
-        workers = [_PROCESSES.Process(target=_copy_and_die, args=(plan, step, occurrence)) for plan in plans]
+        workers = [PROCESSES.Process(target=_copy_and_die, args=(plan, step, occurrence)) for plan in plans]
         for worker in workers:
             worker.start()
         for worker in workers:

@@ -1,0 +1,268 @@
+"""Named interleavings of writers: what happens at the worst moment, with the rule that closes it and without.
+
+The table is in `docs/guarantees.md`. Without its rule each one must do its damage, or the test proves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.errors import K2KError, Superseded
+from k2k_assets.replication import slot, task
+from k2k_assets.replication.extent import Continuous
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot import Slot
+from k2k_assets.replication.target_chain import TargetChain
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.copying import (
+    PROCESSES,
+    assert_exact_mappings,
+    assert_same_content,
+    commit_records,
+    copy,
+    mapping_records,
+)
+from k2k_assets_tests.support.interleaving import RULE, at_step, copy_alone, inside_chunks, pipeline_of
+from k2k_assets_tests.support.kafka import (
+    SECONDS,
+    create_topic,
+    end_offsets,
+    open_transaction,
+    produce,
+    read_all,
+    unique,
+)
+
+pytestmark = pytest.mark.integration
+
+OLD, NEW = ([b"%s-%d" % (age, n) for n in range(20)] for age in (b"old", b"new"))
+
+
+def values(servers: str, topic: str) -> list[bytes | None]:
+    return [record.value for record in read_all(servers, topic)]
+
+
+# -- who writes to the target partition -------------------------------------------------------------------------------
+
+
+@RULE
+def test_markers_of_a_former_owner_inside_chunks_of_the_new_one(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    """A gap in the chain is read back: only records in it are a foreign writer's."""
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("marker"))
+    produce(source, topic, OLD)
+    pipeline = pipeline_of(clusters, tmp_path, [topic])
+    copy_alone(pipeline)
+    produce(source, topic, NEW)
+
+    def former_owner() -> Any:
+        former = open_transaction(target, topic, [b"of the former owner"] * 2)
+
+        def abort() -> None:
+            end = end_offsets(target, topic)[0]
+            former.abort_transaction(SECONDS)
+            wait_until(lambda: end_offsets(target, topic)[0] == end + 1, SECONDS, "the marker")
+
+        return abort
+
+    # Inside the first chunk, and inside the second attempt, in which each record reports where it went.
+    inside_chunks(monkeypatch, former_owner, times=2)
+    if not rule:
+        monkeypatch.setattr(slot, "count_records", lambda *args: args[4] - args[3])
+    outcome = copy_alone(pipeline)
+
+    if rule:
+        assert outcome.stopped == {}
+        assert assert_same_content(source, topic, target) == 40
+        assert_exact_mappings(pipeline, source, target, topic)
+        runs = [part.runs for record in mapping_records(pipeline, target) for part in record.targets]
+        assert max(map(len, runs)) == 2, "a marker lies between two runs of one transaction"
+    else:
+        assert "were not written by this pipeline" in outcome.stopped[topic], "a false alarm"
+        assert values(target, topic) == OLD
+
+
+@RULE
+def test_a_foreign_writer_between_two_transactions_of_one_session(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("foreign"))
+    produce(source, topic, OLD + NEW)
+    pipeline = pipeline_of(clusters, tmp_path, [topic], commit={"batchSize": 20})
+    at_step(monkeypatch, "after commit", lambda: produce(target, topic, [b"foreign"]))
+    if not rule:
+        monkeypatch.setattr(TargetChain, "_gap", lambda *_, **__: None)
+    outcome = copy_alone(pipeline)
+
+    if rule:
+        assert f"1 records at {topic}-0 offsets 21 to 21 were not written by this pipeline" in outcome.stopped[topic]
+        assert values(target, topic) == [*OLD, b"foreign"]
+    else:
+        assert outcome.stopped == {}
+        assert values(target, topic) == [*OLD, b"foreign", *NEW], "mixed in silence"
+
+
+@RULE
+def test_a_partition_that_is_stopped_beside_healthy_ones_in_one_slot(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    bad, good = create_topic(source, unique("bad"), 2), create_topic(source, unique("good"))
+    sources = [(bad, 0), (bad, 1), (good, 0)]
+    pipeline = pipeline_of(clusters, tmp_path, [bad, good])
+    for topic, partition in sources:
+        produce(source, topic, OLD, partition)
+    copy_alone(pipeline)
+    produce(target, bad, [b"foreign"], 0)
+    for topic, partition in sources:
+        produce(source, topic, NEW, partition)
+
+    if not rule:  # the rule: it is left out of the next session, and the others go on there
+
+        def give_up(*_: Any) -> None:
+            raise K2KError("the whole slot ends")
+
+        monkeypatch.setattr(Slot, "_stop", give_up)
+        with pytest.raises(K2KError, match="the whole slot ends"):
+            copy_alone(pipeline)
+        assert [len(read_all(target, *of)) for of in sources] == [21, 20, 20], "healthy ones stand still"
+        return
+    outcome = copy_alone(pipeline)
+
+    assert set(outcome.stopped) == {bad}
+    assert outcome.stopped[bad].startswith(f"{bad}-0: 1 records at {bad}-0 offsets 21 to 21 were not written")
+    assert [len(read_all(target, *of)) for of in sources] == [21, 40, 40]
+    assert_same_content(source, good, target)
+    assert_exact_mappings(pipeline, source, target, good)
+    newest = {str(record.source): record for record in commit_records(pipeline, target)}
+    assert {name: (r.position, r.kind, r.reason is None) for name, r in newest.items()} == {
+        f"{bad}-0": (20, "release", False),
+        f"{bad}-1": (40, "release", True),
+        f"{good}-0": (40, "release", True),
+    }
+
+
+# -- who is no longer right -------------------------------------------------------------------------------------------
+
+
+@RULE
+def test_an_at_least_once_writer_that_freezes_and_wakes(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    """It froze with a chunk in hand, another instance copied it, and then it goes on where it was."""
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("frozen"))
+    produce(source, topic, OLD)
+    pipeline = pipeline_of(clusters, tmp_path, [topic], mode="disabled", commit={"batchSize": 20})
+    if not rule:  # the rule: positions are committed under the slot's transactional id
+        monkeypatch.setattr(slot, "transactional_id", lambda *_: unique("of-nobody"))
+    frozen, woken = threading.Event(), threading.Event()
+    ended: list[Exception | None] = []
+
+    def freeze() -> None:
+        frozen.set()
+        assert woken.wait(SECONDS)
+
+    def run() -> None:
+        try:
+            copy_alone(pipeline)
+            ended.append(None)
+        except Superseded as error:
+            ended.append(error)
+
+    at_step(monkeypatch, "before write", freeze)
+    writer = threading.Thread(target=run, daemon=True)
+    writer.start()
+    assert frozen.wait(SECONDS)
+    newer = copy_alone(pipeline)
+    assert values(target, topic) == OLD
+    woken.set()
+    writer.join(60)
+
+    assert values(target, topic) == OLD + OLD, "what it had in hand lands late, as duplicates behind the newer copy"
+    commits = [r for r in commit_records(pipeline, target) if r.kind == "commit"]
+    if rule:
+        assert isinstance(ended[0], Superseded)
+        assert [(r.position, r.generation) for r in commits] == [(20, newer.generation)]
+        assert [(r.covered_from, r.covered_to) for r in mapping_records(pipeline, target)] == [(0, 20)]
+        produce(source, topic, NEW)
+        copy_alone(pipeline)
+        assert values(target, topic) == OLD + OLD + NEW
+    else:
+        generations = {r.generation for r in commits}
+        assert [r.position for r in commits] == [20, 20], "one position is committed by two instances"
+        assert len(generations) == 2
+
+
+def parent_of_a_task(plan: SlotPlan, rule: bool, told: Connection) -> None:
+    """What Spark's daemon is to a worker: forks it, and waits."""
+    pid = os.fork()
+    if pid:
+        told.send(pid)
+        os.waitpid(pid, 0)
+        return
+    if not rule:
+        task._end_with_parent = lambda: None
+    batch = pa.RecordBatch.from_arrays([pa.array([0])], names=["id"])
+    for _ in task.copy_task([plan])(iter([batch])):
+        pass
+    os._exit(0)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@RULE
+def test_a_driver_that_dies_while_its_tasks_live(clusters: KafkaSandbox, tmp_path: Path, rule: bool) -> None:
+    """The same on Spark, as a whole: `test_spark.py`."""
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("orphan"))
+    produce(source, topic, OLD)
+    pipeline = pipeline_of(clusters, tmp_path, [topic])
+    planned: list[SlotPlan] = []
+
+    def remember(plans: Sequence[SlotPlan]) -> list[Any]:
+        planned.extend(plans)
+        return []
+
+    copy(pipeline, Continuous(), cores=1, runner=remember)
+    mine, theirs = PROCESSES.Pipe()
+    parent = PROCESSES.Process(target=parent_of_a_task, args=(planned[0], rule, theirs))
+    parent.start()
+    assert mine.poll(SECONDS)
+    worker = mine.recv()
+    try:
+        wait_until(lambda: len(read_all(target, topic)) == 20, SECONDS, "the task to copy")
+        parent.kill()
+        parent.join(SECONDS)
+        if rule:
+            wait_until(lambda: is_gone(worker), 5, "the task to end within seconds")
+            produce(source, topic, NEW)
+            assert values(target, topic) == OLD
+        else:
+            produce(source, topic, NEW)
+            wait_until(lambda: len(read_all(target, topic)) == 40, SECONDS, "the orphan to copy on, seen by nobody")
+            assert not is_gone(worker)
+    finally:
+        if not is_gone(worker):
+            os.kill(worker, signal.SIGKILL)
+    copy_alone(pipeline)
+    assert assert_same_content(source, topic, target) == 40

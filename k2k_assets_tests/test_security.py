@@ -16,6 +16,7 @@ from confluent_kafka.admin import AclOperation
 
 from k2k_assets.assets.translator import Translator
 from k2k_assets.cli.main import run
+from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.principals import REPLICATOR, acls_of
@@ -151,6 +152,21 @@ def test_who_is_not_let_in_is_told_why(
 
 
 # -- secrets --------------------------------------------------------------------------------------------------------
+
+
+def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
+    waiting = [sys.executable, "-c", "import sys; sys.stdin.read()", "s3cret-in-arguments"]
+    with (
+        SecretsSearch({"one": b"s3cret-in-arguments", "two": b"s3cret-in-file"}, tmp_path) as search,
+        subprocess.Popen(waiting, stdin=subprocess.PIPE) as process,
+    ):
+        path = tmp_path / "open"
+        path.write_text("a s3cret-in-file b")
+        path.chmod(0o644)
+        wait_until(lambda: search.in_arguments and search.in_open_files, 30, "both to be found")
+        process.kill()
+    assert {name for name, _ in search.in_arguments} == {"one"}
+    assert search.in_open_files == {path} == search.in_files()
 
 
 @pytest.mark.spark

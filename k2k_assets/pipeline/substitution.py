@@ -16,6 +16,7 @@ import binascii
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -217,7 +218,10 @@ def _of_file(name: str) -> str:
     if not os.path.isabs(name):
         raise _NoValue("expected the absolute path of a file")
     try:
-        with open(name, "rb") as stream:
+        # Not to wait for somebody who writes into a pipe: only files are read.
+        with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise _NoValue("it is no regular file")
             content = stream.read(MAX_VALUE_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "no path of a file"

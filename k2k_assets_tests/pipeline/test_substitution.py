@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import time
 from pathlib import Path
 
@@ -108,7 +109,7 @@ def test_files_that_are_refused_as_a_whole(text: str, message: str) -> None:
         ("${file:relative}", "expected the absolute path of a file"),
         ("${file:/does/not/exist}", "the file cannot be read: No such file or directory"),
         ("${file:/}", "the file cannot be read: Is a directory"),
-        ("${file:/dev/zero}", "the file is larger than 1000000 bytes"),
+        ("${file:/dev/zero}", "it is no regular file"),
         ("${number:WORD}", "the value is no number"),
         ("${base64:HOSTILE}", "the value is no base 64"),
         ("${base64:BINARY}", "the value is no UTF-8 text"),
@@ -119,6 +120,14 @@ def test_a_variable_without_a_value_is_named_where_it_is_used(tmp_path: Path, va
     assert refusal(tmp_path, text) == f'0.yaml:8: source.kafka.common."bootstrap.servers": {variable}: {why}' + (
         ", number, raw, string" if "vault" in variable else ""
     )
+
+
+def test_no_pipe_is_waited_for_and_no_huge_file_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "huge").open("wb") as huge:
+        huge.truncate(100_000_000)
+    for name, why in (("pipe", "it is no regular file"), ("huge", "the file is larger than 1000000 bytes")):
+        assert why in refusal(tmp_path, TUTORIAL.replace('"src:9092"', f"${{file:{tmp_path / name}}}"))
 
 
 def test_what_is_not_used_may_be_missing(tmp_path: Path) -> None:

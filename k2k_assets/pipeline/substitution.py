@@ -218,11 +218,7 @@ def _of_file(name: str) -> str:
     if not os.path.isabs(name):
         raise _NoValue("expected the absolute path of a file")
     try:
-        # Not to wait for somebody who writes into a pipe: only files are read.
-        with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise _NoValue("it is no regular file")
-            content = stream.read(MAX_VALUE_BYTES + 1)
+        content = _content(name)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "no path of a file"
         raise _NoValue(f"the file cannot be read: {why}") from None
@@ -231,6 +227,18 @@ def _of_file(name: str) -> str:
     # Editors and `echo` end a file with a line break that is no part of a password.
     text = _text(content)
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def _content(path: str) -> bytes:
+    # Non-blocking: a pipe would wait for somebody who writes into it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _NoValue("it is no regular file")
+        with open(descriptor, "rb", closefd=False) as stream:
+            return stream.read(MAX_VALUE_BYTES + 1)
+    finally:
+        os.close(descriptor)
 
 
 def _text(content: bytes) -> str:

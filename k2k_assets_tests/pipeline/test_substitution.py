@@ -108,7 +108,7 @@ def test_files_that_are_refused_as_a_whole(text: str, message: str) -> None:
         ("${vault:WORD}", "'vault' is neither a loader nor a mapper; the loaders are env, file, the mappers base64"),
         ("${file:relative}", "expected the absolute path of a file"),
         ("${file:/does/not/exist}", "the file cannot be read: No such file or directory"),
-        ("${file:/}", "the file cannot be read: Is a directory"),
+        ("${file:/}", "it is no regular file"),
         ("${file:/dev/zero}", "it is no regular file"),
         ("${number:WORD}", "the value is no number"),
         ("${base64:HOSTILE}", "the value is no base 64"),

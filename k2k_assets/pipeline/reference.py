@@ -22,8 +22,9 @@ from k2k_assets.pipeline.model import Pipeline
 from k2k_assets.pipeline.problems import format_path
 from k2k_assets.pipeline.routing import SinkTopic
 from k2k_assets.pipeline.schema import section_of
-from k2k_assets.pipeline.substitution import MAX_VALUE_BYTES, MAX_VARIABLES
+from k2k_assets.pipeline.substitution import MAX_VARIABLES
 from k2k_assets.pipeline.values import format_duration
+from k2k_assets.pipeline.variables import MAX_VALUE_BYTES
 
 _INTRO = f"""# The pipeline file
 

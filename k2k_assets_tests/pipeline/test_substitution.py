@@ -15,7 +15,8 @@ from k2k_assets.errors import PipelineFileError
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.pipeline.document import parse_document
 from k2k_assets.pipeline.problems import DocumentError
-from k2k_assets.pipeline.substitution import MAX_VALUE_BYTES, substitute
+from k2k_assets.pipeline.substitution import substitute
+from k2k_assets.pipeline.variables import MAX_VALUE_BYTES
 from k2k_assets_tests.pipeline.files import TUTORIAL, load_text, refusal
 
 HOSTILE = 'x"}]: \'\n- &a [*a, !!tag {"\\u0000\n# ${NOPE} $${ | >\n---\n%YAML'

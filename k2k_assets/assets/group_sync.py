@@ -39,7 +39,8 @@ def sync_groups(pipeline: Pipeline, window: float, log: Callable[[str], None]) -
     if not window:
         return sync_once(pipeline, observer=lambda result: log(describe(result)))
     watch = _Watch(pipeline, window, log)
-    sync(pipeline, watch.stop, observer=watch.see)
+    # A poll that fails shows nothing that could end the watch.
+    sync(pipeline, watch.stop, observer=watch.see, give_up=window)
     last = watch.last
     assert last is not None, "it is stopped by what it sees"
     return replace(last, committed=watch.committed)

@@ -2,12 +2,15 @@
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
+from collections.abc import Iterator
+
 import dagster as dg
 
 from k2k_assets.assets import metadata as keys
 from k2k_assets.assets.failures import failures_in_words
 from k2k_assets.assets.translator import Translator
 from k2k_assets.mapping.index import MappingIndex, update_index
+from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.clusters import both_clusters
 
@@ -18,6 +21,10 @@ _COLUMNS = {
     "covered to": "int",
     "source topic id": "string",
 }
+
+
+_SEGMENT_COLUMNS = {"segment": "string", "runs": "int", "mapped records": "int", "since": "string", "until": "string"}
+_PRUNED_COLUMNS = {"topic": "string", "partition": "int", "answers from": "int", "source topic id": "string"}
 
 
 def offset_mappings_asset(
@@ -64,7 +71,19 @@ def index_metadata(index: MappingIndex, coverage: list[tuple[keys.Cell, ...]]) -
         keys.MAPPED: manifest.mapped,
         keys.COMPRESSION: round(manifest.mapped / manifest.runs, 2) if manifest.runs else 0.0,
         keys.COVERAGE: keys.table(_COLUMNS, coverage),
+        keys.SEGMENTS: keys.table(_SEGMENT_COLUMNS, _segments(manifest)),
+        keys.PRUNED: keys.table(_PRUNED_COLUMNS, _pruned(manifest)),
         keys.LOST: len(manifest.lost),
         keys.INDEX_VERSION: manifest.directory,
         keys.INDEX_PATH: dg.MetadataValue.path(str(index.root)),
     }
+
+
+def _segments(manifest: Manifest) -> Iterator[tuple[keys.Cell, ...]]:
+    for segment in manifest.segments:
+        yield segment.name, segment.runs, segment.mapped, keys.instant(segment.since), keys.instant(segment.until)
+
+
+def _pruned(manifest: Manifest) -> Iterator[tuple[keys.Cell, ...]]:
+    for note in manifest.pruned:
+        yield note.topic, note.partition, note.before, note.source_topic_id

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from k2k_assets.automation import discovery
 from k2k_assets.automation.group_moves import standing
 from k2k_assets.automation.look import CALL_SECONDS
 from k2k_assets.groups.source_groups import SourceGroups
+from k2k_assets.groups.target_groups import TargetGroups
+from k2k_assets.groups.versions import parse
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.resources.clusters import both_clusters
@@ -35,11 +40,34 @@ def look_at_groups(pipeline: Pipeline) -> GroupLook:
     with both_clusters(pipeline, CALL_SECONDS) as (source, target):
         found = discovery.refresh(pipeline, source, target)
         seen = SourceGroups(source, discovery.selection_of(pipeline)).observe(found.topics)
+        on_target = _on_target(target, seen.groups, pipeline.groups.offset_guard_prefix)
         log = read_commit_log(pipeline, found.source_cluster, target)
     copied = {tp: record.position for tp, record in log.positions.items()}
     groups = {
-        name: standing({tp: committed.offset for tp, committed in group.offsets.items()}, copied)
+        name: standing(
+            {tp: committed.offset for tp, committed in group.offsets.items()}, copied, on_target.get(name, ())
+        )
         for name, group in seen.groups.items()
         if group.offsets
     }
     return GroupLook(groups, bool(copied))
+
+
+def _on_target(target: Cluster, groups: Collection[str], prefix: str) -> Mapping[str, list[str]]:
+    """Why a group may have to be moved on the target though it stands still on the source."""
+    found = TargetGroups(target).observe(groups)
+    said: dict[str, list[str]] = defaultdict(list)
+    ours = {
+        (name, tp): committed.offset
+        for name, group in found.groups.items()
+        for tp, committed in group.offsets.items()
+        if parse(committed.metadata, prefix)
+    }
+    starts = target.offsets({tp for _, tp in ours}, "earliest")
+    for (name, tp), offset in ours.items():
+        if offset < starts.get(tp, 0):
+            said[name].append(f"expired {tp}")
+    for name in groups:
+        if name in found.states and found.states[name].active:
+            said[name].append("active")
+    return said

@@ -1,14 +1,16 @@
 """Decides which consumer groups a sensor asks a run for: pure, so that every case can be tested.
 
-A group has moved when its commits on the source are others than at the last good run, or when copying went on for a
-position that lay beyond it. After a run that failed, groups wait, longer each time: 30 s, 60 s, ... 15 minutes.
+A group has moved when its commits on the source are others than at the last good run, when copying went on for a
+position that lay beyond it, when its members on the target are gone (it was left alone while it had some), or when
+records at its position on the target have expired (its consumers there would begin anywhere). After a run that failed,
+groups wait, longer each time: 30 s, 60 s, ... 15 minutes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, ConfigDict
 
@@ -104,15 +106,18 @@ class GroupDecision(_Model):
     cursor: GroupCursor
 
 
-def standing(offsets: Mapping[TopicPartition, int], copied: Mapping[TopicPartition, int]) -> str:
+def standing(
+    offsets: Mapping[TopicPartition, int], copied: Mapping[TopicPartition, int], on_target: Iterable[str] = ()
+) -> str:
     """What changes when a group has to be translated again.
 
     Args:
         offsets: Where it stands on the source.
         copied: Committed positions of the copy.
+        on_target: What else is to be said of the group there, in any words.
     """
-    rows = [[*tp, offset, min(offset, copied.get(tp, -1))] for tp, offset in sorted(offsets.items())]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:24]
+    rows: list[object] = [[*tp, offset, min(offset, copied.get(tp, -1))] for tp, offset in sorted(offsets.items())]
+    return hashlib.sha256(json.dumps([*rows, *sorted(on_target)]).encode()).hexdigest()[:24]
 
 
 def decide_groups(facts: GroupFacts, before: GroupCursor) -> GroupDecision:

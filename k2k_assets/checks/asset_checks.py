@@ -64,7 +64,8 @@ def _coverage(evidence: Evidence) -> Verdict:
     # Read after the index: positions only rise, so what the index has cannot lie above them.
     log = read_commit_log(evidence.pipeline, cluster_id, evidence.target)
     now = {tp: record.position for tp, record in log.positions.items()}
-    return check_coverage(covered, evidence.index.manifest.positions, now, evidence.index.manifest.lost)
+    manifest = evidence.index.manifest
+    return check_coverage(covered, manifest.positions, now, manifest.lost, manifest.pruned)
 
 
 def _watermarks(evidence: Evidence) -> Verdict:

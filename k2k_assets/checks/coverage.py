@@ -4,7 +4,12 @@
   covered   [0, 700) [700, 1000)            position 1000     good
   covered   [0, 700)      [800, 1000)       position 1000     what was copied from 700 to 800 is not known
   covered   [0, 700)                        position 1000     the mappings end before the position
+  covered      [300, 1000)                  position 1000     where copying began, 0 to 300, is missing
 ```
+
+Where copying began is in the commit records. What `index.retention` pruned is not missing. If no mapping record was
+ever lost, a missing beginning was copied before mappings were switched on: nothing is wrong with the index, but
+positions there have no answer, which is a doubt.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import NamedTuple
 
 from k2k_assets.checks.verdict import Offender, Verdict, verdict
 from k2k_assets.mapping.fold import Covered
-from k2k_assets.mapping.index.manifest import Lost, Position
+from k2k_assets.mapping.index.manifest import Lost, Position, Pruned
 from k2k_assets.topic_partition import TopicPartition
 
 
@@ -35,6 +40,7 @@ def check_coverage(
     positions: Iterable[Position],
     positions_now: Mapping[TopicPartition, int],
     lost: Iterable[Lost],
+    pruned: Iterable[Pruned] = (),
 ) -> Verdict:
     """Compares the covered ranges with the committed positions.
 
@@ -43,26 +49,49 @@ def check_coverage(
         positions: As they were before the index was read: their mappings must be in it.
         positions_now: As they are now; copying may have gone on.
         lost: Mapping records that retention removed before they were read.
+        pruned: What `index.retention` has taken out.
     """
+    positions = list(positions)
     ranges: dict[tuple[TopicPartition, str], list[Covered]] = defaultdict(list)
     for row in covered:
         ranges[TopicPartition(row.topic, row.partition), row.source_topic_id].append(Covered(row.start, row.end))
+    let_go = {(TopicPartition(p.topic, p.partition), p.source_topic_id): p.before for p in pruned}
     offenders: list[Offender] = []
-    counts = {"partitions": 0, "nothing_copied": 0, "positions_covered": 0}
+    beginnings: list[Offender] = []
+    counts = {"partitions": 0, "nothing_copied": 0, "positions_covered": 0, "pruned_partitions": len(let_go)}
     for position in positions:
         tp = TopicPartition(position.topic, position.partition)
         counts["partitions"] += 1
         known = sorted(ranges.get((tp, position.source_topic_id), []))
-        if not known and position.records == 0:
+        if not known and _nothing_copied(position):
             counts["nothing_copied"] += 1
             continue
+        beginnings += _beginning(tp, known, position.began, let_go.get((tp, position.source_topic_id)))
         counts["positions_covered"] += sum(c.end - c.start for c in known)
         offenders.extend(_faults(tp, known, position.position, positions_now.get(tp, position.position)))
     offenders.extend(_without_position({tp for tp, _ in ranges}, positions_now))
     gone = list(lost)
     counts["lost_mapping_ranges"] = len(gone)
+    counts["beginnings_missing"] = len(beginnings)
+    if gone:
+        offenders += beginnings
+    unsure = [f"{p.topic}-{p.partition}" for p in positions if p.began is None]
     good = f"all positions of {counts['partitions']} partitions are answered for"
-    return verdict(offenders, len(offenders), good, counts, _doubt(gone))
+    return verdict(offenders, len(offenders), good, counts, _doubt(gone, unsure, beginnings))
+
+
+def _nothing_copied(position: Position) -> bool:
+    return position.records == 0 if position.began is None else position.position == position.began
+
+
+def _beginning(tp: TopicPartition, covered: list[Covered], began: int | None, let_go: int | None) -> list[Offender]:
+    if began is None or not covered:
+        return []
+    start = began if let_go is None else max(began, let_go)
+    first = covered[0].start
+    return (
+        [_offender(tp, start, f"has no mapping from {start}, where copying began, to {first}")] if first > start else []
+    )
 
 
 def _faults(tp: TopicPartition, covered: list[Covered], then: int, now: int) -> list[Offender]:
@@ -92,15 +121,20 @@ def _without_position(mapped: set[TopicPartition], positions_now: Mapping[TopicP
     ]
 
 
-def _doubt(lost: list[Lost]) -> str | None:
-    if not lost:
-        return None
-    first = lost[0]
-    return (
-        f"retention removed mapping records before they were indexed, first those of mapping partition "
-        f"{first.partition} from {first.start} to {first.end}: what is known has no hole, but where copying began "
-        "is not certain. Set the mapping topic's retention.ms to -1"
-    )
+def _doubt(lost: list[Lost], unsure: list[str], beginnings: list[Offender]) -> str | None:
+    if lost and unsure:
+        first = lost[0]
+        return (
+            f"retention removed mapping records before they were indexed, first those of mapping partition "
+            f"{first.partition} from {first.start} to {first.end}: what is known has no hole, but where copying of "
+            f"{', '.join(unsure[:3])} began is not certain. Set the mapping topic's retention.ms to -1"
+        )
+    if beginnings:
+        return (
+            f"{len(beginnings)} partitions were copied before their mappings were switched on: positions there are "
+            f"unknown. First, {beginnings[0].what}"
+        )
+    return None
 
 
 def _offender(tp: TopicPartition, offset: int | None, what: str) -> Offender:

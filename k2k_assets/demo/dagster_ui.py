@@ -15,10 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from k2k_assets.deadline import Deadline
-from k2k_assets.demo.screen import Screen
-from k2k_assets.demo.workplace import discovered, workplace
+from k2k_assets.demo.screen import Screen, Step
+from k2k_assets.demo.workplace import Workplace, discovered, workplace
 from k2k_assets.errors import K2KError
 from k2k_assets.sandbox import KafkaSandbox, supervisor
+from k2k_assets.sandbox.group_traffic import following_groups
 from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
 
 _START_SECONDS = 120.0
@@ -46,21 +47,34 @@ def run_ui(screen: Screen, log: Path, port: int | None) -> None:
     with workplace() as place, screen.step(starting) as step, KafkaSandbox() as sandbox:
         step.next("writing sample traffic")
         write_sample_traffic(sandbox.source_servers)
-        discovered(place.write_pipeline(sandbox, _SHORT_RUNS))
-        step.done(f"two Kafka clusters run: source {sandbox.source_servers}, target {sandbox.target_servers}")
-        step.next("starting Dagster")
         port = port or _free_port()
-        with _traffic(sandbox.source_servers), _dagster_dev(port, log) as dagster:
+        with (
+            _traffic(sandbox.source_servers),
+            following_groups(sandbox.source_servers),
+            _discovered_dagster(step, place, sandbox, port, log) as dagster,
+        ):
             _await_answer(dagster, port)
             step.done(f"Dagster runs; its log is {log}")
             step.next("copying what is written; Ctrl-C stops everything")
             screen.line(
-                f"\n  http://127.0.0.1:{port}\n\nSample traffic goes on, and the sensor asks for a run when there"
+                f"\n  http://127.0.0.1:{port}\n\nSample traffic goes on, consumer groups read it on the source, and the"
             )
-            screen.line("is something to copy. Ctrl-C stops everything.")
+            screen.line("sensors ask for runs when there is something to copy or to move. Ctrl-C stops everything.")
             with suppress(KeyboardInterrupt):
                 _watch(dagster, sandbox)
             step.next("stopping")
+
+
+@contextmanager
+def _discovered_dagster(
+    step: Step, place: Workplace, sandbox: KafkaSandbox, port: int, log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Dagster, which knows of all topics and groups from the start."""
+    discovered(place.write_pipeline(sandbox, _SHORT_RUNS))
+    step.done(f"two Kafka clusters run: source {sandbox.source_servers}, target {sandbox.target_servers}")
+    step.next("starting Dagster")
+    with _dagster_dev(port, log) as dagster:
+        yield dagster
 
 
 def _ensure_installed() -> None:

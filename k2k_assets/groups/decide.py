@@ -118,6 +118,11 @@ class Decision(NamedTuple):
     commits: dict[TopicPartition, int]
     rows: list[Row]
 
+    @property
+    def replaces(self) -> dict[TopicPartition, Committed | None]:
+        """What the commits are to replace; None: nothing."""
+        return {row.target: row.held for row in self.rows if row.commit}
+
 
 _WORDS = {
     State.EXACT: Word.EXACT,

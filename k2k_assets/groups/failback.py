@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.groups.failback_plan import BackRow, BackWord, FailbackPlan, Pipe, plan_failback
 from k2k_assets.groups.group_reader import IN_FLIGHT, list_states
+from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.groups.versions import Version
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
@@ -40,7 +41,7 @@ class FailbackReport:
     Attributes:
         written: Groups whose positions were written to the source.
         unchanged: Groups whose positions on the source were right already.
-        refused: Groups that were left alone, each with the reason: they have members.
+        refused: Groups that were left alone, each with the reason: they have members, or moved meanwhile.
         failed: Groups of which some partitions were not written, each with the reason.
         handed_back: Groups that the mapper keeps in step on the target again.
     """
@@ -57,6 +58,8 @@ def execute(plans: Sequence[FailbackPlan], source: Cluster, target: Cluster, pre
 
     Groups with members on either side are refused: those on the target would read on behind their position.
 
+    So is a group that has committed on the target since the plan was made.
+
     A group that has returned is then handed back to the mapper: what it holds on the target keeps its offsets, and is
     marked as ours, so that it is kept in step again.
 
@@ -71,15 +74,16 @@ def execute(plans: Sequence[FailbackPlan], source: Cluster, target: Cluster, pre
         Refused: A cluster does not let its groups be listed.
     """
     report = FailbackReport()
-    ready = []
     states = {cluster: list_states(cluster) for cluster in (source, target)}
     for plan in plans:
         for cluster, found in states.items():
             if plan.group in found and found[plan.group].active:
                 report.refused[plan.group] = f"it has members on the {cluster}: stop its consumers there first"
                 break
-        else:
-            ready.append(plan)
+    # After the states: who had left by then can have committed only before this.
+    expected = {plan.group: plan.leaves for plan in plans if plan.group not in report.refused}
+    report.refused.update(TargetGroups(target).changed(expected))
+    ready = [plan for plan in plans if plan.group not in report.refused]
     written = _write(source, {plan.group: plan.commits for plan in ready if plan.commits}, "", report)
     report.written += written
     report.unchanged += [plan.group for plan in ready if plan.returned and not plan.commits]

@@ -106,9 +106,14 @@ class FailbackPlan(NamedTuple):
 
     @property
     def returned(self) -> dict[TopicPartition, int]:
+        """The target partitions that the group leaves, with its positions there."""
+        return {target: committed.offset for target, committed in self.leaves.items()}
+
+    @property
+    def leaves(self) -> dict[TopicPartition, Committed]:
         """The target partitions that the group leaves, with what it holds there."""
         rows = [row for row in self.rows if row.commit or row.word is BackWord.KEPT]
-        return {target: committed.offset for row in rows for target, committed in row.targets}
+        return {target: committed for row in rows for target, committed in row.targets}
 
 
 def plan_failback(

@@ -1,10 +1,20 @@
-"""A pipeline's mappings while groups are translated by them, and what is copied at a cut through both clusters."""
+"""A pipeline's mappings while groups are translated by them, and what is copied at a cut through both clusters.
+
+```
+ look        positions of groups      cut: L, commit topic, mapping topic        the look again
+ which topics and partitions                                                    the same?
+```
+
+The second look is what makes the answers right: a source partition that is copied for the first time meanwhile has
+records below L that are of no partition that was looked at; a topic that is created anew meanwhile has positions of the
+old one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from k2k_assets.errors import Refused
+from k2k_assets.errors import ClusterUnreachable, Refused
 from k2k_assets.groups.mapper_file import routing_of
 from k2k_assets.groups.observed import Ends
 from k2k_assets.groups.translations import Copied
@@ -12,7 +22,12 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.live import LiveMappings
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.routing import Routing
 from k2k_assets.topic_partition import TopicPartition
+
+
+class Changed(ClusterUnreachable):
+    """Which source partitions are mapped has changed between a look and its cut: look again."""
 
 
 class FollowedMappings:
@@ -26,8 +41,8 @@ class FollowedMappings:
         patience: Seconds without a mapping record after which reading them is given up.
 
     Attributes:
-        mapped: The source partitions that are mapped, of the topic ids that the source had at the last cut.
-        routing: Where records go, as known at the last cut.
+        mapped: The source partitions that are mapped, of the topic ids that the source had at the last look.
+        routing: Where records go, as known at the last look.
 
     Raises:
         ClusterUnreachable: A cluster does not answer, or a transaction hangs.
@@ -45,31 +60,39 @@ class FollowedMappings:
         self._live = LiveMappings(pipeline, source.cluster_id(), target, others)
         try:
             self._live.catch_up((), patience)
+            self.look()
         except BaseException:
             self._live.close()
             raise
 
-    def topics(self) -> set[str]:
-        """The source topics that are mapped, as far as the mappings have been read."""
+    def look(self) -> set[str]:
+        """Looks which source partitions are mapped: before the positions are read that `cut` is for.
+
+        Returns:
+            The topics that the mappings are of, also those that are another topic by now.
+
+        Raises:
+            ClusterUnreachable: The source does not answer.
+        """
+        self.mapped, self.routing = self._seen()
         return {source.topic for source in self._live.sources()}
 
     def cut(self) -> Copied:
         """What is copied now, without `source_ends`; `map_of` answers for it.
 
-        Positions that are to be translated are read before: then they are of topics with today's ids, or older ones.
-
         Raises:
+            Changed: Other source partitions are mapped than at the last look.
             ClusterUnreachable: A cluster does not answer.
             Refused: A cluster refuses, or a control topic is not what it was.
         """
-        known = self._source.describe(self.topics())
-        self.mapped = {
-            TopicPartition(source.topic, source.partition): source
-            for source in self._live.sources()
-            if source.topic in known and known[source.topic].topic_id == source.topic_id
-        }
-        self.routing = routing_of(self._pipeline, map(self._live.map_of, self.mapped.values()))
         found = self._live.catch_up(self._target_topics(self.mapped), self._patience)
+        mapped, routing = self._seen()
+        if (mapped, routing) != (self.mapped, self.routing):
+            topics = {tp.topic for tp in {*mapped, *self.mapped} if mapped.get(tp) != self.mapped.get(tp)}
+            raise Changed(
+                f"{self._source}: partitions began to be copied, or topics were deleted or created anew, while "
+                f"positions were looked at ({', '.join(sorted(topics)[:5]) or 'where records go'}). Try again"
+            )
         newest = self._live.copied()
         positions = {
             tp: newest[source].position if source in newest else self._live.map_of(source).covered_end
@@ -95,6 +118,16 @@ class FollowedMappings:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _seen(self) -> tuple[dict[TopicPartition, SourcePartition], Routing]:
+        sources = self._live.sources()
+        known = self._source.describe({source.topic for source in sources})
+        mapped = {
+            TopicPartition(source.topic, source.partition): source
+            for source in sources
+            if source.topic in known and known[source.topic].topic_id == source.topic_id
+        }
+        return mapped, routing_of(self._pipeline, map(self._live.map_of, mapped.values()))
 
     def _target_topics(self, mapped: Iterable[TopicPartition]) -> list[str]:
         found = set()

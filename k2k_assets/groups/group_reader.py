@@ -64,7 +64,8 @@ def list_states(cluster: Cluster, partial: bool = False) -> dict[str, GroupState
         if not (partial and listing.valid):
             raise failure(cluster, why)
         log.warning("some brokers of the %s did not list their consumer groups: %s", cluster, why.str())
-    return {group.group_id: _state(group) for group in listing.valid}
+    # Very old consumers may have committed for the group named "", which the client cannot ask about.
+    return {group.group_id: _state(group) for group in listing.valid if group.group_id}
 
 
 def list_others(cluster: Cluster, consumer_groups: Collection[str]) -> list[str]:
@@ -85,13 +86,16 @@ def list_others(cluster: Cluster, consumer_groups: Collection[str]) -> list[str]
 
 
 @without_cycle_collection()
-def fetch_offsets(cluster: Cluster, groups: Iterable[str], topics: Collection[str] | None = None) -> Fetched:
-    """Stable committed offsets of many groups, some hundred questions in flight.
+def fetch_offsets(
+    cluster: Cluster, groups: Iterable[str], topics: Collection[str] | None = None, stable: bool = True
+) -> Fetched:
+    """Committed offsets of many groups, some hundred questions in flight.
 
     Args:
         cluster: Which cluster.
         groups: Names; a group that does not exist has no offsets.
         topics: Only partitions of these; None: all.
+        stable: Whether to wait for what open transactions have sent; else their offsets are as if not sent.
 
     Returns:
         What was answered. Groups that cannot answer yet are asked again for a moment. Those whose offsets an open
@@ -101,7 +105,7 @@ def fetch_offsets(cluster: Cluster, groups: Iterable[str], topics: Collection[st
         ClusterUnreachable: Nobody answered.
     """
     deadline = Deadline(cluster.timeout)
-    reader = _Reader(cluster, None if topics is None else frozenset(topics))
+    reader = _Reader(cluster, None if topics is None else frozenset(topics), stable)
     result = Fetched()
     reader.ask(groups, deadline, result)
     settle = Deadline(min(SETTLE_SECONDS, deadline.remaining()))
@@ -110,16 +114,17 @@ def fetch_offsets(cluster: Cluster, groups: Iterable[str], topics: Collection[st
         reader.ask(again, deadline, result)
     for name in (name for name, group in result.groups.items() if group.unstable):
         held_back = ", ".join(map(str, sorted(result.groups[name].unstable)[:5]))
-        result.failed[name] = f"an open transaction holds back its offsets of {held_back}"
+        result.failed.setdefault(name, f"an open transaction holds back its offsets of {held_back}")
     if result.failed and not result.groups and reader.last_unreachable:
         raise unreachable(cluster, reader.last_unreachable)
     return result
 
 
 class _Reader:
-    def __init__(self, cluster: Cluster, topics: frozenset[str] | None) -> None:
+    def __init__(self, cluster: Cluster, topics: frozenset[str] | None, stable: bool) -> None:
         self._cluster = cluster
         self._topics = topics
+        self._stable = stable
         # A hundred thousand offsets share some hundred partitions.
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
         self._loading: set[str] = set()
@@ -136,7 +141,7 @@ class _Reader:
             question = [ConsumerGroupTopicPartitions(group)]
             timeout = max(0.1, deadline.remaining())
             futures = self._cluster.admin.list_consumer_group_offsets(
-                question, require_stable=True, request_timeout=timeout
+                question, require_stable=self._stable, request_timeout=timeout
             )
             asked.append((group, futures[group]))
             if len(asked) >= IN_FLIGHT:
@@ -176,10 +181,10 @@ class _Reader:
                 offsets[partition] = Committed(offset, item.metadata or "", item.leader_epoch)
             elif item.error is None:
                 continue  # nothing is committed there
-            elif item.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
-                unstable.append(partition)
             else:
-                result.failed[group] = f"{partition}: {item.error.str()} ({item.error.name()})"
+                unstable.append(partition)
+                if item.error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
+                    result.failed[group] = f"{partition}: {item.error.str()} ({item.error.name()})"
         return GroupOffsets(group, offsets, frozenset(unstable))
 
 

@@ -66,7 +66,14 @@ def sync_once(
             _renew(source, target)
 
 
-def sync(pipeline: Pipeline, stop: threading.Event, *, observer: Observer | None = None, timeout: float = 15.0) -> None:
+def sync(
+    pipeline: Pipeline,
+    stop: threading.Event,
+    *,
+    observer: Observer | None = None,
+    timeout: float = 15.0,
+    give_up: float | None = None,
+) -> None:
     """Translates and commits the positions of all groups, poll after poll, until it is stopped.
 
     What passes (a broker that restarts) is waited out; before the first poll it is an error.
@@ -76,16 +83,18 @@ def sync(pipeline: Pipeline, stop: threading.Event, *, observer: Observer | None
         stop: When set, it ends after the poll that is under way.
         observer: Called with the result of each poll.
         timeout: Seconds that a call to a cluster may take.
+        give_up: Seconds without a good poll after which it ends with what is wrong; None: what passes is waited out
+            however long it takes.
 
     Raises:
-        ClusterUnreachable: A cluster does not answer at the start.
+        ClusterUnreachable: A cluster does not answer at the start, or for too long.
         Refused: Something stands against it, and does not pass.
         Superseded: A newer mapper has taken over.
         ActiveGroup: See `errorHandling.onActiveConsumerGroupCommit`.
         MultipleMappings: See `errorHandling.onMultipleTargetCommittedOffsets`.
     """
     interval = pipeline.groups.poll_interval.total_seconds()
-    trouble = _Trouble()
+    trouble = _Trouble(give_up)
     with both_clusters(pipeline, timeout) as (source, target), Poller(pipeline, source, target) as poller:
         poller.start()
         while not stop.is_set():
@@ -100,7 +109,7 @@ def sync(pipeline: Pipeline, stop: threading.Event, *, observer: Observer | None
                 _renew(source, target)
                 stop.wait(trouble.pause(error))
                 continue
-            trouble = _Trouble()
+            trouble = _Trouble(give_up)
             if result.failed:
                 _renew(source, target)
             if observer:
@@ -117,7 +126,8 @@ def _renew(*clusters: Cluster) -> None:
 class _Trouble:
     """Polls that failed in a row."""
 
-    def __init__(self) -> None:
+    def __init__(self, give_up: float | None) -> None:
+        self._give_up = give_up
         self._since: float | None = None
         self._pause = _FIRST_PAUSE
 
@@ -125,7 +135,10 @@ class _Trouble:
         """How long to wait before the next poll; raises what does not pass."""
         if self._since is None:
             self._since = time.monotonic()
-        if isinstance(error, Refused) and time.monotonic() - self._since > _REFUSED_SECONDS:
+        lasted = time.monotonic() - self._since
+        if isinstance(error, Refused) and lasted > _REFUSED_SECONDS:
+            raise error
+        if self._give_up is not None and lasted > self._give_up:
             raise error
         log.warning("the poll failed and is tried again in %.1f s: %s", self._pause, error)
         pause, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)

@@ -53,7 +53,8 @@ class GroupOffsets:
     Attributes:
         group: Its name.
         offsets: By partition; partitions without a commit are left out.
-        unstable: Partitions whose offset an open transaction of the application holds back: nobody knows it now.
+        unstable: Partitions whose offset nobody knows now: an open transaction of the application holds it back, or the
+            broker gave an error for it.
     """
 
     group: str

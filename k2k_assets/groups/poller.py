@@ -2,8 +2,8 @@
 
 ```
  mappings read to the end > claim > fence the mappers before > generation above all that groups hold
-   poll:  groups and offsets on the source > cut: L, ends of the mapping topic, mappings read up to them
-          > translate > what the target's groups hold > decide > fenced commit
+   poll:  mapped topics > groups and offsets on the source > cut: L, ends of the mapping topic, mappings read up to
+          them > translate > what the target's groups hold > decide > fenced commit
 ```
 
 A poll remembers nothing but the mappings: it compares with what the target holds, so whatever somebody else wrote there
@@ -22,11 +22,12 @@ from k2k_assets.groups.bulk import without_cycle_collection
 from k2k_assets.groups.claim import Claims
 from k2k_assets.groups.committer import GroupCommitter
 from k2k_assets.groups.decide import Decision, Rules, Word, decide
+from k2k_assets.groups.followed import Changed
 from k2k_assets.groups.policies import ensure_none_active
 from k2k_assets.groups.position_translator import PositionTranslator, Translation
 from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.selection import GroupSelection
-from k2k_assets.groups.source_groups import SourceGroups
+from k2k_assets.groups.source_groups import SourceGroups, SourceObservation
 from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
 from k2k_assets.groups.versions import Version, generation_above, next_poll, parse
 from k2k_assets.kafka.cluster import Cluster
@@ -104,8 +105,7 @@ class Poller:
         started = time.monotonic()
         self._poll = next_poll(self._poll)
         version = Version(self._generation, self._poll)
-        seen = self._source_groups.observe(self._translator.topics())
-        found = self._translator.translate(seen.groups)
+        seen, found = self._look()
         held = self._target_groups.observe(list(found.answers))
         decisions = self._decide(found, held, version)
         self._look_at_versions(decisions)
@@ -151,6 +151,17 @@ class Poller:
     @property
     def _prefix(self) -> str:
         return self._pipeline.groups.offset_guard_prefix
+
+    def _look(self) -> tuple[SourceObservation, Translation]:
+        deadline = Deadline(self._patience)
+        while True:
+            seen = self._source_groups.observe(self._translator.look())
+            try:
+                return seen, self._translator.translate(seen.groups)
+            except Changed as change:
+                if deadline.expired():
+                    raise
+                log.info("the groups are looked at again: %s", change)
 
     def _decide(self, found: Translation, held: TargetObservation, version: Version) -> list[Decision]:
         rules = Rules(

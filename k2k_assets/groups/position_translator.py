@@ -51,25 +51,33 @@ class PositionTranslator:
         self._one_mapping = pipeline.error_handling.on_multiple_target_committed_offsets == "fail"
         self._mappings = FollowedMappings(pipeline, source, target, self._one_mapping, patience)
 
-    def topics(self) -> set[str]:
-        """The source topics that are mapped, as far as the mappings have been read."""
-        return self._mappings.topics()
+    def look(self) -> set[str]:
+        """The source topics that are mapped: to be asked for before positions in them are read.
+
+        Raises:
+            ClusterUnreachable: The source does not answer.
+        """
+        return self._mappings.look()
 
     def translate(self, groups: Mapping[str, GroupOffsets]) -> Translation:
         """Takes a cut, and translates.
 
         Args:
-            groups: Positions on the source, read before.
+            groups: Positions on the source, read before this and after `look`.
 
         Raises:
+            Changed: The topics are not those of the look any more: look again, and read the positions again.
             ClusterUnreachable: A cluster does not answer.
             Refused: A cluster refuses, or a control topic is not what it was.
             MultipleMappings: Two pipelines' mappings contradict each other, and the policy says fail.
         """
         copied = self._mappings.cut()
         source_ends = self._source_ends()
-        if not self._pipeline.features.exactly_once:
-            copied = replace(copied, source_ends=source_ends)
+        copied = replace(
+            copied,
+            source_ends=None if self._pipeline.features.exactly_once else source_ends,
+            source_logs=self._source.offsets(self._mappings.mapped, "latest"),
+        )
         answers = translate_groups(
             groups,
             lambda tp, lowest, _: self._mappings.map_of(tp, lowest),

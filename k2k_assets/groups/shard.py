@@ -1,13 +1,17 @@
 """One transactional id of the mapper: commits offsets of groups, many in one transaction.
 
 ```
- begin    send offsets of group 1, 2, 3 ...    look at the states of the groups    end
-          (pending: nobody sees them)          one has members? abort, again without it
+ begin    send offsets of group 1, 2, 3 ...    look at the groups                                  end
+          (pending: nobody sees them)          one has members, or holds something else than was
+                                               decided by? abort, again without it
 ```
 
-The states are looked at between sending and ending, not before: a consumer that joins later asks for its offsets, and
-the broker makes it wait while some are pending. What remains is a consumer that joins within the look itself and asks
-for unstable offsets.
+The groups are looked at between sending and ending, not before, however long ago was decided (a process may be frozen):
+
+- A consumer that joins after the look asks for its offsets, and the broker makes it wait while some are pending. What
+  remains is one that asks for unstable offsets: it begins as if it had joined before this commit.
+- What a consumer or a person committed before the sending is seen. What they commit after it is later in the group's
+  log, and the broker keeps the later one.
 """
 
 from __future__ import annotations
@@ -52,7 +56,8 @@ class CommitReport:
     Attributes:
         committed: Groups that hold their translated offsets now.
         active: Groups that had got members when they were looked at; nothing was committed for them.
-        failed: Groups without a certain answer, each with the reason; the next poll sees what they hold.
+        failed: Groups without a certain answer, and those in which somebody else has committed since they were looked
+            at, each with the reason; the next poll sees what they hold.
     """
 
     committed: list[str] = field(default_factory=list)
@@ -166,10 +171,12 @@ class Shard:
                 return [each for each in decisions if each is not decision]
             sent.append(decision)
         active = self._active(sent)
-        if active:
+        changed = self._groups.changed({each.group: each.replaces for each in sent if each.group not in active})
+        if active or changed:
             self._abort(producer)
             report.active += sorted(active)
-            return [each for each in decisions if each.group not in active]
+            report.failed.update(changed)
+            return [each for each in decisions if each.group not in active and each.group not in changed]
         self._end(producer)
         report.committed += [each.group for each in sent]
         return decisions[len(sent) :]

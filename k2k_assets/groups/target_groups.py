@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.groups.group_reader import fetch_offsets, list_others, list_states
-from k2k_assets.groups.observed import GroupKind, GroupOffsets, GroupState
+from k2k_assets.groups.observed import Committed, GroupKind, GroupOffsets, GroupState
 from k2k_assets.groups.versions import Version, parse
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,32 @@ class TargetGroups:
             if name not in states:
                 found.groups[name] = GroupOffsets(name, {})
         return TargetObservation(states, found.groups, found.failed)
+
+    def changed(self, expected: Mapping[str, Mapping[TopicPartition, Committed | None]]) -> dict[str, str]:
+        """The groups that hold something else than they did, each with what to say of it.
+
+        What open transactions have sent does not count.
+
+        Args:
+            expected: By group, what it held in some partitions; None: nothing.
+
+        Raises:
+            ClusterUnreachable: The cluster did not answer.
+        """
+        found = fetch_offsets(self._cluster, expected, stable=False)
+        changed = dict(found.failed)
+        for group, held in expected.items():
+            if group in changed:
+                continue
+            now = found.groups[group].offsets
+            for partition, before in held.items():
+                if now.get(partition) != before:
+                    changed[group] = (
+                        f"what it holds in {partition} on the {self._cluster} is not what it was when it was looked "
+                        "at: somebody else has committed, so nothing was. The next try goes by that"
+                    )
+                    break
+        return changed
 
     def states(self) -> dict[str, GroupState]:
         """The state of every group, in one request to each broker."""

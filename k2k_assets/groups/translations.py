@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from k2k_assets.errors import Refused
 from k2k_assets.groups.bulk import without_cycle_collection
@@ -41,12 +42,15 @@ class Copied:
         ends: Log start and last stable offset of each target partition.
         topic_ids: Of the target topics: runs into other ids are never consulted.
         source_ends: At-least-once: end of each source partition. None with exactly-once.
+        source_logs: High watermark of each source partition, read after the positions. A position beyond it is of a log
+            that is no more (truncated, created anew): nobody knows where it belongs. None: it is not looked at.
     """
 
     positions: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, Ends]
     topic_ids: Mapping[str, str]
     source_ends: Mapping[TopicPartition, int] | None = None
+    source_logs: Mapping[TopicPartition, int] | None = None
 
 
 @without_cycle_collection()
@@ -107,7 +111,13 @@ class _Translation:
         mapping, ends = self._map(source, positions), self.copied.ends.get(target)
         if mapping is None or ends is None:
             return _not_replicated(len(positions))
-        return translate(mapping, self._identified(target), positions, ends.start)
+        return _unknown_where(
+            self._of_another_log(source, positions), translate(mapping, self._identified(target), positions, ends.start)
+        )
+
+    def _of_another_log(self, source: TopicPartition, positions: Offsets) -> NDArray[np.bool_]:
+        end = None if self.copied.source_logs is None else self.copied.source_logs.get(source)
+        return np.zeros(positions.shape, dtype=np.bool_) if end is None else positions > end
 
     def _shared(
         self, sources: Sequence[TopicPartition], targets: Sequence[TopicPartition]
@@ -121,6 +131,7 @@ class _Translation:
         positions = [self._positions(source, names) for source in sources]
         ours = [any(self._ours(committed) for _, committed in own) for own in commits]
         maps = [self._map(source, at) for source, at in zip(sources, positions, strict=True)]
+        other_logs = np.any([self._of_another_log(*pair) for pair in zip(sources, positions, strict=True)], axis=0)
         for target in targets:
             feeds = [
                 self._feed(mapping, source, target, at)
@@ -130,7 +141,7 @@ class _Translation:
             ends = self.copied.ends.get(target)
             combined = _not_replicated(len(names))
             if feeds and ends:
-                combined = combine(self._identified(target), feeds, ends.end)
+                combined = _unknown_where(other_logs, combine(self._identified(target), feeds, ends.end))
             rows = zip(names, combined.offsets.tolist(), combined.states.tolist(), commits, ours, strict=True)
             for name, offset, state, own, translated in rows:
                 yield name, Answer(target, offset, _STATES[state], own, translated)
@@ -209,6 +220,12 @@ def feeding(
     else:
         for topic, feeds in by_topic.items():
             yield sorted(tp for tp in ends if tp.topic == topic), feeds
+
+
+def _unknown_where(flags: NDArray[np.bool_], found: Translated) -> Translated:
+    flags = flags & (found.states != State.NOT_REPLICATED)
+    offsets = np.where(flags, np.int64(NO_OFFSET), found.offsets)
+    return Translated(offsets, np.where(flags, np.uint8(State.UNKNOWN), found.states).astype(np.uint8))
 
 
 def _not_replicated(count: int) -> Translated:

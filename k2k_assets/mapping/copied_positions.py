@@ -32,19 +32,14 @@ class CopiedPositions:
         self._group, self._cluster = pipeline.group, cluster_id
         self._fail = pipeline.error_handling.on_control_message_deserialization_error == "fail"
         self._tail = TopicTail(topic, target, pipeline.client_properties("target", "consumer"), {})
-        self._begun = False
         self._newest: dict[SourcePartition, CommitRecord] = {}
 
     def read(self, patience: float) -> None:
-        """Takes in what was committed: the first time up to the end as it is now, then what has arrived.
+        """Takes in what was committed, up to the end as it is now.
 
         Arguments and errors are those of `TopicTail.read_until`.
         """
-        if not self._begun:
-            for batch in self._tail.read_until(self._tail.ends(), patience):
-                self._take(batch)
-            self._begun = True
-        for batch in self._tail.read_what_is_there():
+        for batch in self._tail.read_until(self._tail.ends(), patience):
             self._take(batch)
 
     def ensure_same(self, found: TopicDescription | None) -> None:

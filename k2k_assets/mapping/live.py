@@ -4,8 +4,9 @@ Everything that is mapped can be looked up; what is not held in memory is read f
 at which answers are right (`cut.py`), in this order:
 
 1. L, the last stable offset of each target partition;
-2. the ends of the mapping topic, with what is not committed yet;
-3. mapping records are read until they pass those ends.
+2. the ends of the commit topic, with what is not committed yet, and its records up to them: so whatever lies below L
+   is known as copied, also of a source partition that was never seen before;
+3. the ends of the mapping topic likewise, and its records up to them.
 
 What cannot be read any more (deleted by retention before it was read, unreadable and ignored) is a hole in the
 coverage. So is what the commit topic says is copied though no mapping record covers it.
@@ -96,13 +97,14 @@ class LiveMappings:
             Refused: A control topic is not the one that was followed, or holds a record that cannot be read.
         """
         described = self._describe(topics)
-        # Before the ends are taken: so what is known as copied has its mapping records below them.
         if self._copied:
             self._copied.ensure_same(described.get(self._pipeline.coordination.commit.topic))
-            self._copied.read(patience)
         self._tail.ensure_same(described[self._topic])
         names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
         starts, stable = self._target.offsets(names, "earliest"), self._target.offsets(names, "stable")
+        # Before the mapping topic's ends are taken: so what is known as copied has its mapping records below them.
+        if self._copied:
+            self._copied.read(patience)
         self._read(self._tail.ends(), patience)
         self._drop_if_due()
         ids = {name: topic.topic_id for name, topic in self._target.describe(topics).items()}

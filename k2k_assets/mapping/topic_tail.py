@@ -101,12 +101,6 @@ class TopicTail:
                 deadline = Deadline(patience)
                 yield batch
 
-    def read_what_is_there(self) -> Iterator[list[Message]]:
-        """Batches of what has arrived, without waiting for more."""
-        reader = self._connect()
-        while batch := self._poll(reader, 0):
-            yield batch
-
     def close(self) -> None:
         """Lets go of the client."""
         self._disconnect()

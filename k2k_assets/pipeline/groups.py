@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from k2k_assets.pipeline.java_regex import RegexError, compile_java
-from k2k_assets.pipeline.values import Duration, Section, fault
+from k2k_assets.pipeline.values import PositiveDuration, Section, fault
 
 
 def _groups(value: object) -> object:
@@ -26,16 +26,10 @@ def _groups(value: object) -> object:
     return tuple(dict.fromkeys(value))
 
 
-def _above_zero(value: timedelta) -> timedelta:
-    if not value:
-        fault("a duration above zero")
-    return value
-
-
 class Groups(Section):
     """Consumer groups whose positions are translated (`k2k-offset-mapping` and the `consumer_groups` assets)."""
 
-    poll_interval: Annotated[Duration, AfterValidator(_above_zero)] = Field(
+    poll_interval: PositiveDuration = Field(
         default=timedelta(seconds=5), description="Time between two looks at the source's groups."
     )
     consumer_groups: Annotated[str | tuple[str, ...], BeforeValidator(_groups)] = Field(

@@ -21,6 +21,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit, held, member
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -34,7 +35,12 @@ class Stage:
     """A folder with one pipeline, and Dagster on it."""
 
     def __init__(
-        self, clusters: KafkaSandbox, folder: Path, topics: str | Sequence[str], groups: str | list[str] = "none"
+        self,
+        clusters: KafkaSandbox,
+        folder: Path,
+        topics: str | Sequence[str],
+        groups: str | list[str] = "none",
+        **sections: Any,
     ) -> None:
         self.clusters = clusters
         self.folder = folder
@@ -46,6 +52,7 @@ class Stage:
             topics,
             features={"offsetMapping": "enabled", "exactlyOnce": "enabled", "headerReplication": "enabled"},
             groups={"consumerGroups": groups},
+            **sections,
         )
         self.pipeline: Pipeline = load_pipeline([path])
         self.names = Translator(self.pipeline.name)
@@ -122,6 +129,9 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     index = stage.metadata(names.offset_mappings_key)
     assert index[keys.MAPPED] == 200
     assert {row.data["topic"] for row in index[keys.COVERAGE].records} == set(topics)
+    (segment,) = (row.data for row in index[keys.SEGMENTS].records)
+    assert (segment["runs"], segment["mapped records"]) == (index[keys.RUNS], 200)
+    assert index[keys.PRUNED].records == []
     on_mappings, on_groups = _verdicts(result, names.offset_mappings_key), _verdicts(result)
     assert on_mappings == dict.fromkeys(CHECKS, True)
     assert on_groups.items() >= {f"resumes_exactly_{escape(group)}": True for group in (middle, late)}.items()
@@ -168,6 +178,43 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     assert again.success
     assert [e.asset_key for e in again.get_asset_materialization_events()] == [names.topic_key(topics[0])]
     assert stage.metadata(names.topic_key(topics[0]))[keys.RECORDS] == 7
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+def test_two_pipelines_that_map_the_same_records(
+    clusters: KafkaSandbox, place: Path, tmp_path: Path, prefix: str, policy: str
+) -> None:
+    """`onMultipleTargetCommittedOffsets` for a group's asset."""
+    topic = create_topic(clusters.source_servers, f"{prefix}.twice")
+    produce(clusters.source_servers, topic, [b"%d" % i for i in range(20)])
+    group, at = f"{prefix}.group", TopicPartition(topic, 0)
+    commit(clusters.source_servers, group, {at: 11})
+    stage = Stage(clusters, place, [topic], [group], errorHandling={"onMultipleTargetCommittedOffsets": policy})
+    shared = stage.pipeline.offset_mapping.topic
+    second = write_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        sink={"prefix": "second."},
+        features={"offsetMapping": "enabled"},
+        offsetMapping={"topic": shared},
+    )
+    for pipeline in (stage.pipeline, load_pipeline([second])):
+        copy(pipeline)
+    assert stage.discover().groups == [group]
+    key = stage.names.consumer_group_key(group)
+    result = stage.move(key)
+    if policy == "ignore":
+        assert result.success
+        assert held(clusters.target_servers, group)[at][0] == 11
+        return
+    (failed,) = result.filter_events(lambda event: event.is_step_failure)
+    words = failed.step_failure_data.user_failure_data.description
+    assert f"the position of group {group} in {at} (offset 11) has two mappings: to {at} offset 11, and by" in words
+    assert f"to second.{at} offset 11" in words
+    assert "errorHandling.onMultipleTargetCommittedOffsets: ignore" in words
+    assert held(clusters.target_servers, group) == {}
 
 
 def test_before_discovery_one_asset_finds_and_copies_all(

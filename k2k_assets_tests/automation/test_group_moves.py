@@ -98,6 +98,7 @@ def test_a_group_stands_elsewhere_when_it_moves_or_the_copy_reaches_it() -> None
     here = standing({AT: 10}, {AT: 5})
     assert here != standing({AT: 11}, {AT: 5})
     assert here != standing({AT: 10}, {AT: 7}), "it was ahead of the copy"
+    assert here != standing({AT: 10}, {AT: 5}, ["active"]), "it is to be moved once its members are gone"
     assert standing({AT: 10}, {AT: 10}) == standing({AT: 10}, {AT: 99}), "what lies behind it does not matter"
 
 

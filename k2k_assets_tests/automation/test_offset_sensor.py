@@ -13,9 +13,9 @@ from k2k_assets.definitions import build_definitions
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets_tests.support.groups import commit
+from k2k_assets_tests.support.groups import commit, member
 from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.kafka import create_topic, delete_records, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 
@@ -65,6 +65,14 @@ class Ticks:
             build_definitions(self.folder).resolve_job_def(job), status=status, tags=tags
         )
 
+    def settle(self) -> None:
+        """The run that was asked for, if one was, ends well; the sensor asks for nothing more."""
+        run = self.run(dg.DagsterRunStatus.STARTED, self.names.offset_sync_job, self.names.offset_sync_tags)
+        self.instance.handle_new_event(_ended(run, self.names.offset_sync_job))
+        answer = self.tick()
+        if isinstance(answer, dg.SensorResult) and answer.run_requests:
+            self.settle()
+
     def judge(self, passed: bool) -> None:
         """Records a verdict of each check on the mappings."""
         for name in CHECKS:
@@ -110,6 +118,19 @@ def test_it_asks_for_the_groups_that_moved(clusters: KafkaSandbox, place: Path) 
     assert f"run {moving.run_id} is in progress" in ticks.reason()
     ticks.instance.handle_new_event(_ended(moving, names.offset_sync_job))
     assert "all 1 groups stand where they stood" in ticks.reason()
+
+    # Its members on the target, and what it holds there, count too.
+    with member(clusters.target_servers, group, topic, "classic"):
+        assert ticks.request().asset_selection[-1] == names.consumer_group_key(group)
+        ticks.settle()
+    assert ticks.request().asset_selection[-1] == names.consumer_group_key(group)
+    ticks.settle()
+    commit(clusters.target_servers, group, {at: 4}, "k2k_1.1")
+    ticks.settle()
+    delete_records(clusters.target_servers, topic, 0, 6)
+    assert ticks.request().asset_selection[-1] == names.consumer_group_key(group)
+    commit(clusters.target_servers, group, {at: 6}, "k2k_1.2")
+    ticks.settle()
 
     ticks.judge(passed=True)
     commit(clusters.source_servers, group, {at: 2})

@@ -6,21 +6,35 @@ import pytest
 
 from k2k_assets.checks.coverage import CoveredRow, check_coverage
 from k2k_assets.checks.verdict import Judgement, Verdict
-from k2k_assets.mapping.index.manifest import Lost, Position
+from k2k_assets.mapping.index.manifest import Lost, Position, Pruned
 from k2k_assets.topic_partition import TopicPartition
 
 _TP = TopicPartition("orders", 0)
 
 
+_LOST = Lost(partition=2, start=0, end=40, before_first_read=True)
+
+
 def _check(
-    *ranges: tuple[int, int], position: int, now: int | None = None, records: int = 1, lost: tuple[Lost, ...] = ()
+    *ranges: tuple[int, int],
+    position: int,
+    now: int | None = None,
+    records: int = 1,
+    lost: tuple[Lost, ...] = (),
+    began: int | None = None,
+    pruned: tuple[Pruned, ...] = (),
 ) -> Verdict:
     return check_coverage(
         [CoveredRow(*_TP[:1], "id", _TP.partition, *covered) for covered in ranges],
-        [Position(topic="orders", partition=0, source_topic_id="id", position=position, records=records)],
+        [Position(topic="orders", partition=0, source_topic_id="id", position=position, records=records, began=began)],
         {_TP: position if now is None else now},
         lost,
+        pruned,
     )
+
+
+def _pruned(before: int, topic_id: str = "id") -> tuple[Pruned, ...]:
+    return (Pruned(topic="orders", partition=0, source_topic_id=topic_id, before=before),)
 
 
 def test_an_unbroken_range_up_to_the_position_is_good() -> None:
@@ -70,7 +84,34 @@ def test_a_topic_that_was_created_anew_is_judged_by_its_own_mappings() -> None:
 
 
 def test_lost_mapping_records_leave_a_doubt() -> None:
-    lost = Lost(partition=2, start=0, end=40, before_first_read=True)
-    verdict = _check((100, 1000), position=1000, lost=(lost,))
+    verdict = _check((100, 1000), position=1000, lost=(_LOST,))
     assert verdict.judgement is Judgement.WARNED
     assert "mapping partition 2 from 0 to 40" in verdict.summary
+    assert _check((100, 1000), position=1000, lost=(_LOST,), began=100).passed, "they were of others"
+
+
+def test_a_beginning_that_was_lost_fails() -> None:
+    verdict = _check((100, 1000), position=1000, lost=(_LOST,), began=30)
+    assert verdict.judgement is Judgement.FAILED
+    assert "orders-0 has no mapping from 30, where copying began, to 100" in verdict.summary
+    assert verdict.offenders[0].source_offset == 30
+
+
+def test_a_beginning_that_was_never_mapped_is_a_doubt() -> None:
+    verdict = _check((100, 1000), position=1000, began=30)
+    assert verdict.judgement is Judgement.WARNED
+    assert "before their mappings were switched on" in verdict.summary
+    assert _check((30, 1000), position=1000, began=30).passed
+    assert _check((10, 1000), position=1000, began=30).passed, "copied again from an earlier position"
+
+
+def test_what_was_pruned_is_not_missing() -> None:
+    assert _check((100, 1000), position=1000, began=30, lost=(_LOST,), pruned=_pruned(100)).passed
+    for notes in (_pruned(90), _pruned(100, "former")):
+        verdict = _check((100, 1000), position=1000, began=30, lost=(_LOST,), pruned=notes)
+        assert verdict.judgement is Judgement.FAILED
+
+
+def test_a_later_generation_that_copied_nothing_does_not_hide_what_was_copied_before() -> None:
+    assert _check(position=500, records=0, began=500).passed
+    assert _check(position=500, records=0, began=0).judgement is Judgement.FAILED

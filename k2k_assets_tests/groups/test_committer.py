@@ -13,15 +13,15 @@ from k2k_assets.errors import Superseded
 from k2k_assets.groups import committer as committer_module
 from k2k_assets.groups import shard
 from k2k_assets.groups.committer import SHARDS, GroupCommitter
-from k2k_assets.groups.decide import Decision
-from k2k_assets.groups.observed import GroupKind, GroupState
+from k2k_assets.groups.decide import Decision, Row, Word
+from k2k_assets.groups.observed import Committed, GroupKind, GroupState
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets_tests.support.groups import await_held, commit, held, member
+from k2k_assets_tests.support.groups import await_held, commit, delete_group, held, member
 from k2k_assets_tests.support.kafka import SECONDS, create_topic, delete_topic, produce, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
 
@@ -31,12 +31,12 @@ FIRST, SECOND = Version(1, 1), Version(2, 1)
 
 
 class Hooked(TargetGroups):
-    """Does something once, after the states were looked at: between the sending of the offsets and their commit."""
+    """Does something once, after the groups were looked at: between the sending of the offsets and their commit."""
 
     after_look: Callable[[], None] | None = None
 
-    def states(self) -> dict[str, GroupState]:
-        seen = super().states()
+    def changed(self, expected: Mapping[str, Mapping[TopicPartition, Committed | None]]) -> dict[str, str]:
+        seen = super().changed(expected)
         if self.after_look:
             do, self.after_look = self.after_look, None
             do()
@@ -75,6 +75,12 @@ class Place:
 
     def decision(self, group: str, offset: int, more: Mapping[TopicPartition, int] | None = None) -> Decision:
         return Decision(group, {self.t0: offset, **(more or {})}, [])
+
+    def seen(self, group: str, offset: int) -> Decision:
+        """By what the group holds now."""
+        before = held(self.servers, group).get(self.t0)
+        row = Row(self.t0, (), offset, Committed(*before) if before else None, Word.EXACT, True)
+        return Decision(group, {self.t0: offset}, [row])
 
 
 @pytest.fixture
@@ -120,7 +126,7 @@ def test_groups_with_members_are_left_alone(place: Place) -> None:
 
 
 def test_a_member_that_joins_after_the_look_gets_the_committed_position(place: Place) -> None:
-    """The window that remains: the group is active when its offsets are committed, and its member waits for them."""
+    """The group is active when its offsets are committed, and its member waits for them."""
     group = unique("late")
     produce(place.servers, place.topic, [b"%d" % n for n in range(9)], 0)
     with ExitStack() as stack:
@@ -135,6 +141,61 @@ def test_a_member_that_joins_after_the_look_gets_the_committed_position(place: P
         assert report.committed == [group]
         first = wait_until(lambda: joined[0].poll(0.5), SECONDS, "a record")
         assert (first.partition(), first.offset()) == (0, 6)
+
+
+def test_the_window_that_remains(place: Place) -> None:
+    """A member that joins after the look and asks for unstable offsets begins as if it had joined before the commit."""
+    group = unique("unstable")
+    produce(place.servers, place.topic, [b"%d" % n for n in range(9)], 0)
+    committer = place.claimed()
+    assert committer.commit([place.seen(group, 2)], FIRST).committed == [group]
+    await_held(place.servers, group, {place.t0: (2, "k2k_1.1")})
+    with ExitStack() as stack:
+        first: list[int] = []
+
+        def join_and_read() -> None:
+            settings = {"isolation.level": "read_uncommitted"}
+            joined = stack.enter_context(member(place.servers, group, place.topic, "classic", settings))
+            first.append(wait_until(lambda: joined.poll(0.5), SECONDS, "a record").offset())
+
+        place.groups.after_look = join_and_read
+        assert committer.commit([place.seen(group, 6)], SECOND).committed == [group]
+        # The record at 2 itself may have come while the assignment was waited for.
+        assert first[0] in (2, 3), "the old position, not the pending one"
+        await_held(place.servers, group, {place.t0: (6, "k2k_2.1")})
+        # It is seen by the next look.
+        assert committer.commit([place.seen(group, 7)], Version(2, 2)).active == [group]
+
+
+def test_what_others_committed_since_the_decision_stays(place: Place) -> None:
+    """The mapper was frozen, say, while an application moved to the target, consumed there and stopped."""
+    fresh, rewound, deleted, other = (unique(name) for name in ("fresh", "rewound", "deleted", "other"))
+    committer = place.claimed()
+    assert len(committer.commit([place.seen(group, 5) for group in (rewound, deleted)], FIRST).committed) == 2
+    for group in (rewound, deleted):
+        await_held(place.servers, group, {place.t0: (5, "k2k_1.1")})
+    decisions = [place.seen(group, 8) for group in (fresh, rewound, deleted, other)]
+    commit(place.servers, fresh, {place.t0: 3})
+    commit(place.servers, rewound, {place.t0: 1})
+    delete_group(place.servers, deleted)
+    report = committer.commit(decisions, SECOND)
+    assert report.committed == [other]
+    assert set(report.failed) == {fresh, rewound, deleted}
+    assert f"what it holds in {place.t0} on the target cluster" in report.failed[rewound]
+    await_held(place.servers, other, {place.t0: (8, "k2k_2.1")})
+    assert held(place.servers, fresh) == {place.t0: (3, "")}
+    assert held(place.servers, rewound) == {place.t0: (1, "")}
+    assert held(place.servers, deleted) == {}
+
+
+def test_what_others_commit_after_the_look_stays_too(place: Place) -> None:
+    """The broker goes by the order of the log: what was sent is older than what was committed after it."""
+    group = unique("g")
+    committer = place.claimed()
+    place.groups.after_look = lambda: commit(place.servers, group, {place.t0: 3}, "of the application")
+    assert committer.commit([place.seen(group, 8)], FIRST).failed == {}
+    wait_until(lambda: held(place.servers, group), SECONDS, "the commit")
+    assert held(place.servers, group) == {place.t0: (3, "of the application")}
 
 
 def test_a_superseded_committer_commits_nothing(place: Place) -> None:

@@ -36,10 +36,16 @@ def both(clusters: KafkaSandbox) -> Iterator[tuple[Cluster, Cluster]]:
         )
 
 
-def plan(group: str, topic: str, target_at: int, source_at: int, word: BackWord = BackWord.EXACT) -> FailbackPlan:
-    tp = TopicPartition(topic, 0)
-    commits = word is BackWord.EXACT
-    return FailbackPlan(group, [BackRow(tp, ((tp, Committed(target_at)),), Committed(2), source_at, word, commits)])
+def plan(
+    group: str,
+    topic: str,
+    target_at: int,
+    source_at: int,
+    word: BackWord = BackWord.EXACT,
+    back_to: str | None = None,
+) -> FailbackPlan:
+    here, there = TopicPartition(back_to or topic, 0), ((TopicPartition(topic, 0), Committed(target_at)),)
+    return FailbackPlan(group, [BackRow(here, there, Committed(2), source_at, word, word is BackWord.EXACT)])
 
 
 def test_groups_return_to_the_source(both: tuple[Cluster, Cluster]) -> None:
@@ -48,7 +54,7 @@ def test_groups_return_to_the_source(both: tuple[Cluster, Cluster]) -> None:
     t0 = TopicPartition(topic, 0)
     for cluster in both:
         create_topic(cluster.servers, topic, 2)
-    names = {name: unique(name) for name in ("moved", "kept", "ours", "on-source", "on-target", "gone")}
+    names = {name: unique(name) for name in ("moved", "kept", "ours", "on-source", "on-target", "gone", "went-on")}
     for name in names.values():
         commit(source.servers, name, {t0: 2, TopicPartition(topic, 1): 5}, "app")
         commit(target.servers, name, {t0: 12})
@@ -58,7 +64,8 @@ def test_groups_return_to_the_source(both: tuple[Cluster, Cluster]) -> None:
         plan(names["ours"], topic, 12, -1, BackWord.TRANSLATION),
         plan(names["on-source"], topic, 12, 8),
         plan(names["on-target"], topic, 12, 8),
-        plan(names["gone"], unique("no-such-topic"), 12, 8),
+        plan(names["gone"], topic, 12, 8, back_to=unique("no-such-topic")),
+        plan(names["went-on"], topic, 11, 8),
     ]
     with (
         member(source.servers, names["on-source"], topic, "classic"),
@@ -67,7 +74,8 @@ def test_groups_return_to_the_source(both: tuple[Cluster, Cluster]) -> None:
         report = execute(plans, source, target, "k2k_")
     assert report.written == [names["moved"]]
     assert report.unchanged == [names["kept"]]
-    assert sorted(report.refused) == sorted([names["on-source"], names["on-target"]])
+    assert sorted(report.refused) == sorted([names["on-source"], names["on-target"], names["went-on"]])
+    assert "is not what it was when it was looked at" in report.refused[names["went-on"]]
     assert "members on the source cluster" in report.refused[names["on-source"]]
     assert "members on the target cluster" in report.refused[names["on-target"]]
     assert list(report.failed) == [names["gone"]]
@@ -79,7 +87,7 @@ def test_groups_return_to_the_source(both: tuple[Cluster, Cluster]) -> None:
     assert held(source.servers, names["moved"])[TopicPartition(topic, 1)] == (5, "app")
     on_target = {name: held(target.servers, group)[t0] for name, group in names.items()}
     assert on_target["moved"] == on_target["kept"] == (12, "k2k_0.0")
-    assert on_target["ours"] == on_target["on-source"] == on_target["on-target"] == (12, "")
+    assert on_target["ours"] == on_target["on-source"] == on_target["on-target"] == on_target["went-on"] == (12, "")
 
 
 def test_a_member_that_joined_after_the_look_is_found_in_the_partitions_errors(
@@ -87,7 +95,9 @@ def test_a_member_that_joined_after_the_look_is_found_in_the_partitions_errors(
 ) -> None:
     source, target = both
     topic, group = create_topic(source.servers, unique("t")), unique("g")
+    create_topic(target.servers, topic)
     commit(source.servers, group, {TopicPartition(topic, 0): 2})
+    commit(target.servers, group, {TopicPartition(topic, 0): 12})
     monkeypatch.setattr("k2k_assets.groups.failback.list_states", lambda cluster: {})
     with member(source.servers, group, topic, "classic"):
         report = execute([plan(group, topic, 12, 0)], source, target, "k2k_")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import struct
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
@@ -24,7 +28,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.jars import fetch_jars
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.groups import commit, delete_group, member, open_offset_transaction
-from k2k_assets_tests.support.kafka import create_topic, unique
+from k2k_assets_tests.support.kafka import create_topic, delete_topic, unique
 
 pytestmark = pytest.mark.integration
 
@@ -83,6 +87,62 @@ def test_offsets_in_an_open_transaction_are_waited_for(source: Cluster, monkeypa
     pending.commit_transaction(10)
     monkeypatch.setattr(group_reader, "SETTLE_SECONDS", 10)
     assert group_reader.fetch_offsets(source, [group]).groups[group].offsets == {t0: Committed(2), t1: Committed(1)}
+
+
+def _commit_without_a_name(servers: str, topic: str) -> None:
+    """As consumers before 2.2 do that have no group.id: OffsetCommit, version 2, by hand, since clients refuse it."""
+
+    def text(value: str) -> bytes:
+        return struct.pack(">h", len(value)) + value.encode()
+
+    body = text("") + struct.pack(">i", -1) + text("") + struct.pack(">qi", -1, 1)
+    body += text(topic) + struct.pack(">iiq", 1, 0, 3) + text("")
+    request = struct.pack(">hhi", 8, 2, 1) + text("test") + body
+    host, port = servers.split(":")
+    with socket.create_connection((host, int(port)), 10) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        answer = connection.makefile("rb")
+        (length,) = struct.unpack(">i", answer.read(4))
+        assert answer.read(length)[-2:] == b"\0\0", "refused"
+
+
+def test_the_group_without_a_name(source: Cluster) -> None:
+    """The client cannot ask about it; it must not keep the others from being looked at."""
+    servers, group = source.servers, unique("beside")
+    t0 = TopicPartition(create_topic(servers, unique("t")), 0)
+    commit(servers, group, {t0: 5}, "k2k_3.4")
+    _commit_without_a_name(servers, t0.topic)
+    try:
+        seen = SourceGroups(source, GroupSelection(f"|{group}")).observe([t0.topic])
+        assert (set(seen.groups), seen.not_handled, seen.failed) == ({group}, ("",), {})
+        assert Version(3, 4) in TargetGroups(source).held_versions("k2k_")
+    finally:
+        delete_topic(servers, t0.topic)  # and its commit with it
+
+
+def test_a_partition_that_gives_an_error_is_not_one_without_a_commit(
+    source: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t0, t1 = TopicPartition("t", 0), TopicPartition("t", 1)
+    monkeypatch.setattr(group_reader, "SETTLE_SECONDS", 0.1)
+
+    def answer(*_: object, **__: object) -> dict[str, Future[Any]]:
+        done: Future[Any] = Future()
+        error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        done.set_result(
+            SimpleNamespace(
+                topic_partitions=[
+                    SimpleNamespace(topic="t", partition=0, offset=4, metadata="", leader_epoch=None, error=None),
+                    SimpleNamespace(topic="t", partition=1, offset=-1001, metadata=None, error=error),
+                ]
+            )
+        )
+        return {"g": done}
+
+    monkeypatch.setattr(source.admin, "list_consumer_group_offsets", answer)
+    seen = group_reader.fetch_offsets(source, ["g"])
+    assert (seen.groups["g"].offsets, seen.groups["g"].unstable) == ({t0: Committed(4)}, {t1})
+    assert "TOPIC_AUTHORIZATION_FAILED" in seen.failed["g"]
 
 
 def test_what_the_target_holds(clusters: KafkaSandbox) -> None:

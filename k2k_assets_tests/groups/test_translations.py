@@ -43,6 +43,7 @@ def translated(
     ends: Mapping[TopicPartition, Ends],
     positions: Mapping[TopicPartition, int] | None = None,
     unstable: Mapping[str, frozenset[TopicPartition]] | None = None,
+    logs: Mapping[TopicPartition, int] | None = None,
 ) -> dict[str, list[Answer]]:
     offsets = {
         name: GroupOffsets(
@@ -56,6 +57,7 @@ def translated(
         positions if positions is not None else {tp: mapping.covered_end for tp, mapping in maps.items()},
         ends,
         {target.topic: "id" for target in ends},
+        source_logs=logs,
     )
     return translate_groups(offsets, lambda tp, low, high: maps[tp], routing, copied, "k2k_")
 
@@ -136,6 +138,22 @@ def test_an_unstable_position_is_not_guessed() -> None:
     one_to_one = {A0: partition_map(A0, 1, (XA0, Run(0, 0, 1)))}
     answers = translated({"g": {A0: 1}}, one_to_one, ONE_TO_ONE, {XA0: Ends(0, 1)}, unstable=held_back)
     assert brief(answers) == {"g": [("x.a-0", 1, "exact")]}
+
+
+def test_a_position_beyond_the_source_s_log_is_of_another_log() -> None:
+    """Truncated, or created anew: its consumers are reset on the source, and what they have read nobody knows."""
+    maps = {A0: partition_map(A0, 4, (XA0, Run(0, 0, 4))), A1: partition_map(A1, 4, (XA1, Run(0, 0, 4)))}
+    ends, logs = {XA0: Ends(0, 4), XA1: Ends(0, 4)}, {A0: 6, A1: 6}
+    stands = {A0: 6, A1: 7}
+    assert brief(translated({"g": stands}, maps, ONE_TO_ONE, ends, logs=logs)) == {
+        "g": [("x.a-0", 4, "ahead"), ("x.a-1", -1, "unknown")]
+    }
+    mixed = {A0: partition_map(A0, 2, (ALL0, Run(0, 0, 2))), B0: partition_map(B0, 2, (ALL0, Run(0, 2, 2)))}
+    groups = {"g": {A0: 2, B0: 3}, "h": {A0: 2, B0: 1}}
+    assert brief(translated(groups, mixed, STATIC, {ALL0: Ends(0, 4)}, logs={A0: 2, B0: 2})) == {
+        "g": [("all-0", -1, "unknown")],
+        "h": [("all-0", 3, "exact")],
+    }
 
 
 def test_translations_are_marked() -> None:

@@ -7,9 +7,14 @@ import threading
 import pytest
 
 from k2k_assets.deadline import wait_until
+from k2k_assets.groups.group_reader import list_states
+from k2k_assets.groups.observed import GroupState
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.group_traffic import SAMPLE_GROUPS, following_groups
 from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
 from k2k_assets_tests.support import kafka
+from k2k_assets_tests.support.groups import held
 
 pytestmark = pytest.mark.integration
 
@@ -54,12 +59,27 @@ def test_continuous_traffic_flows_until_it_is_stopped(clusters: KafkaSandbox) ->
     try:
         wait_until(lambda: "demo.orders" in kafka.topics(servers), 20, "the topics")
         wait_until(lambda: sum(kafka.end_offsets(servers, "demo.orders").values()) > 5, 20, "some orders")
+        with following_groups(servers):
+            first = {group.name: _read(servers, group.name) for group in SAMPLE_GROUPS}
+            assert all(first.values()), first
+            assert all(state.active for name, state in _states(servers).items() if name in first)
+            wait_until(lambda: _read(servers, "demo-shipping") > first["demo-shipping"], 20, "another commit")
+        assert not any(state.active for name, state in _states(servers).items() if name in first)
     finally:
         stop.set()
         writer.join(10)
         for topic in [name for name in kafka.topics(servers) if name.startswith("demo.")]:
             kafka.delete_topic(servers, topic)
     assert not writer.is_alive()
+
+
+def _read(servers: str, group: str) -> int:
+    return sum(offset for offset, _ in held(servers, group).values())
+
+
+def _states(servers: str) -> dict[str, GroupState]:
+    with Cluster("source", {"bootstrap.servers": servers}) as cluster:
+        return list_states(cluster)
 
 
 def test_an_aborted_transaction_is_invisible_and_leaves_a_gap(clusters: KafkaSandbox) -> None:

@@ -59,7 +59,13 @@ def await_held(servers: str, group: str, expected: Held) -> None:
 
 
 @contextmanager
-def member(servers: str, group: str, topic: str, protocol: Literal["classic", "consumer"]) -> Iterator[Consumer]:
+def member(
+    servers: str,
+    group: str,
+    topic: str,
+    protocol: Literal["classic", "consumer"],
+    settings: Mapping[str, object] | None = None,
+) -> Iterator[Consumer]:
     """A consumer that is a member of the group, with an assignment, and commits nothing by itself."""
     consumer = Consumer(
         {
@@ -68,6 +74,7 @@ def member(servers: str, group: str, topic: str, protocol: Literal["classic", "c
             "group.protocol": protocol,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            **(settings or {}),
         }
     )
     try:

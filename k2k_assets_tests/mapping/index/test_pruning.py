@@ -20,7 +20,7 @@ from k2k_assets_tests.support.mapping_topic import LocalIndex, mapping_record
 DAY = 24 * 60 * 60 * 1000
 
 SOURCE = SourcePartition("c", "orders", "today", 0)
-NOW = Position(topic="orders", partition=0, source_topic_id="today", position=100, records=100)
+NOW = Position(topic="orders", partition=0, source_topic_id="today", position=100, records=100, began=0)
 
 
 def _portion(number: int, until: int, source: SourcePartition = SOURCE) -> Portion:
@@ -55,7 +55,9 @@ def test_the_notes_rise_and_the_coverage_check_is_content() -> None:
     notes = noted([Pruned(topic="orders", partition=0, source_topic_id="today", before=10)], before)
     assert [note.before for note in notes] == [30]
     rows = [CoveredRow("orders", "today", 0, *covered) for covered in covered_ranges(kept)]
-    assert check_coverage(rows, [NOW], {TopicPartition("orders", 0): 100}, []).passed
+    positions_now = {TopicPartition("orders", 0): 100}
+    assert check_coverage(rows, [NOW], positions_now, [], notes).passed
+    assert not check_coverage(rows, [NOW], positions_now, []).passed
 
 
 def test_retention_prunes_what_is_old_but_keeps_the_newest_of_each_partition(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, islice, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from confluent_kafka import Producer
@@ -120,38 +123,67 @@ def _segment(name: str, portions: list[Portion]) -> Segment:
 
 def write_records(lab: Lab, pipeline: Pipeline, history: History, hour: int) -> None:
     """Writes the mapping records of an hour to the mapping topic, in one transaction."""
-    producer = Producer(
-        {
-            "bootstrap.servers": lab.sandbox.target_servers,
-            "transactional.id": "index-bench",
-            "linger.ms": 50,
-            "queue.buffering.max.messages": 1_000_000,
-        }
-    )
+    producer = Producer({**_producer(lab.sandbox.target_servers), "transactional.id": "index-bench"})
     producer.init_transactions(30)
     producer.begin_transaction()
     cluster = lab.source.cluster_id()
     for partition in range(PARTITIONS):
-        runs = list(zip(*_columns(history.runs(partition)), strict=True))[hour * HOUR : (hour + 1) * HOUR + 1]
-        for second, (run, after) in enumerate(pairwise(runs)):
-            record = MappingRecord(
-                group=pipeline.group,
-                topic=TOPIC,
-                partition=partition,
-                pipeline=pipeline.name,
-                cluster=cluster,
-                source_topic_id=TOPIC_ID,
-                generation=1,
-                slot=0,
-                sequence=hour * HOUR + second,
-                time=int(time.time() * 1000),
-                covered_from=run[0],
-                covered_to=after[0],
-                targets=(MappedPartition(TOPIC, TARGET_ID, partition, (Run(*run),)),),
-            )
+        for record in _records(pipeline, cluster, history, partition, hour * HOUR, (hour + 1) * HOUR):
             producer.produce(pipeline.offset_mapping.topic, record.value_bytes(), record.key_bytes())
     producer.commit_transaction(60)
 
 
-def _columns(runs: RunTable) -> tuple[list[int], list[int], list[int]]:
-    return runs.source_starts.tolist(), runs.target_starts.tolist(), runs.counts.tolist()
+def write_all_records(lab: Lab, pipeline: Pipeline, history: History, hours: int) -> None:
+    """Writes the mapping records of all hours to the mapping topic, in two processes, outside transactions."""
+    servers, cluster = lab.sandbox.target_servers, lab.source.cluster_id()
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        written = [
+            pool.submit(_write_partition, servers, cluster, pipeline, history, partition, hours)
+            for partition in range(PARTITIONS)
+        ]
+        for done in as_completed(written):
+            done.result()
+
+
+def _write_partition(
+    servers: str, cluster: str, pipeline: Pipeline, history: History, partition: int, hours: int
+) -> None:
+    producer = Producer({**_producer(servers), "enable.idempotence": True, "compression.type": "lz4"})
+    for record in _records(pipeline, cluster, history, partition, 0, hours * HOUR):
+        while True:
+            try:
+                producer.produce(pipeline.offset_mapping.topic, record.value_bytes(), record.key_bytes())
+                break
+            except BufferError:
+                producer.poll(0.1)
+    if producer.flush(120):
+        raise RuntimeError(f"the mapping records of partition {partition} were not all written")
+
+
+def _producer(servers: str) -> dict[str, Any]:
+    return {"bootstrap.servers": servers, "linger.ms": 50, "queue.buffering.max.messages": 1_000_000}
+
+
+def _records(
+    pipeline: Pipeline, cluster: str, history: History, partition: int, start: int, end: int
+) -> Iterator[MappingRecord]:
+    """Of the seconds from `start` to `end`."""
+    runs = history.runs(partition)
+    columns = (runs.source_starts, runs.target_starts, runs.counts)
+    rows = zip(*(column[start : end + 1].tolist() for column in columns), strict=True)
+    for second, (run, after) in enumerate(pairwise(rows), start):
+        yield MappingRecord(
+            group=pipeline.group,
+            topic=TOPIC,
+            partition=partition,
+            pipeline=pipeline.name,
+            cluster=cluster,
+            source_topic_id=TOPIC_ID,
+            generation=1,
+            slot=0,
+            sequence=second,
+            time=int(time.time() * 1000),
+            covered_from=run[0],
+            covered_to=after[0],
+            targets=(MappedPartition(TOPIC, TARGET_ID, partition, (Run(*run),)),),
+        )

@@ -6,6 +6,7 @@ ids of the mappers before it, so that whoever was fenced finds a later claim tha
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -23,6 +24,8 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import write_record
 from k2k_assets.replication.assignment_records import PARTITION
 from k2k_assets.topic_partition import TopicPartition
+
+log = logging.getLogger("k2k.groups")
 
 KIND = "mapper"
 VERSION = 1
@@ -80,6 +83,7 @@ class Claims:
         self._at = TopicPartition(pipeline.coordination.assignment.topic, PARTITION)
         self._claims: dict[int, Claim] = {}
         self._own: Claim | None = None
+        self._unreadable: Refused | None = None
         self._offset = -1
         if self._at.topic not in target.describe([self._at.topic]):
             raise Refused(
@@ -130,6 +134,8 @@ class Claims:
         self.close()
 
     def _catch_up(self) -> None:
+        if self._unreadable:
+            raise self._unreadable  # it may be the claim of a newer mapper, of a newer release
         ends = self._target.offsets([self._at], "latest")
         try:
             for batch in self._reader.read_until(ends, Deadline(self._timeout)):
@@ -149,7 +155,12 @@ class Claims:
             if message.value() is not None:
                 self._claims[message.offset()] = _claim(self._pipeline.name, name, message.value(), where)
         except (KeyError, TypeError, ValueError) as error:
-            raise Refused(f"{self._at.topic} on the {self._target} cannot be read: {where}: {error}") from None
+            said = f"{self._at.topic} on the {self._target} cannot be read: {where}: {error}"
+            if self._pipeline.error_handling.on_control_message_deserialization_error == "ignore":
+                log.warning("control record ignored: %s", said)
+                return
+            self._unreadable = Refused(said)
+            raise self._unreadable from None
 
 
 def _claim(pipeline: str, mapper: str, value: bytes, where: str) -> Claim:

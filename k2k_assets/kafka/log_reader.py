@@ -88,15 +88,18 @@ class LogReader:
         if not messages and timeout > 0:
             one = self._consumer.poll(timeout)
             messages = [one] if one is not None else []
-        records = []
+        records, ends = [], []
         for message in messages:
             error = message.error()
             if error is None:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
-                self._advance(message.topic(), message.partition(), message.offset())
+                ends.append(message)
             elif not error.retriable() and not clients.is_unreachable(error):
+                # Nothing has advanced yet: what came along with the error is not handed out, and will be read again.
                 raise self._failed(error)
+        for end in ends:
+            self._advance(end.topic(), end.partition(), end.offset())
         last = zip(
             zip(map(Message.topic, records), map(Message.partition, records), strict=True),
             map(Message.offset, records),

@@ -33,12 +33,15 @@ class CopiedPositions:
         self._fail = pipeline.error_handling.on_control_message_deserialization_error == "fail"
         self._tail = TopicTail(topic, target, pipeline.client_properties("target", "consumer"), {})
         self._newest: dict[SourcePartition, CommitRecord] = {}
+        self._unreadable: Refused | None = None
 
     def read(self, patience: float) -> None:
         """Takes in what was committed, up to the end as it is now.
 
         Arguments and errors are those of `TopicTail.read_until`.
         """
+        if self._unreadable:
+            raise self._unreadable  # the reader is past it, and must not go on as if it were not there
         for batch in self._tail.read_until(self._tail.ends(), patience):
             self._take(batch)
 
@@ -66,7 +69,8 @@ class CopiedPositions:
                 record = CommitRecord.parse(message.key(), message.value(), where)
             except ValueError as error:
                 if self._fail:
-                    raise Refused(f"control record cannot be read: {error}") from None
+                    self._unreadable = Refused(f"control record cannot be read: {error}")
+                    raise self._unreadable from None
                 log.warning("control record ignored: %s", error)
                 continue
             source = SourcePartition(

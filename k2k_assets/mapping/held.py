@@ -78,6 +78,7 @@ class Held:
         tables: Runs from `since` on, by target partition. Tables are replaced, never changed.
         ends: Offsets after the last record below `since`, by target partition.
         recopied: Offset in the mapping topic of the last record that cancelled others; -1 if none did.
+        recopied_in: The partition of the mapping topic that it lies in (later records may lie in a newer one).
         marks: What `drop` goes by, oldest first.
     """
 
@@ -87,6 +88,7 @@ class Held:
     tables: dict[Target, RunTable] = field(default_factory=dict)
     ends: dict[Target, End] = field(default_factory=dict)
     recopied: int = -1
+    recopied_in: int = 0
     marks: list[Mark] = field(default_factory=list)
 
     @classmethod
@@ -129,7 +131,7 @@ class Held:
         fold(added, records)
         self.covered, self.newest = added.covered, added.newest
         if start < end or _goes_back(records):
-            self.recopied = placed[-1].offset
+            self.recopied, self.recopied_in = placed[-1].offset, placed[-1].partition
             self._cancel_from(start)
         for target, runs in added.runs.items():
             self.tables[target] = run_tables.joined(self.tables.get(target, NO_RUNS), RunTable.of(runs))

@@ -57,7 +57,8 @@ class HeldMappings:
 
     def read_to(self, source: SourcePartition) -> tuple[int, int]:
         """Partition and offset in the mapping topic that an index must have read to agree with what is held."""
-        return self._partition_of.get(source, 0), self.held(source).recopied
+        held = self.held(source)
+        return held.recopied_in, held.recopied
 
     def take(self, records: Records) -> None:
         """Adds mapping records.

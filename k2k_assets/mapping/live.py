@@ -77,6 +77,8 @@ class LiveMappings:
         self._held = HeldMappings(pipeline.group, int(self._retention.schedule.total_seconds() * 1000))
         self._began: dict[SourcePartition, int | None] = {}
         self._warned: set[SourcePartition] = set()
+        self._anew = False  # a reading from the start was begun and not finished
+        self._unreadable: Refused | None = None
         self._next_drop = time.monotonic() + self._retention.schedule.total_seconds()
         found = self._describe()
         self._index = IndexAccess(pipeline, source_cluster, target.cluster_id(), found[self._topic].topic_id)
@@ -196,12 +198,19 @@ class LiveMappings:
         return found
 
     def _read(self, ends: Mapping[TopicPartition, int], patience: float) -> None:
+        if self._unreadable:
+            raise self._unreadable  # the reader is past it, and must not go on as if it were not there
         try:
+            if self._anew:
+                self._read_anew(patience)
             for batch in self._tail.read_until(ends, patience):
                 self._held.take(self._messages.read(batch))
         except (LateRecord, BelowHeld) as reason:
             log.info("the mappings are read from the start of %s again: %s", self._topic, reason)
             self._read_anew(patience)
+        except Refused as error:
+            self._unreadable = error
+            raise
         for partition, start, end in self._tail.take_lost():
             log.warning(
                 "records %d to %d of %s-%d were deleted before they were read: positions that they map are unknown",
@@ -210,6 +219,7 @@ class LiveMappings:
 
     def _read_anew(self, patience: float) -> None:
         """From the topic alone, and folded at once: then the order in which partitions are read does not matter."""
+        self._anew = True
         self._tail.close()
         self._held.begin({})
         self._tail = self._tail_from(self._describe()[self._topic], {})
@@ -218,6 +228,7 @@ class LiveMappings:
             for key, records in self._messages.read(batch).items():
                 everything[key] += records
         self._held.take(everything)
+        self._anew = False
 
     def _drop_if_due(self) -> None:
         """Lets go of what `offsetMapping.retention` does not want held."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from k2k_assets.mapping.fold import Covered, PartitionMapping, Target, fold
 from k2k_assets.mapping.held import BelowHeld, Held, Placed
+from k2k_assets.mapping.held_mappings import HeldMappings
 from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets.mapping.runs import Run
@@ -155,3 +156,12 @@ def test_a_copy_that_starts_again_below_what_is_held_is_not_guessed_at() -> None
     held.extend([Placed(0, 9, record(4, (35, 36), {0: [(35, 60, 1)]}))], mark_every=1)
     assert held.recopied == 9
     assert held.tables == {TARGETS[0]: RunTable.of([Run(30, 30, 5), Run(35, 60, 1)])}
+
+
+def test_what_an_index_must_have_read_is_where_the_copy_started_again() -> None:
+    """Later records lie in another partition, of a mapping topic that has got more of them."""
+    held = HeldMappings("g", mark_every=1)
+    held.take({("g", SOURCE): [Placed(3, 7, record(1, (0, 30), {0: [(0, 0, 30)]}))]})
+    held.take({("g", SOURCE): [Placed(3, 8, record(2, (20, 40), {0: [(20, 50, 20)]}))]})
+    held.take({("g", SOURCE): [Placed(4, 0, record(3, (40, 50), {0: [(40, 70, 10)]}))]})
+    assert held.read_to(SOURCE) == (3, 8)

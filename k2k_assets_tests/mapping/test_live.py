@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from k2k_assets.mapping.fold import Covered
 from k2k_assets.mapping.index import update_index
 from k2k_assets.mapping.live import LiveMappings
 from k2k_assets.mapping.partition_map import PartitionMap
-from k2k_assets.mapping.topic_tail import Replaced
+from k2k_assets.mapping.topic_tail import Replaced, TopicTail
 from k2k_assets.mapping.translate import State, translate
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
@@ -157,6 +158,50 @@ def test_an_unreadable_record_is_named_or_passed_over(copied: Callable[..., Hand
     policy = copy.pipeline.error_handling.model_copy(update={"on_control_message_deserialization_error": "ignore"})
     with live(copy, copy.pipeline.model_copy(update={"error_handling": policy})) as mappings:
         assert of(mappings, topic).covered == (Covered(0, 6), Covered(7, 9))
+
+
+@pytest.mark.parametrize("what", ["mapping", "commit"])
+def test_an_unreadable_record_is_not_passed_over_by_trying_again(
+    copied: Callable[..., HandCopy], topic: str, what: str
+) -> None:
+    """What is behind it may cancel what was read before."""
+    copy = copied()
+    key = copy.mapping(topic, (0, 9), [(0, 100, 9)]).key_bytes()
+    copy.commit(topic, 9)
+    with live(copy) as mappings:
+        if what == "mapping":
+            copy.write(copy.pipeline.offset_mapping.topic, key, b"not json")
+        else:
+            copy.write(copy.pipeline.coordination.commit.topic, b"not json", b"")
+        copy.mapping(topic, (5, 9), [(5, 200, 4)], generation=2)
+        for _ in range(3):
+            with pytest.raises(Refused, match="is not JSON"):
+                mappings.catch_up([])
+
+
+def test_a_reading_from_the_start_that_fails_begins_anew(
+    copied: Callable[..., HandCopy], topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = copied()
+    copy.mapping(topic, (0, 5), [(0, 100, 5)], sequence=2)
+    copy.mapping(topic, (5, 9), [(5, 105, 4)], sequence=3)
+    with live(copy) as mappings:
+        copy.mapping(topic, (0, 0), [], sequence=1)  # late: all of it has to be folded at once
+        real = TopicTail.read_until
+        failing = [True]
+
+        def cut_off(self: TopicTail, ends: Any, patience: float) -> Iterator[Any]:
+            for batch in real(self, ends, patience):
+                yield batch
+                if failing and batch[0].topic() == copy.pipeline.offset_mapping.topic and batch[0].offset() == 0:
+                    failing.clear()
+                    raise ClusterUnreachable("in the middle")
+
+        monkeypatch.setattr(TopicTail, "read_until", cut_off)
+        with pytest.raises(ClusterUnreachable, match="in the middle"):
+            mappings.catch_up([])
+        mappings.catch_up([])
+        assert of(mappings, topic).covered == (Covered(0, 9),)
 
 
 def test_another_topic_of_the_name_is_refused(copied: Callable[..., HandCopy], topic: str) -> None:

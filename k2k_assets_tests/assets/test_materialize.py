@@ -202,7 +202,7 @@ def test_two_pipelines_that_map_the_same_records(
     )
     for pipeline in (stage.pipeline, load_pipeline([second])):
         copy(pipeline)
-    assert stage.discover().groups == [group]
+    assert stage.discover().groups == (group,)
     key = stage.names.consumer_group_key(group)
     result = stage.move(key)
     if policy == "ignore":

@@ -184,7 +184,7 @@ def test_the_life_of_a_group(world: World) -> None:
         assert words(poller.poll(), group)[2] == "unknown"
         world.write()  # beyond what is copied
         assert words(poller.poll(), group)[2] == "ahead"
-        wait_until(lambda: held(world.target, group)[t2][0] <= end_offsets(world.target, world.topic)[2], 5, "the end")
+        await_held(world, group, p0=5, p1=30, p2=end + 20)
         copy(load_pipeline([world.path]))
         assert words(poller.poll(), group)[2] == "exact"
         await_held(world, group, p0=5, p1=30, p2=end + 20)

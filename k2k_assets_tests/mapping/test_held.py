@@ -75,7 +75,7 @@ def assert_same_answers(wanted: PartitionMap, found: PartitionMap, lowest: int, 
         assert set(answer.states[~known].tolist()) <= {State.UNKNOWN, State.NOT_REPLICATED}
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(histories(), st.data())
 def test_held_bit_by_bit_with_drops_it_answers_as_the_whole(records: list[MappingRecord], data: st.DataObject) -> None:
     held = Held()
@@ -101,7 +101,7 @@ def test_held_bit_by_bit_with_drops_it_answers_as_the_whole(records: list[Mappin
             assert_same_answers(wanted, PartitionMap(SOURCE, 0, covered, tables), 0, held.since)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(histories(), st.data())
 def test_with_an_index_it_answers_below_too(records: list[MappingRecord], data: st.DataObject) -> None:
     """The index may end before what is held begins, or be newer."""

@@ -85,12 +85,13 @@ def test_what_is_copied_for_the_first_time_meanwhile(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, what: str
 ) -> None:
     world = World(clusters, tmp_path, mode)
-    first = world.topic()
-    world.write(first)
+    first, other = world.topic(), world.topic()
+    for partition in (first, other):
+        world.write(partition)
     copy(world.pipeline)
 
     with polling(world.pipeline, monkeypatch, lambda: copy(world.pipeline)) as poller:
-        positions = {first: 10}
+        positions = {first: 10, other: 10}
         if what == "topic":
             second = world.topic()
             positions[second] = 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from textwrap import shorten
 
 import dagster as dg
 
@@ -24,6 +25,8 @@ _COLUMNS = {
     "committed": "bool",
     "metadata": "string",
 }
+# Applications may write some thousand characters beside each commit.
+_MOST_METADATA = 120
 _SUMMARY_COLUMNS = {
     "group": "string",
     "partitions": "int",
@@ -97,4 +100,4 @@ def _rows(lines: Collection[Line]) -> Iterator[tuple[keys.Cell, ...]]:
         target = (line.partition.topic, line.partition.partition, offset, line.word.value, left)
         for source in line.sources or (None,):
             where = (str(source.partition), source.offset, source.left) if source else (None, None, None)
-            yield (*target, *where, line.committed, line.metadata)
+            yield (*target, *where, line.committed, shorten(line.metadata, _MOST_METADATA, placeholder=" ..."))

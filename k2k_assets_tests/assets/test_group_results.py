@@ -1,0 +1,27 @@
+"""What is shown of a group stays small, whatever applications write beside their commits."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from k2k_assets.assets import metadata as keys
+from k2k_assets.assets.group_results import group_materialization
+from k2k_assets.groups.decide import Decision, Row, Word
+from k2k_assets.groups.observed import Committed
+from k2k_assets.groups.report import PollResult
+from k2k_assets.groups.versions import Version
+from k2k_assets.topic_partition import TopicPartition
+
+
+def test_long_metadata_is_cut() -> None:
+    texts = {0: "short", 1: "word " * 800, 2: "x" * 4096}
+    rows = [
+        Row(TopicPartition("t", p), ((TopicPartition("s", p), Committed(5, text)),), 7, None, Word.EXACT, True)
+        for p, text in texts.items()
+    ]
+    shown = group_materialization(PollResult(Version(1, 2), {"g": Decision("g", {}, rows)}), "g").metadata
+    table = shown[keys.POSITIONS]
+    assert isinstance(table, dg.TableMetadataValue)
+    cells = [str(record.data["metadata"]) for record in table.records]
+    assert cells[0] == "short"
+    assert all(len(cell) <= 120 and cell.endswith("...") for cell in cells[1:])

@@ -146,4 +146,5 @@ def _results(
                 yield asset_check_result(checks[group], verdicts[group])
         else:
             context.log_event(dg.AssetMaterialization(asset_key=key, metadata=shown.metadata))
-            context.log.info(f"group {group}: {verdicts[group].summary}")
+            said = context.log.info if verdicts[group].passed else context.log.error
+            said(f"group {group}: {verdicts[group].summary}")

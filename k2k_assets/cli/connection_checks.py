@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
-
-from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation
 
 from k2k_assets.cli.words import plural
 from k2k_assets.errors import K2KError
-from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.permissions.missing import HINT
+from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import control_topics, missing_control_topics
 from k2k_assets.topics.creation import WantedTopic, rehearse_creation
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets.topics.target_topics import TargetPlan, plan_target_topics, wanted_topics
-
-_READ = (AclOperation.READ, AclOperation.DESCRIBE)
-_WRITE = (AclOperation.WRITE, AclOperation.DESCRIBE)
-_BOTH = (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE)
 
 
 @dataclass
@@ -50,10 +43,10 @@ def check_connections(pipeline: Pipeline) -> ConnectionReport:
         with ThreadPoolExecutor(2) as both:  # so that two silent clusters take one time-out
             source_answers, target_answers = both.map(partial(_reach, report), (source, target))
         topics = _source(report, pipeline, source) if source_answers else None
-        if target_answers:
+        if source_answers and target_answers and _permitted(report, pipeline, source, target, topics or {}):
             _control(report, pipeline, target)
-        if topics and target_answers:
-            _target(report, pipeline, source, target, topics)
+            if topics:
+                _target(report, pipeline, source, target, topics)
     return report
 
 
@@ -67,10 +60,9 @@ def _reach(report: ConnectionReport, cluster: Cluster) -> bool:
 
 
 def _source(report: ConnectionReport, pipeline: Pipeline, source: Cluster) -> dict[str, int] | None:
-    """Selection, permissions and offsets of the source."""
+    """Selection and offsets of the source."""
     try:
         topics = resolve_topics(pipeline, source)
-        _permitted(report, source, topics, _READ)
         partitions = [TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)]
         source.offsets(partitions, "stable")
     except K2KError as fault:
@@ -80,12 +72,26 @@ def _source(report: ConnectionReport, pipeline: Pipeline, source: Cluster) -> di
     return topics
 
 
+def _permitted(
+    report: ConnectionReport, pipeline: Pipeline, source: Cluster, target: Cluster, topics: dict[str, int]
+) -> bool:
+    """Reports every permission that is missing; what else is wrong cannot be told before they are granted."""
+    try:
+        targets = {pipeline.routing.target_topic(topic) for topic in topics}
+        missing = TopicCheck(pipeline, source, target, "replication", topics, targets).before_creation()
+    except K2KError as fault:
+        report.faults.append(str(fault))
+        return False
+    if missing:
+        report.faults += [*map(str, missing), f"{HINT}."]
+    return not missing
+
+
 def _control(report: ConnectionReport, pipeline: Pipeline, target: Cluster) -> None:
     try:
         missing = missing_control_topics(pipeline, target)
         rehearse_creation(target, missing)
         present = control_topics(pipeline).keys() - {topic.name for topic in missing}
-        _permitted(report, target, sorted(present), _BOTH)
     except K2KError as fault:
         report.faults.append(str(fault))
         return
@@ -101,7 +107,6 @@ def _target(
         missing = {topic.name: topic for topic in wanted_topics(source, target, plan, topics)}
         rehearse_creation(target, list(missing.values()))
         existing = target.describe([name for name in plan.feeding if name not in missing])
-        _permitted(report, target, sorted(existing), _WRITE)
     except K2KError as fault:
         report.faults.append(str(fault))
         return
@@ -120,32 +125,3 @@ def _routes(
 
 def _to_create(topic: WantedTopic) -> str:
     return f"{topic.name}: would be created with {plural(topic.partitions or 1, 'partition')}"
-
-
-def _permitted(
-    report: ConnectionReport, cluster: Cluster, names: Iterable[str], needed: Sequence[AclOperation]
-) -> None:
-    """Reports the operations that the broker says are not allowed on topics; a broker may say nothing."""
-    names = list(names)
-    if not names:
-        return
-    asked = cluster.admin.describe_topics(
-        TopicCollection(names), include_authorized_operations=True, request_timeout=cluster.timeout
-    )
-    for name, future in asked.items():
-        allowed = _answer(cluster, future).authorized_operations
-        lacking = [operation.name for operation in needed if allowed is not None and operation not in allowed]
-        if lacking:
-            report.faults.append(
-                f"the {cluster} does not allow {' and '.join(lacking)} on the topic '{name}'. Add the ACLs."
-            )
-
-
-def _answer(cluster: Cluster, future: Future[Any]) -> Any:
-    try:
-        return future.result(timeout=cluster.timeout + 5)
-    except KafkaException as exception:
-        error = clients.error_of(exception)
-        raise K2KError(f"the {cluster} refused to describe its topics: {error.str()}") from None
-    except TimeoutError:
-        raise clients.unreachable(cluster.role, {"bootstrap.servers": cluster.servers}, "no answer in time") from None

@@ -12,7 +12,7 @@ old one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from k2k_assets.errors import ClusterUnreachable, Refused
 from k2k_assets.groups.mapper_file import routing_of
@@ -24,6 +24,9 @@ from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.routing import Routing
 from k2k_assets.topic_partition import TopicPartition
+
+MayUse = Callable[[set[str], set[str]], None]
+"""Raises `Refused` where something is not allowed on source topics or on target topics."""
 
 
 class Changed(ClusterUnreachable):
@@ -39,6 +42,7 @@ class FollowedMappings:
         target: The cluster that it copies to.
         others: Whether other pipelines' mappings of the same source partitions are followed too.
         patience: Seconds without a mapping record after which reading them is given up.
+        may_use: Called once with the topics that are mapped, before they are looked at.
 
     Attributes:
         mapped: The source partitions that are mapped, of the topic ids that the source had at the last look.
@@ -50,7 +54,13 @@ class FollowedMappings:
     """
 
     def __init__(
-        self, pipeline: Pipeline, source: Cluster, target: Cluster, others: bool = False, patience: float = 30.0
+        self,
+        pipeline: Pipeline,
+        source: Cluster,
+        target: Cluster,
+        others: bool = False,
+        patience: float = 30.0,
+        may_use: MayUse | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._source = source
@@ -60,6 +70,8 @@ class FollowedMappings:
         self._live = LiveMappings(pipeline, source.cluster_id(), target, others)
         try:
             self._live.catch_up((), patience)
+            if may_use:
+                self._ask(may_use)
             self.look()
         except BaseException:
             self._live.close()
@@ -85,7 +97,7 @@ class FollowedMappings:
             ClusterUnreachable: A cluster does not answer.
             Refused: A cluster refuses, or a control topic is not what it was.
         """
-        found = self._live.catch_up(self._target_topics(self.mapped), self._patience)
+        found = self._live.catch_up(_targets(self.routing, (tp.topic for tp in self.mapped)), self._patience)
         mapped, routing = self._seen()
         if (mapped, routing) != (self.mapped, self.routing):
             topics = {tp.topic for tp in {*mapped, *self.mapped} if mapped.get(tp) != self.mapped.get(tp)}
@@ -119,6 +131,12 @@ class FollowedMappings:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _ask(self, may_use: MayUse) -> None:
+        sources = self._live.sources()
+        routing = routing_of(self._pipeline, map(self._live.map_of, sources))
+        topics = {source.topic for source in sources}
+        may_use(topics, set(_targets(routing, topics)))
+
     def _seen(self) -> tuple[dict[TopicPartition, SourcePartition], Routing]:
         sources = self._live.sources()
         known = self._source.describe({source.topic for source in sources})
@@ -129,11 +147,12 @@ class FollowedMappings:
         }
         return mapped, routing_of(self._pipeline, map(self._live.map_of, mapped.values()))
 
-    def _target_topics(self, mapped: Iterable[TopicPartition]) -> list[str]:
-        found = set()
-        for topic in {tp.topic for tp in mapped}:
-            try:
-                found.add(self.routing.target_topic(topic))
-            except Refused:
-                continue  # no longer routed anywhere
-        return sorted(found)
+
+def _targets(routing: Routing, topics: Iterable[str]) -> list[str]:
+    found = set()
+    for topic in set(topics):
+        try:
+            found.add(routing.target_topic(topic))
+        except Refused:
+            continue  # no longer routed anywhere
+    return sorted(found)

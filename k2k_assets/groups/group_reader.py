@@ -192,7 +192,7 @@ def failure(cluster: Cluster, error: KafkaError) -> ClusterUnreachable | Refused
     """The project's error for one of Kafka's."""
     if clients.is_unreachable(error):
         return unreachable(cluster, error.str())
-    return Refused(f"the {cluster} refused: {error.str()} ({error.name()})")
+    return Refused(f"the {cluster} refused: {error.str()} ({error.name()}){clients.advice(error)}")
 
 
 def unreachable(cluster: Cluster, why: str) -> ClusterUnreachable:

@@ -31,6 +31,9 @@ from k2k_assets.groups.source_groups import SourceGroups, SourceObservation
 from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
 from k2k_assets.groups.versions import Version, generation_above, next_poll, parse
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.permissions.group_check import missing_on_groups
+from k2k_assets.permissions.missing import refuse
+from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
@@ -75,9 +78,13 @@ class Poller:
             Refused: A control topic is missing, or something stands against it.
             Superseded: A newer mapper came meanwhile.
         """
+        clusters = self._pipeline, self._source, self._target
+        refuse([*TopicCheck(*clusters, "mapper").before_creation(), *missing_on_groups(*clusters, "mapper")])
         # The mapper before goes on while the mappings are read, which may take long.
         self._translator = self._stack.enter_context(
-            PositionTranslator(self._pipeline, self._source, self._target, self._patience)
+            PositionTranslator(
+                *clusters, self._patience, lambda *on: refuse(TopicCheck(*clusters, "mapper", *on).existing())
+            )
         )
         if not self._target.describe([self._pipeline.coordination.assignment.topic]):
             ensure_control_topics(self._pipeline, self._target)

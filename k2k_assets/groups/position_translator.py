@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from k2k_assets.groups.decide import Answer
-from k2k_assets.groups.followed import FollowedMappings
+from k2k_assets.groups.followed import FollowedMappings, MayUse
 from k2k_assets.groups.observed import Ends, GroupOffsets
 from k2k_assets.groups.other_mappings import ensure_one_mapping_each
 from k2k_assets.groups.translations import translate_groups
@@ -38,18 +38,26 @@ class PositionTranslator:
         source: The source cluster.
         target: The target cluster.
         patience: Seconds without a mapping record after which reading them is given up.
+        may_use: As in `FollowedMappings`.
 
     Raises:
         ClusterUnreachable: A cluster does not answer, or a transaction hangs.
         Refused: There are no mappings, or some that cannot be read.
     """
 
-    def __init__(self, pipeline: Pipeline, source: Cluster, target: Cluster, patience: float = 30.0) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        source: Cluster,
+        target: Cluster,
+        patience: float = 30.0,
+        may_use: MayUse | None = None,
+    ) -> None:
         self._pipeline = pipeline
         self._source = source
         self._target = target
         self._one_mapping = pipeline.error_handling.on_multiple_target_committed_offsets == "fail"
-        self._mappings = FollowedMappings(pipeline, source, target, self._one_mapping, patience)
+        self._mappings = FollowedMappings(pipeline, source, target, self._one_mapping, patience, may_use)
 
     def look(self) -> set[str]:
         """The source topics that are mapped: to be asked for before positions in them are read.

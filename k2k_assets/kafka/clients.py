@@ -109,6 +109,21 @@ def is_refused_login(error: KafkaError) -> bool:
     return any(word in error.str() for word, _, _ in _CLOSED_DOORS)
 
 
+def advice(error: KafkaError) -> str:
+    """What to do about an error, to be put behind it: only a refusal for lack of rights has a general answer."""
+    if "AUTHORIZATION_FAILED" not in error.name():
+        return ""
+    return ". `k2k acls -f FILE` prints the commands that grant what the pipeline needs"
+
+
+def is_about_the_group(error: KafkaError) -> bool:
+    """Whether the error only says that the client may not look up its group, which an assigned consumer never needs.
+
+    librdkafka asks for the coordinator of its `group.id` all the same, and reports the refusal among the messages.
+    """
+    return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
+
+
 def unreachable(role: str, properties: Mapping[str, object], why: object) -> ClusterUnreachable:
     """The error for a cluster that does not answer, or does not let us in."""
     servers = properties.get("bootstrap.servers", "?")

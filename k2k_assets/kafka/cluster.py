@@ -253,17 +253,31 @@ class Cluster:
             raise _Unanswered
         return None if found is None else int(found.offset)
 
-    def _await(self, future: Future[Any], missing: int | None = None) -> Any:
+    def answer(self, future: Future[Any], instead: Mapping[int, Any]) -> Any:
+        """Waits for what the admin client was asked.
+
+        Args:
+            future: As the admin client returned it.
+            instead: What to return where the answer is an error of such a code.
+
+        Raises:
+            ClusterUnreachable: No answer in time.
+            Refused: Another error.
+        """
         try:
             return self._result(future)
         except KafkaException as error:
-            if clients.error_of(error).code() in _UNSETTLED:
+            code = clients.error_of(error).code()
+            if code in instead:
+                return instead[code]
+            if code in _UNSETTLED:
                 raise _Unsettled(clients.error_of(error).str()) from None
-            if missing is not None and clients.error_of(error).code() == missing:
-                return None
             raise self._translated(error) from None
         except TimeoutError:
             raise clients.unreachable(self.role, self._properties, self._last_error or "no answer in time") from None
+
+    def _await(self, future: Future[Any], missing: int | None = None) -> Any:
+        return self.answer(future, {} if missing is None else {missing: None})
 
     def _result(self, future: Future[Any]) -> Any:
         """Waits for an answer, but not for that of a cluster that refuses the login again and again."""
@@ -283,7 +297,7 @@ class Cluster:
         if clients.is_unreachable(error):
             self.admin.poll(0)
             return clients.unreachable(self.role, self._properties, self._last_error or error.str())
-        return Refused(f"the {self} refused: {error.str()} ({error.name()})")
+        return Refused(f"the {self} refused: {error.str()} ({error.name()}){clients.advice(error)}")
 
     def _remember(self, error: KafkaError) -> None:
         self._refusals += clients.is_refused_login(error)

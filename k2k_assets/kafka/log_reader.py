@@ -95,7 +95,7 @@ class LogReader:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends.append(message)
-            elif not error.retriable() and not clients.is_unreachable(error):
+            elif not (error.retriable() or clients.is_unreachable(error) or clients.is_about_the_group(error)):
                 # Nothing has advanced yet: what came along with the error is not handed out, and will be read again.
                 raise self._failed(error)
         for end in ends:

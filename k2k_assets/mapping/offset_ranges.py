@@ -114,7 +114,7 @@ def _chunks(consumer: Consumer, wanted: OffsetRange, skip_deleted: bool) -> Iter
                 ended = ended or message.offset() >= wanted.end
             elif error.code() in _DELETED and skip_deleted:
                 ended = ended or _skip_to_log_start(consumer, wanted)
-            elif not error.retriable():
+            elif not error.retriable() and not clients.is_about_the_group(error):
                 raise ReadStalled(f"{_where(wanted, position)}: {error.str()} ({error.name()})")
         if chunk:
             position = chunk[-1].offset() + 1

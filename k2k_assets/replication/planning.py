@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.permissions.missing import refuse
+from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan, is_one_to_one, spread
@@ -78,9 +80,12 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
         if gone:
             raise Refused(f"topics {', '.join(gone)} are not on the source, or not selected by the pipeline")
         selected = {topic: count for topic, count in selected.items() if topic in only}
+    names = {topic: pipeline.routing.target_topic(topic) for topic in selected}
+    permissions = TopicCheck(pipeline, source, target, "replication", selected, names.values())
+    refuse(permissions.before_creation())
     ensure_target_topics(pipeline, source, target, selected)
     ensure_control_topics(pipeline, target)
-    names = {topic: pipeline.routing.target_topic(topic) for topic in selected}
+    refuse(permissions.after_creation())
     control = target.describe(_control_names(pipeline))
     commit = control[pipeline.coordination.commit.topic]
     mapping = control[pipeline.offset_mapping.topic].partitions if pipeline.features.offset_mapping else 0

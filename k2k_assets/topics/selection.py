@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.permissions.missing import refuse
+from k2k_assets.permissions.topic_check import hidden_topics
 from k2k_assets.topics.names import KAFKA_INTERNAL, never_selected
 
 if TYPE_CHECKING:
@@ -30,17 +32,18 @@ def resolve_topics(pipeline: Pipeline, source: Cluster) -> dict[str, int]:
     """
     existing = source.topics()
     literal = pipeline.selection.literal
-    names = _matching(pipeline, existing, source) if literal is None else _listed(literal, existing, source)
+    names = _matching(pipeline, existing, source) if literal is None else _listed(pipeline, literal, existing, source)
     return {name: existing[name] for name in sorted(names)}
 
 
-def _listed(literal: Collection[str], existing: Collection[str], source: Cluster) -> set[str]:
+def _listed(pipeline: Pipeline, literal: Collection[str], existing: Collection[str], source: Cluster) -> set[str]:
     unknown = [name for name in dict.fromkeys(literal) if name not in existing]
     if unknown:
+        refuse(hidden_topics(pipeline, source, [name for name in unknown if name not in KAFKA_INTERNAL]))
         what = "; ".join(_unknown(name, existing) for name in unknown)
         raise Refused(
             f"{what}. Looked at {len(existing)} topics of the {source}. "
-            "Correct 'replication[].source.topic', create the topic, or allow the principal to describe it."
+            "Correct 'replication[].source.topic', or create the topic."
         )
     return set(literal)
 
@@ -58,9 +61,10 @@ def _matching(pipeline: Pipeline, existing: Collection[str], source: Cluster) ->
     looked_at = [name for name in existing if name not in barred]
     names = {name for name in looked_at if pipeline.selection.matches(name)}
     if not names:
+        refuse(hidden_topics(pipeline, source))
         raise Refused(
             f"no topic of the {source} matches the pattern '{pipeline.selection.pattern}': "
             f"{len(looked_at)} topics were looked at. The pattern must match the whole name; "
-            "correct 'replication[].source.topic', or allow the principal to describe the topics."
+            "correct 'replication[].source.topic'."
         )
     return names

@@ -84,7 +84,7 @@ def call(step: str, function: Callable[..., Any], *args: object) -> Any:
         if error.code() in _FENCED:
             raise Fenced(f"{step}: {error.str()}") from None
         if error.code() in _FORBIDDEN:
-            raise Refused(f"target cluster: {step} is not allowed: {error.str()}") from None
+            raise Refused(f"target cluster: {step} is not allowed: {error.str()}{clients.advice(error)}") from None
         raise (Fatal if error.fatal() else Restart)(f"{step}: {error.str()} ({error.name()})") from None
 
 

@@ -51,7 +51,6 @@ _CORRUPT = {
     KafkaError.INVALID_MSG,
     KafkaError._UNDERFLOW,
 }
-_FORBIDDEN = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
 class LibrdkafkaSource:
@@ -110,7 +109,7 @@ class LibrdkafkaSource:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends[TopicPartition(message.topic(), message.partition())] = message.offset()
-            else:
+            elif not clients.is_about_the_group(error):
                 _raise(error, message)
         return records
 
@@ -138,11 +137,11 @@ def _raise(error: KafkaError, message: Message) -> None:
     is known to be about connections is left to it.
     """
     topic, code = message.topic(), error.code()
-    if topic is not None and code in _GONE | _OUT_OF_RANGE | _FORBIDDEN | _CORRUPT:
+    if topic is not None and code in _GONE | _OUT_OF_RANGE | _CORRUPT | {KafkaError.TOPIC_AUTHORIZATION_FAILED}:
         partition = TopicPartition(topic, message.partition())
         if code in _GONE:
             reason = "the source topic or partition is gone. If it was deleted on purpose, take it out of the pipeline"
-        elif code in _FORBIDDEN:
+        elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             reason = f"the source refuses to let it be read ({error.str()}). Grant Read on the topic"
         elif code in _CORRUPT:
             reason = (

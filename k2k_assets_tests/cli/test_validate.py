@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from confluent_kafka.admin import AclOperation, AdminClient
 
 from k2k_assets.cli.main import run
 from k2k_assets.kafka.cluster import Cluster
@@ -101,31 +98,6 @@ def test_connect_goes_on_after_a_fault(
     shown = capsys.readouterr().err
     assert f"control topics are missing on the target cluster ({clusters.target_servers})" in shown
     assert f"'{wide}' has 2 partitions and its source '{wide}' has 3" in shown
-
-
-@pytest.mark.integration
-def test_connect_names_operations_that_are_not_allowed(
-    tmp_path: Path,
-    clusters: KafkaSandbox,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    topic = kafka.unique("closed")
-    kafka.create_topic(clusters.source_servers, topic)
-    describe = AdminClient.describe_topics
-
-    def describe_only(self: AdminClient, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        # The sandbox's brokers have no ACLs: what one with ACLs would say of this topic is played.
-        if not kwargs.pop("include_authorized_operations", False):
-            return dict(describe(self, *args, **kwargs))
-        answer = SimpleNamespace(authorized_operations=[AclOperation.DESCRIBE])
-        return {topic: SimpleNamespace(result=lambda timeout: answer)}
-
-    monkeypatch.setattr(AdminClient, "describe_topics", describe_only)
-    path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic])
-    assert run(["validate", "-f", str(path), "--connect"]) == 3
-    expected = f"the source cluster ({clusters.source_servers}) does not allow READ on the topic '{topic}'"
-    assert expected in capsys.readouterr().err
 
 
 def test_connect_names_clusters_that_do_not_answer(

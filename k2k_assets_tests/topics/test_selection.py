@@ -25,6 +25,12 @@ class PlayedCluster:
         return "source cluster (played:9092)"
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On real clusters: `k2k_assets_tests/permissions/`."""
+    monkeypatch.setattr("k2k_assets.topics.selection.hidden_topics", lambda *_: [])
+
+
 def resolve(tmp_path: Path, selection: str | list[str]) -> dict[str, int]:
     pipeline = make_pipeline(tmp_path, "source:9092", "target:9092", selection)
     return resolve_topics(pipeline, cast(Cluster, PlayedCluster()))

@@ -1,0 +1,141 @@
+"""Asks a cluster what this client may do there. Changes nothing on it, but for one unused transactional id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaError, TopicCollection
+from confluent_kafka.admin import AclOperation, NewTopic
+
+from k2k_assets.errors import Refused
+from k2k_assets.kafka import clients
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.permissions.required import DESCRIBING, Operation
+from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.librdkafka_sink import claim, transactional_producer
+
+_DENIAL = object()
+_INSTEAD = dict.fromkeys(
+    (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    ),
+    _DENIAL,
+)
+_OPERATIONS: Mapping[Operation, AclOperation] = {
+    "Read": AclOperation.READ,
+    "Write": AclOperation.WRITE,
+    "Create": AclOperation.CREATE,
+    "Alter": AclOperation.ALTER,
+    "Describe": AclOperation.DESCRIBE,
+    "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
+}
+# Who may do these on the cluster may grant anything to itself, or is asked for nothing at all.
+_UNRESTRICTED = {AclOperation.ALTER, AclOperation.CLUSTER_ACTION, AclOperation.CREATE}
+
+Wanted = Mapping[str, Collection[Operation]]
+
+
+@dataclass(slots=True)
+class Granted:
+    """What a cluster said of some topics or groups.
+
+    Attributes:
+        lacking: Operations that are not allowed, by name.
+        absent: Topics that do not exist: what is allowed on them cannot be asked, only whether they may be created.
+    """
+
+    lacking: dict[str, list[Operation]] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+
+
+def on_topics(cluster: Cluster, wanted: Wanted) -> Callable[[], Granted]:
+    """Asks now what is allowed on topics; answers when called, so that the wait can overlap others."""
+    if not wanted:
+        return Granted
+    names = TopicCollection(list(wanted))
+    asked = cluster.admin.describe_topics(names, include_authorized_operations=True, request_timeout=cluster.timeout)
+
+    def answer() -> Granted:
+        granted = Granted()
+        for name, future in asked.items():
+            found = cluster.answer(future, {**_INSTEAD, KafkaError.UNKNOWN_TOPIC_OR_PART: None})
+            if found is None:
+                granted.absent.append(name)
+            else:
+                _compare(granted, name, wanted[name], found)
+        return granted
+
+    return answer
+
+
+def on_groups(cluster: Cluster, wanted: Wanted) -> Granted:
+    """What is allowed on consumer groups, also on those that do not exist."""
+    granted = Granted()
+    if wanted:
+        asked = cluster.admin.describe_consumer_groups(
+            list(wanted), include_authorized_operations=True, request_timeout=cluster.timeout
+        )
+        for name, future in asked.items():
+            found = cluster.answer(future, {**_INSTEAD, KafkaError.GROUP_ID_NOT_FOUND: None})
+            _compare(granted, name, wanted[name], found)
+    return granted
+
+
+def is_restricted(cluster: Cluster) -> Callable[[], bool]:
+    """Asks now whether anything may be forbidden to this client; without an authorizer nothing is."""
+    asked = cluster.admin.describe_cluster(include_authorized_operations=True, request_timeout=cluster.timeout)
+    return lambda: not set(cluster.answer(asked, {}).authorized_operations or ()) >= _UNRESTRICTED
+
+
+def not_creatable(cluster: Cluster, names: Iterable[str]) -> list[str]:
+    """Those of absent topics that this client may not create; creates none."""
+    new = [NewTopic(name, num_partitions=-1, replication_factor=-1) for name in names]
+    if not new:
+        return []
+    asked = cluster.admin.create_topics(new, request_timeout=cluster.timeout, validate_only=True)
+    denied = []
+    for name, future in asked.items():
+        try:
+            if cluster.answer(future, _INSTEAD) is _DENIAL:
+                denied.append(name)
+        except Refused:
+            continue  # what else stands against it is said when it is created
+    return denied
+
+
+def may_use_transactional_id(pipeline_properties: Mapping[str, Any], transactional_id: str, timeout: float) -> bool:
+    """Whether an id that nobody uses can be claimed: the only way to find out.
+
+    Args:
+        pipeline_properties: The target's producer settings, librdkafka names.
+        transactional_id: Which.
+        timeout: Seconds.
+
+    Raises:
+        ClusterUnreachable: The target does not answer.
+    """
+    producer = transactional_producer(pipeline_properties, transactional_id)
+    try:
+        claim(producer, timeout, "looking whether transactions are allowed")
+    except Refused:
+        return False
+    except Restart as error:
+        raise clients.unreachable("target", pipeline_properties, error) from None
+    return True
+
+
+def _compare(granted: Granted, name: str, wanted: Collection[Operation], found: Any) -> None:
+    if found is _DENIAL:
+        # Whoever may do any of these may describe: none of them is allowed.
+        lacking = [operation for operation in wanted if operation in DESCRIBING or operation == "Describe"]
+    else:
+        allowed = set((found and found.authorized_operations) or ())
+        if AclOperation.DESCRIBE not in allowed:
+            return  # what was described may be described: this broker does not say what is allowed
+        lacking = [operation for operation in wanted if _OPERATIONS[operation] not in allowed]
+    if lacking:
+        granted.lacking[name] = lacking

@@ -1,0 +1,37 @@
+"""Who a program is on a cluster, as far as its client settings tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_BY_NAME = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+ANONYMOUS = "User:ANONYMOUS"
+
+
+def principal_of(properties: Mapping[str, object]) -> str | None:
+    """The principal that a broker takes a client for; None where only the broker knows (certificates, tokens).
+
+    Args:
+        properties: Client settings, librdkafka names.
+    """
+    protocol = str(properties.get("security.protocol", "plaintext")).lower()
+    if protocol.startswith("sasl"):
+        mechanism = str(properties.get("sasl.mechanisms", properties.get("sasl.mechanism", "GSSAPI"))).upper()
+        name = properties.get("sasl.username")
+        return f"User:{name}" if mechanism in _BY_NAME and name else None
+    return None if protocol == "ssl" and _has_certificate(properties) else ANONYMOUS
+
+
+def who(properties: Mapping[str, object]) -> str:
+    """The principal, or what decides it, in words."""
+    known = principal_of(properties)
+    if known:
+        return known
+    kind = "certificate" if _has_certificate(properties) else "credentials"
+    return f"the principal of this client's {kind}"
+
+
+def _has_certificate(properties: Mapping[str, object]) -> bool:
+    return any(
+        name in properties for name in ("ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location")
+    )

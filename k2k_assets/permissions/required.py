@@ -1,0 +1,185 @@
+"""The permissions that each program needs on each cluster: the one list that everything else is made from.
+
+It is exact: with it everything works, and without any one of it something does not. Kafka's brokers (2.8 and later) let
+who may Read, Write or Alter a resource also Describe it, and who may Write a topic also write it idempotently: neither
+`Describe` beside those, nor `IdempotentWrite`, nor anything on the cluster itself is needed. Nor is a group of the
+source for copying: partitions are assigned, and no offset is committed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from k2k_assets.kafka.cluster import Role
+from k2k_assets.permissions.names import NamePattern
+from k2k_assets.permissions.subjects import Resource, Subject, patterns, resource_of
+from k2k_assets.pipeline import Pipeline
+
+Program = Literal["replication", "mapper", "checks", "failback"]
+"""`replication` copies, `mapper` moves consumer groups, `checks` looks at both sides (asset checks, `k2k-tool`),
+`failback` brings groups back to the source: the only one that writes there."""
+
+Operation = Literal["Read", "Write", "Create", "Alter", "Describe", "DescribeConfigs"]
+
+PROGRAMS: tuple[Program, ...] = get_args(Program)
+DESCRIBING: frozenset[Operation] = frozenset({"Read", "Write", "Alter"})
+"""Who may do one of these may describe, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """One ACL.
+
+    Attributes:
+        cluster: Where.
+        subject: What it stands for in the pipeline.
+        resource: Kafka's kind of resource.
+        pattern: Its name.
+        operation: What is allowed.
+        why: What for, in words.
+    """
+
+    cluster: Role
+    subject: Subject
+    resource: Resource
+    pattern: NamePattern
+    operation: Operation
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One operation on one subject; the other attributes as in `Permission`."""
+
+    cluster: Role
+    subject: Subject
+    operation: Operation
+    why: str
+
+
+def programs_of(pipeline: Pipeline) -> tuple[Program, ...]:
+    """What a pipeline uses, as far as its file tells."""
+    return ("replication", "mapper", "checks") if pipeline.features.offset_mapping else ("replication", "checks")
+
+
+def required(pipeline: Pipeline, programs: Collection[Program]) -> list[Permission]:
+    """The permissions of one principal that runs some programs, without doubles and without what others imply.
+
+    Args:
+        pipeline: Whose.
+        programs: Which.
+
+    Raises:
+        Refused: A selected topic is not routed anywhere.
+    """
+    found: dict[tuple[object, ...], Permission] = {}
+    for need in (need for program in PROGRAMS if program in programs for need in needs(pipeline, program)):
+        for pattern in patterns(pipeline, need.subject):
+            resource = resource_of(need.subject)
+            key = (need.cluster, resource, pattern, need.operation)
+            known = found.get(key)
+            if known is None:
+                found[key] = Permission(need.cluster, need.subject, resource, pattern, need.operation, need.why)
+            elif need.why not in known.why.split("; "):
+                found[key] = replace(known, why=f"{known.why}; {need.why}")
+    return [permission for permission in found.values() if not _is_implied(permission, found.values())]
+
+
+def _is_implied(permission: Permission, all_of_them: Iterable[Permission]) -> bool:
+    return permission.operation == "Describe" and any(
+        other.operation in DESCRIBING
+        and (other.cluster, other.resource, other.pattern)
+        == (permission.cluster, permission.resource, permission.pattern)
+        for other in all_of_them
+    )
+
+
+def needs(pipeline: Pipeline, program: Program) -> Iterator[Need]:
+    """What a program needs, by subject."""
+    yield from {"replication": _replication, "mapper": _mapper, "checks": _checks, "failback": _failback}[program](
+        pipeline
+    )
+
+
+def _replication(pipeline: Pipeline) -> Iterator[Need]:
+    features = pipeline.features
+    yield Need("source", "copied topics", "Read", "copy the records")
+    yield Need("target", "target topics", "Write", "write the copies")
+    if pipeline.routing.partition == "source":
+        yield Need("target", "target topics", "Read", "tell aborted records from those of others (partition: source)")
+    yield Need("target", "target topics", "DescribeConfigs", "see how large a batch may be")
+    if features.auto_create_topics:
+        yield Need("source", "copied topics", "DescribeConfigs", "create target topics with the same configs")
+        yield Need("target", "target topics", "Create", "create missing topics (features.autoCreateTopics)")
+        if pipeline.routing.partition == "source":
+            yield Need(
+                "target", "target topics", "Alter", "add partitions when the source has more (partition: source)"
+            )
+    yield Need("target", "slots", "Write", "the transactions that progress is written in")
+    control: list[Subject] = ["assignment topic", "commit topic"]
+    if features.offset_mapping:
+        control.append("mapping topic")
+    for topic in control:
+        yield Need("target", topic, "Write", _WRITTEN[topic])
+        yield Need("target", topic, "Read", _READ[topic])
+        if features.auto_create_control_topics:
+            yield Need("target", topic, "Create", "create it if missing (features.autoCreateControlTopics)")
+        if features.validate_control_topic_settings:
+            yield Need(
+                "target",
+                topic,
+                "DescribeConfigs",
+                "warn of settings that lose data (features.validateControlTopicSettings)",
+            )
+
+
+_WRITTEN: dict[Subject, str] = {
+    "assignment topic": "say who works",
+    "commit topic": "write positions",
+    "mapping topic": "write which offset became which",
+}
+_READ: dict[Subject, str] = {
+    "assignment topic": "see who works",
+    "commit topic": "go on where the copy stands",
+    "mapping topic": "see whether positions were lost",
+}
+
+
+def _mapper(pipeline: Pipeline) -> Iterator[Need]:
+    yield Need("source", "copied topics", "Describe", "see that they still are those that were copied")
+    yield Need("source", "consumer groups", "Describe", "see where they stand")
+    yield from _mappings()
+    yield Need("target", "assignment topic", "Read", "see whether a newer mapper works")
+    yield Need("target", "assignment topic", "Write", "say which mapper works")
+    yield Need("target", "target topics", "Read", "commit offsets of them")
+    yield Need("target", "consumer groups", "Read", "commit translated offsets")
+    yield Need("target", "mapper", "Write", "the transactions that groups are committed in")
+
+
+def _checks(pipeline: Pipeline) -> Iterator[Need]:
+    yield Need("target", "commit topic", "Read", "show positions")
+    if not pipeline.features.offset_mapping:
+        return
+    yield from _mappings()
+    for cluster, subject in _BOTH_SIDES:
+        yield Need(cluster, subject, "Read", "compare the content of both sides")
+        yield Need(cluster, subject, "DescribeConfigs", "tell missing records from compacted ones")
+        yield Need(cluster, "consumer groups", "Describe", "compare what groups read on both sides")
+
+
+_BOTH_SIDES: tuple[tuple[Role, Subject], ...] = (("source", "copied topics"), ("target", "target topics"))
+
+
+def _mappings() -> Iterator[Need]:
+    yield Need("target", "commit topic", "Read", "see how far is copied")
+    yield Need("target", "mapping topic", "Read", "translate offsets")
+
+
+def _failback(pipeline: Pipeline) -> Iterator[Need]:
+    yield from _mappings()
+    yield Need("source", "copied topics", "Read", "commit offsets of them")
+    yield Need("source", "consumer groups", "Read", "write positions back: failback alone writes to the source")
+    yield Need("target", "target topics", "Read", "commit offsets of them")
+    yield Need("target", "consumer groups", "Read", "see where groups stand, and mark those that went back")

@@ -1,0 +1,73 @@
+"""What permissions are about, and under which names Kafka knows it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from k2k_assets.permissions.names import ALL, NamePattern, patterns_of
+from k2k_assets.pipeline import Pipeline
+
+Resource = Literal["topic", "group", "transactional id"]
+Subject = Literal[
+    "copied topics",
+    "target topics",
+    "commit topic",
+    "assignment topic",
+    "mapping topic",
+    "slots",
+    "mapper",
+    "consumer groups",
+]
+
+
+def resource_of(subject: Subject) -> Resource:
+    """Kafka's kind of resource."""
+    if subject == "consumer groups":
+        return "group"
+    return "transactional id" if subject in ("slots", "mapper") else "topic"
+
+
+def patterns(pipeline: Pipeline, subject: Subject) -> list[NamePattern]:
+    """The names of a subject, as narrow as an ACL can say it.
+
+    Raises:
+        Refused: A selected topic is not routed anywhere.
+    """
+    match subject:
+        case "copied topics":
+            return patterns_of(pipeline.selection.topic)
+        case "target topics":
+            return _target_topics(pipeline)
+        case "commit topic":
+            return [NamePattern(pipeline.coordination.commit.topic)]
+        case "assignment topic":
+            return [NamePattern(pipeline.coordination.assignment.topic)]
+        case "mapping topic":
+            return [NamePattern(pipeline.offset_mapping.topic)]
+        case "slots":
+            # All numbers: a newer instance may use other ones than the slots before it. See `replication.plan`.
+            return [NamePattern(f"k2k.{pipeline.name}.{pipeline.group}.", prefixed=True)]
+        case "mapper":
+            return [NamePattern(f"k2k-mapper.{pipeline.name}.", prefixed=True)]  # See `groups.committer`.
+        case "consumer groups":
+            return patterns_of(pipeline.groups.consumer_groups)
+
+
+def _target_topics(pipeline: Pipeline) -> list[NamePattern]:
+    names = pipeline.routing.topic
+    if pipeline.selection.literal is not None:
+        return patterns_of(map(pipeline.routing.target_topic, pipeline.selection.literal))
+    if names.static is not None:
+        return [NamePattern(names.static)]
+    if names.static_mapping is not None:
+        return patterns_of(target for _, target in names.static_mapping)
+    return [_named(names.prefix, copied, names.suffix) for copied in patterns(pipeline, "copied topics")]
+
+
+def _named(prefix: str, copied: NamePattern, suffix: str) -> NamePattern:
+    """The target topics of one pattern of source topics."""
+    if copied == ALL:
+        return NamePattern(prefix, prefixed=True) if prefix else ALL
+    if copied.prefixed:
+        return NamePattern(f"{prefix}{copied.name}", prefixed=True)
+    return NamePattern(f"{prefix}{copied.name}{suffix}")

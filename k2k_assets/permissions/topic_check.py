@@ -1,0 +1,137 @@
+"""Finds out which permissions on topics and transactional ids are missing: all at once, before anything is created.
+
+What exists is asked for its authorized operations. Of a topic that is still to be created only that can be asked
+whether it may be; the rest is asked when it is there, before the first record. On a cluster that forbids this client
+nothing it all costs one round trip.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from k2k_assets.kafka.cluster import Cluster, Role
+from k2k_assets.permissions.granted import (
+    Granted,
+    Wanted,
+    is_restricted,
+    may_use_transactional_id,
+    not_creatable,
+    on_topics,
+)
+from k2k_assets.permissions.missing import Missing
+from k2k_assets.permissions.names import name_in, patterns_of
+from k2k_assets.permissions.required import Operation, Program, needs
+from k2k_assets.permissions.subjects import Subject, patterns, resource_of
+from k2k_assets.pipeline import Pipeline
+
+_ID_SECONDS = 15.0
+_READING: tuple[Operation, ...] = ("Read",)
+
+
+class TopicCheck:
+    """Looks whether a program may do what it is about to do.
+
+    Args:
+        pipeline: Whose.
+        source: The source cluster.
+        target: The target cluster.
+        program: Which program.
+        copied: The source topics that are meant now.
+        targets: The target topics that are meant now.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        source: Cluster,
+        target: Cluster,
+        program: Program,
+        copied: Iterable[str] = (),
+        targets: Iterable[str] = (),
+    ) -> None:
+        self._pipeline = pipeline
+        self._source, self._target = source, target
+        self._names: dict[Subject, Collection[str]] = {"copied topics": set(copied), "target topics": set(targets)}
+        self._operations: dict[tuple[Role, Subject], list[Operation]] = defaultdict(list)
+        for need in needs(pipeline, program):
+            self._operations[need.cluster, need.subject].append(need.operation)
+        self._absent: list[str] = []
+
+    def before_creation(self) -> list[Missing]:
+        """What is missing, as far as it can be told before anything is created.
+
+        Raises:
+            ClusterUnreachable: A cluster does not answer.
+            Refused: A cluster refuses to say.
+        """
+        restricted = is_restricted(self._target)
+        missing = self.existing()
+        if restricted():
+            missing += [*self._creations(), *self._transactional_ids()]
+        else:
+            self._absent = []
+        return missing
+
+    def existing(self) -> list[Missing]:
+        """What is missing on topics that exist, or that this client may not even see; the errors are the same."""
+        source = on_topics(self._source, self._wanted("source"))
+        target = on_topics(self._target, self._wanted("target"))
+        of_target = target()
+        self._absent = of_target.absent
+        return [*self._on(self._source, source()), *self._on(self._target, of_target)]
+
+    def after_creation(self) -> list[Missing]:
+        """What is missing on topics of the target that did not exist before; the errors are the same."""
+        wanted = {name: operations for name, operations in self._wanted("target").items() if name in self._absent}
+        return list(self._on(self._target, on_topics(self._target, wanted)()))
+
+    def _wanted(self, role: Role, creation: bool = False) -> Wanted:
+        """Operations by topic: either `Create` or all others."""
+        wanted: dict[str, list[Operation]] = defaultdict(list)
+        for (cluster, subject), operations in self._operations.items():
+            if cluster == role and resource_of(subject) == "topic":
+                for name in self._topics(subject):
+                    wanted[name] += (each for each in operations if (each == "Create") == creation)
+        return {name: list(dict.fromkeys(operations)) for name, operations in wanted.items() if operations}
+
+    def _topics(self, subject: Subject) -> Collection[str]:
+        known = self._names.get(subject)
+        return [pattern.name for pattern in patterns(self._pipeline, subject)] if known is None else known
+
+    def _on(self, cluster: Cluster, granted: Granted) -> Iterator[Missing]:
+        for name, operations in sorted(granted.lacking.items()):
+            for operation in operations:
+                yield Missing.on(cluster, self._pipeline, operation, "topic", f"'{name}'")
+
+    def _creations(self) -> Iterator[Missing]:
+        wanted = self._wanted("target", creation=True)
+        for name in not_creatable(self._target, [name for name in self._absent if name in wanted]):
+            yield Missing.on(self._target, self._pipeline, "Create", "topic", f"'{name}'")
+
+    def _transactional_ids(self) -> Iterator[Missing]:
+        properties = self._pipeline.client_properties("target", "producer")
+        for _, subject in self._operations:
+            if resource_of(subject) == "transactional id":
+                for pattern in patterns(self._pipeline, subject):
+                    if not may_use_transactional_id(properties, name_in(pattern), _ID_SECONDS):
+                        yield Missing.on(self._target, self._pipeline, "Write", "transactional id", str(pattern))
+
+
+def hidden_topics(pipeline: Pipeline, source: Cluster, names: Sequence[str] | None = None) -> list[Missing]:
+    """Which topics of the source this client may not even see.
+
+    Args:
+        pipeline: Selects topics.
+        source: The source cluster.
+        names: Topics that it does not list; None: it lists none that the pipeline's pattern selects.
+
+    Raises:
+        ClusterUnreachable: The source does not answer.
+        Refused: It refuses to say.
+    """
+    probes = {
+        name_in(pattern): pattern for pattern in patterns_of(pipeline.selection.topic if names is None else names)
+    }
+    lacking = on_topics(source, dict.fromkeys(probes, _READING))().lacking
+    return [Missing.on(source, pipeline, "Read", "topic", str(probes[name])) for name in lacking]

@@ -1,0 +1,49 @@
+"""What brokers say of authorized operations, played: some say nothing, or less than they could."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AclOperation
+
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.permissions.granted import Granted, on_topics
+
+WANTED = ("Read", "DescribeConfigs")
+
+
+def _asked(answer: Any) -> Granted:
+    """What is made of a broker's answer about the topic `orders`."""
+
+    def result(timeout: float) -> Any:
+        if isinstance(answer, int):
+            raise KafkaException(KafkaError(answer))
+        return SimpleNamespace(authorized_operations=answer)
+
+    admin = SimpleNamespace(
+        describe_topics=lambda *_, **__: {"orders": SimpleNamespace(result=result)}, poll=lambda _: 0
+    )
+    cluster = Cluster("source", {"bootstrap.servers": "played:9092"})
+    cluster._admin = cast(Any, admin)
+    return on_topics(cluster, {"orders": WANTED})()
+
+
+@pytest.mark.parametrize(
+    ("answer", "lacking", "absent"),
+    [
+        ([AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS], [], []),
+        ([AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS], ["Read"], []),
+        ([AclOperation.DESCRIBE], ["Read", "DescribeConfigs"], []),
+        (None, [], []),
+        ([], [], []),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, ["Read"], []),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, [], ["orders"]),
+    ],
+)
+def test_what_is_made_of_an_answer(answer: Any, lacking: list[str], absent: list[str]) -> None:
+    granted = _asked(answer)
+    assert granted.lacking.get("orders", []) == lacking
+    assert granted.absent == absent

@@ -1,0 +1,214 @@
+"""On secured clusters: the listed permissions are enough, and without any one of them the start is refused by name."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
+
+from k2k_assets.cli.main import run
+from k2k_assets.errors import Refused
+from k2k_assets.groups.mapper import sync_once
+from k2k_assets.permissions.required import Program, required
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.principals import binding
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.permissions.stage import FEATURES, Case, Stage, case_of
+from k2k_assets_tests.support import kafka
+from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
+from k2k_assets_tests.support.groups import commit, held
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+pytestmark = pytest.mark.integration
+
+RECORDS = 30
+
+
+def _cases(program: Program) -> list[Case]:
+    """Every permission of a pipeline with everything switched on."""
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = make_pipeline(Path(folder), "s:1", "t:1", ["topic"], features=FEATURES)
+    return [case_of(each) for each in required(pipeline, [program])]
+
+
+REPLICATION, MAPPER = _cases("replication"), _cases("mapper")
+# Topics that exist need not be created.
+OF_EXISTING = [case for case in REPLICATION if case[2] != "Create"]
+
+
+@pytest.fixture(scope="module")
+def stage(secure_clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    return Stage(secure_clusters, tmp_path_factory.mktemp("pipelines"))
+
+
+@pytest.fixture(scope="module")
+def topic(stage: Stage) -> str:
+    """A topic of the source with records, some in transactions."""
+    name = kafka.create_topic(stage.servers("source"), kafka.unique("guarded"))
+    for n in range(3):
+        values = [b"%d" % (n * 10 + i) for i in range(RECORDS // 3)]
+        kafka.produce(stage.servers("source"), name, values, 0, kafka.unique("tx"), abort=False)
+    return name
+
+
+@pytest.fixture(scope="module")
+def copied(stage: Stage, topic: str) -> Path:
+    """A pipeline file of the user, with which everything has been copied at least once; the group stands at 11."""
+    group = kafka.unique("group")
+    commit(stage.servers("source"), group, {TopicPartition(topic, 0): 11})
+    path = stage.pipeline_file([topic], exactly_once=False, groups={"consumerGroups": [group]})
+    stage.grant(stage.acls(path, "replication"))
+    assert not copy(load_pipeline([path])).stopped
+    return path
+
+
+def _name(case: Case) -> str:
+    return "-".join(case).replace(" ", "_")
+
+
+def _refusal(start: Callable[[], Any]) -> str:
+    with pytest.raises(Refused) as refused:
+        start()
+    return str(refused.value)
+
+
+def _written(stage: Stage, pipeline: Pipeline, topic: str) -> list[int]:
+    """Ends of target topic, commit topic and mapping topic; 0 of one that does not exist."""
+    names = [pipeline.routing.target_topic(topic), pipeline.coordination.commit.topic, pipeline.offset_mapping.topic]
+    known = kafka.topics(stage.servers("target"))
+    ends = [kafka.end_offsets(stage.servers("target"), name) if name in known else {} for name in names]
+    return [sum(of_topic.values()) for of_topic in ends]
+
+
+@pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])
+def test_with_all_of_them_everything_is_copied(stage: Stage, topic: str, exactly_once: bool) -> None:
+    path = stage.pipeline_file([topic], exactly_once)
+    acls = stage.acls(path, "replication")
+    assert {acl.operation for acl in acls["source"]} == {AclOperation.READ, AclOperation.DESCRIBE_CONFIGS}
+    assert {acl.restype for acl in acls["source"]} == {ResourceType.TOPIC}  # no group: not even its coordinator
+    stage.grant(acls)
+    pipeline = load_pipeline([path])
+    source, target = stage.servers("source"), stage.servers("target")
+    for _ in range(2):  # the second run takes over from the first, and fences its slots
+        assert not copy(pipeline).stopped
+    assert assert_same_content(source, topic, target, pipeline.routing.target_topic(topic)) == RECORDS
+    assert_exact_mappings(pipeline, source, target, topic)
+
+
+@pytest.mark.parametrize("case", REPLICATION, ids=_name)
+def test_without_any_one_of_them_nothing_is_copied(stage: Stage, topic: str, case: Case) -> None:
+    path = stage.pipeline_file([topic])
+    pipeline = load_pipeline([path])
+    acls, said = stage.lacking(path, "replication", case)
+    stage.grant(acls)
+    refusal = _refusal(lambda: copy(pipeline))
+    assert said in refusal
+    assert refusal.count("does not allow") == 1
+    assert "k2k acls -f FILE" in refusal
+    assert _written(stage, pipeline, topic) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("case", OF_EXISTING, ids=_name)
+def test_a_copy_that_lost_one_of_them_is_not_gone_on_with(stage: Stage, topic: str, copied: Path, case: Case) -> None:
+    pipeline = load_pipeline([copied])
+    before = _written(stage, pipeline, topic)
+    acls, said = stage.lacking(copied, "replication", case)
+    stage.grant(acls)
+    refusal = _refusal(lambda: copy(pipeline))
+    assert said in refusal
+    assert refusal.count("does not allow") == 1
+    assert _written(stage, pipeline, topic) == before
+
+
+@pytest.mark.parametrize("case", MAPPER, ids=_name)
+def test_without_any_one_of_them_no_group_is_moved(stage: Stage, topic: str, copied: Path, case: Case) -> None:
+    pipeline = load_pipeline([copied])
+    (group,) = pipeline.groups.consumer_groups
+    acls, said = stage.lacking(copied, "mapper", case)
+    stage.grant(acls)
+    refusal = _refusal(lambda: sync_once(pipeline))
+    assert said in refusal
+    assert refusal.count("does not allow") == 1
+    assert held(stage.servers("target"), group) == {}
+
+
+def test_with_all_of_them_groups_are_moved(stage: Stage, topic: str, copied: Path) -> None:
+    pipeline = load_pipeline([copied])
+    (group,) = pipeline.groups.consumer_groups
+    acls = stage.acls(copied, "mapper")
+    assert {acl.operation for acl in acls["source"]} == {AclOperation.DESCRIBE}
+    stage.grant(acls)
+    result = sync_once(pipeline)
+    assert result.committed == {group}
+    target = TopicPartition(pipeline.routing.target_topic(topic), 0)
+    position, _ = held(stage.servers("target"), group)[target]
+    read = kafka.read_all(stage.servers("target"), target.topic)
+    assert next(record.value for record in read if record.offset >= position) == b"10"
+
+
+def test_all_that_is_missing_is_named_at_once(stage: Stage, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = stage.pipeline_file([topic])
+    pipeline = load_pipeline([path])
+    cases = [("source", "copied topics", "DescribeConfigs"), ("target", "slots", "Write")]
+    lacking = [stage.lacking(path, "replication", case) for case in cases]
+    acls = {role: lacking[0][0][role] & lacking[1][0][role] for role in ("source", "target")}
+    for granted, code in ((acls, 3), (stage.acls(path, "replication"), 0)):
+        stage.grant(granted)
+        assert run(["validate", "--connect", "-f", str(path)]) == code
+        shown = capsys.readouterr()
+        assert all((said in shown.err) == (code == 3) for _, said in lacking)
+        assert ("both clusters are ready" in shown.out) == (code == 0)
+    assert _written(stage, pipeline, topic) == [0, 0, 0]
+
+
+def test_a_pattern_that_selects_only_hidden_topics(stage: Stage, topic: str) -> None:
+    path = stage.pipeline_file(f"{topic[:-2]}.*")
+    acls, said = stage.lacking(path, "replication", ("source", "copied topics", "Read"))
+    stage.grant(acls)
+    assert said in _refusal(lambda: copy(load_pipeline([path])))
+    stage.grant(stage.acls(path, "replication"))
+    assert not copy(load_pipeline([path])).stopped
+
+
+def test_a_topic_that_does_not_exist_is_not_called_hidden(stage: Stage) -> None:
+    path = stage.pipeline_file([kafka.unique("absent")])
+    stage.grant(stage.acls(path, "replication"))
+    refusal = _refusal(lambda: copy(load_pipeline([path])))
+    assert "does not exist" in refusal
+    assert "does not allow" not in refusal
+
+
+def test_creation_may_be_allowed_for_the_cluster_as_a_whole(stage: Stage, topic: str) -> None:
+    path = stage.pipeline_file([topic])
+    acls = stage.acls(path, "replication")
+    acls["target"] = {acl for acl in acls["target"] if acl.operation is not AclOperation.CREATE}
+    acls["target"].add(binding(stage.user, ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE))
+    stage.grant(acls)
+    assert not copy(load_pipeline([path])).stopped
+
+
+def test_of_groups_that_a_pattern_selects_some_will_do(stage: Stage, topic: str, copied: Path) -> None:
+    seen, hidden = kafka.unique("seen"), kafka.unique("hidden")
+    for group in (seen, hidden):
+        commit(stage.servers("source"), group, {TopicPartition(topic, 0): 5})
+    over = copied.with_name("over.yaml")
+    over.write_text("groups: {consumerGroups: '.*'}")
+    pipeline = load_pipeline([copied, over])
+    acls = stage.acls(copied, "mapper")
+    (group,) = load_pipeline([copied]).groups.consumer_groups
+    named = {role: [acl for acl in acls[role] if acl.name == group] for role in acls}
+    for role, (acl,) in named.items():
+        acls[role].remove(acl)
+    stage.grant(acls)
+    assert "to Describe the group every name" in _refusal(lambda: sync_once(pipeline))
+    acls["source"].add(binding(stage.user, ResourceType.GROUP, seen, AclOperation.DESCRIBE))
+    stage.grant(acls)
+    assert f"to Read the group '{seen}'" in _refusal(lambda: sync_once(pipeline))
+    acls["target"].add(binding(stage.user, ResourceType.GROUP, seen, AclOperation.READ))
+    stage.grant(acls)
+    assert sync_once(pipeline).committed == {seen}

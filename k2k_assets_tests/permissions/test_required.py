@@ -1,0 +1,164 @@
+"""The list of permissions: what is in it, what is not, and that the source is only read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.groups.committer import mapper_id
+from k2k_assets.permissions.names import NamePattern
+from k2k_assets.permissions.principals import principal_of, who
+from k2k_assets.permissions.required import PROGRAMS, Program, programs_of, required
+from k2k_assets.permissions.subjects import patterns
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.plan import transactional_id
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+_ALL = {"offsetMapping": "enabled", "autoCreateTopics": "enabled", "autoCreateControlTopics": "enabled"}
+_LEAST = {
+    "offsetMapping": "disabled",
+    "autoCreateTopics": "disabled",
+    "autoCreateControlTopics": "disabled",
+    "validateControlTopicSettings": "disabled",
+}
+
+
+def pipeline(directory: Path, topics: Any = ("orders",), **rest: Any) -> Pipeline:
+    return make_pipeline(directory, "s:9092", "t:9092", topics, **{"features": _ALL, **rest})
+
+
+def acls(of: Pipeline, *programs: Program) -> set[tuple[str, str, str, str]]:
+    return {
+        (each.cluster, each.subject, str(each.pattern), each.operation) for each in required(of, programs or PROGRAMS)
+    }
+
+
+def test_the_least_that_copying_needs(tmp_path: Path) -> None:
+    of = pipeline(tmp_path, features=_LEAST)
+    control = of.coordination.commit.topic, of.coordination.assignment.topic
+    assert acls(of, *programs_of(of)) == {
+        ("source", "copied topics", "'orders'", "Read"),
+        ("target", "target topics", "'orders'", "Read"),
+        ("target", "target topics", "'orders'", "Write"),
+        ("target", "target topics", "'orders'", "DescribeConfigs"),
+        ("target", "commit topic", f"'{control[0]}'", "Read"),
+        ("target", "commit topic", f"'{control[0]}'", "Write"),
+        ("target", "assignment topic", f"'{control[1]}'", "Read"),
+        ("target", "assignment topic", f"'{control[1]}'", "Write"),
+        ("target", "slots", f"'k2k.{of.name}.{of.group}....'", "Write"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("feature", "added"),
+    [
+        (
+            "autoCreateTopics",
+            {
+                ("source", "copied topics", "DescribeConfigs"),
+                ("target", "target topics", "Create"),
+                ("target", "target topics", "Alter"),
+            },
+        ),
+        (
+            "autoCreateControlTopics",
+            {("target", "commit topic", "Create"), ("target", "assignment topic", "Create")},
+        ),
+        (
+            "validateControlTopicSettings",
+            {("target", "commit topic", "DescribeConfigs"), ("target", "assignment topic", "DescribeConfigs")},
+        ),
+        ("offsetMapping", {("target", "mapping topic", "Read"), ("target", "mapping topic", "Write")}),
+        ("exactlyOnce", set()),
+    ],
+)
+def test_what_a_feature_adds(tmp_path: Path, feature: str, added: set[tuple[str, str, str]]) -> None:
+    def of(features: Mapping[str, str]) -> set[tuple[str, str, str]]:
+        found = required(pipeline(tmp_path, features=features), ["replication"])
+        return {(each.cluster, each.subject, each.operation) for each in found}
+
+    assert of({**_LEAST, feature: "enabled"}) - of(_LEAST) == added
+
+
+def test_on_the_source_nothing_is_written(tmp_path: Path) -> None:
+    of = pipeline(tmp_path)
+    source = {each[1:] for each in acls(of, "replication", "mapper", "checks") if each[0] == "source"}
+    assert source == {
+        ("copied topics", "'orders'", "Read"),
+        ("copied topics", "'orders'", "DescribeConfigs"),
+        ("consumer groups", "every name", "Describe"),
+    }
+
+
+def test_failback_is_never_part_of_what_a_pipeline_uses(tmp_path: Path) -> None:
+    of = pipeline(tmp_path)
+    assert programs_of(of) == ("replication", "mapper", "checks")
+    assert ("source", "consumer groups", "every name", "Read") in acls(of, "failback")
+
+
+def test_what_others_imply_is_left_out(tmp_path: Path) -> None:
+    of = pipeline(tmp_path)
+    describe = ("source", "copied topics", "'orders'", "Describe")
+    assert describe in acls(of, "mapper")
+    assert describe not in acls(of, "mapper", "checks")
+
+
+@pytest.mark.parametrize(
+    ("topics", "sink", "expected"),
+    [
+        (["a", "b"], "source", ["a", "b"]),
+        (["a"], {"prefix": "x.", "suffix": ".y"}, ["x.a.y"]),
+        ("a.*", "source", [("a",)]),
+        ("a.*", {"prefix": "x.", "suffix": ".y"}, [("x.a",)]),
+        ("a|b", {"suffix": ".y"}, ["a.y", "b.y"]),
+        (".*", {"prefix": "x."}, [("x.",)]),
+        (".*", {"suffix": ".y"}, ["*"]),
+        (".*", {"static": "all"}, ["all"]),
+        (".*", {"staticMapping": {"a": "x", "b.*": "y", "c": "x"}}, ["x", "y"]),
+        (["a", "bb"], {"staticMapping": {"a": "x", "b.*": "y", "c": "z"}}, ["x", "y"]),
+    ],
+)
+def test_target_topics(tmp_path: Path, topics: Any, sink: Any, expected: list[Any]) -> None:
+    of = pipeline(tmp_path, topics, sink=sink)
+    wanted = [NamePattern(each) if isinstance(each, str) else NamePattern(each[0], prefixed=True) for each in expected]
+    assert patterns(of, "target topics") == wanted
+
+
+def test_the_ids_of_slots_and_mappers_begin_as_they_are_allowed(tmp_path: Path) -> None:
+    of = pipeline(tmp_path)
+    (slots,), (mapper,) = patterns(of, "slots"), patterns(of, "mapper")
+    assert slots.covers(transactional_id(of.name, of.group, 12))
+    assert not slots.covers(transactional_id(of.name, f"{of.group}x", 12))
+    assert mapper.covers(mapper_id(of.name, 3))
+    assert not mapper.covers(mapper_id(f"{of.name}x", 3))
+
+
+@pytest.mark.parametrize(
+    ("properties", "principal", "words"),
+    [
+        ({}, "User:ANONYMOUS", "User:ANONYMOUS"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "k"},
+            "User:k",
+            "User:k",
+        ),
+        ({"security.protocol": "sasl_plaintext", "sasl.mechanisms": "PLAIN", "sasl.username": "k"}, "User:k", "User:k"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"},
+            None,
+            "the principal of this client's credentials",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.certificate.location": "c.pem"},
+            None,
+            "the principal of this client's certificate",
+        ),
+        ({"security.protocol": "SSL"}, "User:ANONYMOUS", "User:ANONYMOUS"),
+    ],
+)
+def test_principals(properties: dict[str, str], principal: str | None, words: str) -> None:
+    assert principal_of(properties) == principal
+    assert who(properties) == words

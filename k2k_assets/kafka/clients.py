@@ -30,7 +30,11 @@ _UNREACHABLE = frozenset(
         KafkaError._AUTHENTICATION,
         KafkaError._SSL,
         KafkaError._TIMED_OUT_QUEUE,
+        # The connection broke, and the client gave the broker's entry up for another one (librdkafka 2.16).
+        KafkaError._DESTROY_BROKER,
         KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.BROKER_NOT_AVAILABLE,
     }
 )
 

@@ -13,11 +13,13 @@ from k2k_assets_tests.support.troubled_copy import Case, TroubledCopy, Written, 
 
 pytestmark = pytest.mark.integration
 
-ANY, DATA, CONTROL = "", "data", "control"
+ANY, DATA, CONTROL, ID = "", "data", "control", "id"
 # Steps are those of `k2k_assets_tests/support/steps.py`.
 WRITES = [
     (Api.INIT_PRODUCER_ID, "begin", ANY),  # of the producer that announces the instance
-    (Api.INIT_PRODUCER_ID, "open", ANY),
+    (Api.FIND_COORDINATOR, "open", ID),
+    (Api.INIT_PRODUCER_ID, "open", ID),
+    (Api.INIT_PRODUCER_ID, "again", ID),  # of the producer that fences the earlier instance
     *((Api.ADD_PARTITIONS_TO_TXN, step, ANY) for step in ("claim", "start", "first", "middle", "last", "release")),
     (Api.PRODUCE, "begin", ANY),  # the announcement
     (Api.PRODUCE, "claim", ANY),
@@ -35,7 +37,7 @@ READS = [
 POSITIONS = [
     *((Api.LIST_OFFSETS, "again", n) for n in range(1, 9)),
     *((Api.FETCH, "again", n) for n in range(1, 7)),
-    *((api, "again", n) for api in (Api.METADATA, Api.FIND_COORDINATOR) for n in (1, 2, 5)),
+    *((Api.METADATA, "again", n) for n in (1, 2, 3, 5)),
 ]
 
 

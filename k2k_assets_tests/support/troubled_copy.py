@@ -39,7 +39,8 @@ class Case:
         trouble: What happens to it.
         step: From when on it is looked for: a step of `Steps`, `begin` for the very beginning, or `again` for the
             beginning of another copy after one without trouble.
-        carrying: Whether it has to hold the name of the copied topic (`data`) or of the commit topic (`control`).
+        carrying: Whether it has to hold the name of the copied topic (`data`), of the commit topic (`control`), or a
+            transactional id (`id`).
         occurrence: The how many-th of those.
         exactly_once: In which mode the copy runs.
     """
@@ -48,7 +49,7 @@ class Case:
     api: Api
     trouble: Trouble
     step: str
-    carrying: Literal["", "data", "control"] = ""
+    carrying: Literal["", "data", "control", "id"] = ""
     occurrence: int = 1
     exactly_once: bool = True
 
@@ -122,7 +123,12 @@ class TroubledCopy:
             assert_at_least_once(pipeline, self._written, self._source, self._target)
 
     def _fault(self, pipeline: Pipeline) -> Fault:
-        names = {"": "", "data": self._target_topic, "control": pipeline.coordination.commit.topic}
+        names = {
+            "": "",
+            "data": self._target_topic,
+            "control": pipeline.coordination.commit.topic,
+            "id": f"k2k.{pipeline.name}",
+        }
         carrying = names[self.case.carrying].encode()
         return Fault(self.case.api, self.case.trouble, self.case.occurrence, carrying)
 

@@ -1,10 +1,15 @@
-"""An end offset that was not told is asked for again: the client reports a broken connection as an offset."""
+"""A broken connection is never taken for an answer.
+
+For an end offset the client hands out a number in its place; for other requests it has errors of its own.
+"""
 
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import KafkaError
 
 from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
@@ -23,7 +28,7 @@ def partition(clusters: KafkaSandbox) -> TopicPartition:
 
 
 @pytest.mark.parametrize("trouble", [Trouble.CUT, Trouble.LOST, Trouble.DELAYED])
-def test_a_broken_connection(clusters: KafkaSandbox, partition: TopicPartition, trouble: Trouble) -> None:
+def test_ends_are_asked_for_again(clusters: KafkaSandbox, partition: TopicPartition, trouble: Trouble) -> None:
     with Proxy(clusters.source_servers) as proxy, Cluster("source", {"bootstrap.servers": proxy.servers}) as cluster:
         fault = proxy.arm(Fault(Api.LIST_OFFSETS, trouble, seconds=0.2))
         assert cluster.offsets([partition], "stable") == {partition: 5}
@@ -33,7 +38,7 @@ def test_a_broken_connection(clusters: KafkaSandbox, partition: TopicPartition, 
         assert again.happened.is_set()
 
 
-def test_a_broker_that_does_not_answer(clusters: KafkaSandbox, partition: TopicPartition) -> None:
+def test_a_broker_that_does_not_tell_the_ends(clusters: KafkaSandbox, partition: TopicPartition) -> None:
     with Proxy(clusters.source_servers) as proxy:
         proxy.arm(Fault(Api.LIST_OFFSETS, Trouble.DROPPED))
         with (
@@ -41,3 +46,22 @@ def test_a_broker_that_does_not_answer(clusters: KafkaSandbox, partition: TopicP
             pytest.raises(ClusterUnreachable, match=r"source cluster at .* does not answer"),
         ):
             cluster.offsets([partition], "latest")
+
+
+@pytest.mark.parametrize("trouble", [Trouble.CUT, Trouble.LOST])
+@pytest.mark.parametrize("occurrence", [1, 2, 3])
+def test_what_breaks_is_no_refusal(clusters: KafkaSandbox, trouble: Trouble, occurrence: int) -> None:
+    with Proxy(clusters.target_servers) as proxy, Cluster("target", {"bootstrap.servers": proxy.servers}) as cluster:
+        fault = proxy.arm(Fault(Api.METADATA, trouble, occurrence))
+        answers = []
+        while not fault.happened.is_set():
+            try:
+                answers.append(cluster.cluster_id())
+            except ClusterUnreachable as error:
+                answers.append(str(error))
+        assert all(answer == clusters.target.cluster_id or "does not answer" in answer for answer in answers)
+
+
+@pytest.mark.parametrize("code", [KafkaError._DESTROY_BROKER, KafkaError._TRANSPORT, KafkaError.NETWORK_EXCEPTION])
+def test_errors_of_broken_connections(code: int) -> None:
+    assert clients.is_unreachable(KafkaError(code))

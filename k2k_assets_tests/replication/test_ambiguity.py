@@ -36,7 +36,7 @@ READS = [
 # What the target is asked before anything is copied: who works, and how far.
 POSITIONS = [
     *((Api.LIST_OFFSETS, "again", n) for n in range(1, 9)),
-    *((Api.FETCH, "again", n) for n in range(1, 7)),
+    *((Api.FETCH, "again", n) for n in range(1, 5)),
     *((Api.METADATA, "again", n) for n in (1, 2, 3, 5)),
 ]
 

@@ -123,6 +123,7 @@ def plan_failback(
     source_ends: Mapping[TopicPartition, Ends],
     prefix: str,
     reverse: Pipe | None = None,
+    target_logs: Mapping[TopicPartition, int] | None = None,
 ) -> list[FailbackPlan]:
     """Plans the return of groups to the source.
 
@@ -133,6 +134,8 @@ def plan_failback(
         source_ends: Ends of the source partitions; nothing is written to one that has none here.
         prefix: `groups.offsetGuardPrefix`: commits on the target whose metadata carry it are translations.
         reverse: The pipeline from target to source, if there is one.
+        target_logs: High watermark of each target partition, read after the positions. A position beyond it is of a log
+            that is no more: nobody knows what was read. None: it is not looked at.
 
     Returns:
         One plan for each group that holds something in a target partition, by name.
@@ -141,7 +144,7 @@ def plan_failback(
     for targets, sources in feeding(pipe.copied.positions, pipe.routing, pipe.copied.ends):
         for source in sources:
             fed[source] += targets
-    planner = _Planner(pipe, source_ends, prefix, reverse)
+    planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {})
     plans = []
     for name, group in sorted(on_target.items()):
         stands = on_source.get(name, GroupOffsets(name, {}))
@@ -157,6 +160,7 @@ class _Planner:
     source_ends: Mapping[TopicPartition, Ends]
     prefix: str
     reverse: Pipe | None
+    target_logs: Mapping[TopicPartition, int]
 
     def row(
         self, source: TopicPartition, targets: Sequence[TopicPartition], group: GroupOffsets, stands: GroupOffsets
@@ -181,6 +185,8 @@ class _Planner:
         ends = self.source_ends.get(source)
         if ends is None or not all(target in self.pipe.copied.ends for target in targets):
             return NO_OFFSET, BackWord.NOT_REPLICATED
+        if any(committed.offset > self.target_logs.get(tp, committed.offset) for tp, committed in found.items()):
+            return NO_OFFSET, BackWord.UNKNOWN
         offset, state = self._back(source, targets, found)
         if offset < 0:
             return NO_OFFSET, BackWord.UNKNOWN if state is State.UNKNOWN else BackWord.NOT_REPLICATED

@@ -55,6 +55,7 @@ def failback_plans(
             source_ends,
             pipeline.groups.offset_guard_prefix,
             _pipe(back) if back else None,
+            target.offsets(pipe.copied.ends, "latest"),
         )
 
 

@@ -164,3 +164,12 @@ def test_with_a_reverse_pipeline_what_was_written_there_counts_too() -> None:
         held = {"g": GroupOffsets("g", {there: Committed(position)})}
         (plan,) = plan_failback(held, {}, forth, {A0: Ends(0, 6)}, "k2k_", back)
         assert plan.rows[0].offset == offset, position
+
+
+def test_a_position_beyond_the_target_s_log_is_of_another_log() -> None:
+    """Truncated, or created anew: what was read there nobody knows."""
+    held = {"g": GroupOffsets("g", {XA0: Committed(30)})}
+    for end, offset, word in ((30, 9, "ahead"), (29, -1, "unknown")):
+        ends = {A0: Ends(0, 100), B0: Ends(0, 100)}
+        (plan,) = plan_failback(held, {}, ONE, ends, "k2k_", target_logs={XA0: end})
+        assert (plan.rows[0].offset, plan.rows[0].word, plan.rows[0].commit) == (offset, word, offset >= 0)

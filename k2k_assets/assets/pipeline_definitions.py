@@ -16,6 +16,7 @@ from k2k_assets.automation.discovery import Discovery
 from k2k_assets.automation.offset_sensor import offset_sync_sensor
 from k2k_assets.automation.sensors import replication_sensor
 from k2k_assets.checks.asset_checks import mapping_checks
+from k2k_assets.checks.topic_checks import topic_checks
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.spark import PipelineSparkResource, spark_conf
 
@@ -36,7 +37,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, alone:
         names.topic_input(key.path[-1]): dg.AssetIn(key=key, dagster_type=dg.Nothing) for key in replicated.keys
     }
     assets = [replicated, commit_log_asset(pipeline, names, upstream)]
-    checks: list[dg.AssetChecksDefinition] = []
+    checks = topic_checks(pipeline, names, [topic.name for topic in topics])
     groups: list[dg.AssetsDefinition] = []
     if pipeline.features.offset_mapping:
         assets.append(offset_mappings_asset(pipeline, names, upstream))

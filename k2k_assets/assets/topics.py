@@ -15,8 +15,11 @@ from k2k_assets.assets.topic_results import materialization, stopped_failure, su
 from k2k_assets.assets.translator import Translator
 from k2k_assets.assets.watched_copy import watched
 from k2k_assets.automation.discovery import refresh
+from k2k_assets.checks.stops import check_copies_on
+from k2k_assets.checks.topic_checks import evaluations, topic_check_keys
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import Outcome, UntilCaughtUp, Window, replicate
+from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.resources.clusters import both_clusters
 
 
@@ -79,6 +82,7 @@ def topic_assets(pipeline: Pipeline, names: Translator, topics: list[ShownTopic]
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]:
         selected = {by_key[key] for key in context.selected_asset_keys}
         outcome = _copy(context, pipeline, names, config, selected.union(config.also))
+        _report_stops(context, pipeline, outcome, topic_check_keys(names, by_key.values()))
         yield from _results(context, pipeline, names, outcome, selected)
 
     return copy_topics
@@ -138,6 +142,19 @@ def _extent(pipeline: Pipeline, config: CopyConfig) -> UntilCaughtUp | Window:
         duration=pipeline.sync.window if window is None else timedelta(seconds=window),
         idle=pipeline.sync.idle if idle is None else timedelta(seconds=idle),
     )
+
+
+def _report_stops(
+    context: dg.AssetExecutionContext, pipeline: Pipeline, outcome: Outcome, keys: Mapping[str, dg.AssetCheckKey]
+) -> None:
+    """The failed checks of stopped topics: the checks' own op does not run after the failure that names them."""
+    if not outcome.stopped:
+        return
+    with failures_in_words(), both_clusters(pipeline) as (source, target):
+        log = read_commit_log(pipeline, source.cluster_id(), target)
+    verdicts = {topic: check_copies_on(topic, log, reason) for topic, reason in outcome.stopped.items()}
+    for evaluation in evaluations(keys, verdicts):
+        context.instance.report_runless_asset_event(evaluation)
 
 
 def _results(

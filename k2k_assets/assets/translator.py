@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from urllib.parse import quote
 
 from dagster import AssetKey
@@ -20,6 +20,7 @@ OFFSET_SENSOR_NAME = "k2k_offset_sync_sensor"
 # Not a possible result of `escape` ("_broken_" is none of its words): no pipeline's group can be this one.
 BROKEN_FILES_GROUP = "k2k_broken_files"
 GROUP_CHECK = "resumes_exactly"
+TOPIC_CHECK = "copies_on"
 PIPELINE_TAG = "k2k/pipeline"
 OFFSET_SYNC_TAG = "k2k/offset_sync"
 
@@ -44,6 +45,13 @@ def broken_file_op(file_name: str) -> str:
 
 def _pattern_part(pattern: str) -> str:
     return quote(pattern, safe="^$.*+?()[]{}|,-_ ")
+
+
+def _check_names(check: str, keys: Mapping[str, AssetKey]) -> dict[str, str]:
+    """A check's name on each of some assets: the plain one, unless Dagster would name two outputs alike."""
+    outputs = {name: key.to_python_identifier() for name, key in keys.items()}
+    times = Counter(outputs.values())
+    return {name: check if times[output] == 1 else f"{check}_{escape(name)}" for name, output in outputs.items()}
 
 
 class Translator:
@@ -155,7 +163,7 @@ class Translator:
         return f"{self._escaped}_op_{what}"
 
     def check_op(self, check: str) -> str:
-        """The op that runs a check on the offset mappings."""
+        """The op that runs a check on the offset mappings, or on the replicated topics."""
         return f"{self._escaped}_check_{check}"
 
     def output(self, topic: str) -> str:
@@ -175,12 +183,15 @@ class Translator:
         Args:
             groups: All that are shown.
         """
-        outputs = {group: self.consumer_group_key(group).to_python_identifier() for group in groups}
-        times = Counter(outputs.values())
-        return {
-            group: GROUP_CHECK if times[output] == 1 else f"{GROUP_CHECK}_{escape(group)}"
-            for group, output in outputs.items()
-        }
+        return _check_names(GROUP_CHECK, {group: self.consumer_group_key(group) for group in groups})
+
+    def topic_checks(self, topics: Collection[str]) -> dict[str, str]:
+        """The check on each replicated topic, named as those on groups are.
+
+        Args:
+            topics: All that are shown.
+        """
+        return _check_names(TOPIC_CHECK, {topic: self.topic_key(topic) for topic in topics})
 
     def source_input(self, topic: str) -> str:
         """The input through which the topics op depends on a source topic."""

@@ -34,12 +34,13 @@ class Asked(_Model):
 
 
 class Cursor(_Model):
-    """What a sensor remembers between ticks: by topic, lists by partition."""
+    """What a sensor remembers between ticks: by topic, lists by partition; of stopped topics, the reason."""
 
     version: int = VERSION
     ends: dict[str, list[int]] = {}
     positions: dict[str, Positions] = {}
     asked: dict[str, Asked] = {}
+    stopped: dict[str, str] = {}
 
     @classmethod
     def read(cls, text: str | None) -> Cursor:

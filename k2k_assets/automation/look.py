@@ -11,7 +11,7 @@ from k2k_assets.errors import K2KError
 from k2k_assets.home import index_directory
 from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import read_commit_log
+from k2k_assets.replication.commit_log import CommitLog, read_commit_log
 from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.topic_partition import TopicPartition
 
@@ -28,12 +28,14 @@ class Look:
         ends: Last stable offset of each partition, by topic.
         positions: Committed position of each partition, by topic.
         mappings: The same as the index knows it; None when the pipeline keeps no index.
+        log: The commit log.
     """
 
     found: Discovery
     ends: dict[str, list[int]]
     positions: dict[str, Positions]
     mappings: dict[str, Positions] | None
+    log: CommitLog
 
 
 def look(pipeline: Pipeline) -> Look:
@@ -56,6 +58,7 @@ def look(pipeline: Pipeline) -> Look:
         },
         positions=_by_topic(found, committed),
         mappings=_by_topic(found, _indexed(pipeline)) if pipeline.features.offset_mapping else None,
+        log=log,
     )
 
 

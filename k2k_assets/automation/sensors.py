@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import dagster as dg
 
@@ -16,6 +16,8 @@ from k2k_assets.assets.translator import Translator
 from k2k_assets.automation.lag import Cursor, Decision, Facts, decide
 from k2k_assets.automation.look import Look, look
 from k2k_assets.automation.runs import last_run, running
+from k2k_assets.checks.stops import check_copies_on
+from k2k_assets.checks.topic_checks import evaluations, topic_check_keys
 from k2k_assets.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 
@@ -57,7 +59,11 @@ def replication_sensor(
         before = Cursor.read(context.cursor)
         shown = frozenset(key for key in shown_assets(context, names) if not names.is_consumer_group(key))
         decision = decide(_facts(context.instance, names, seen, shown), before)
-        return _result(pipeline, names, decision, list(_moved(names, before, seen)), shown)
+        stopped = {topic: v.summary for topic in seen.ends if not (v := check_copies_on(topic, seen.log)).passed}
+        events: list[dg.AssetObservation | dg.AssetCheckEvaluation]
+        events = [*_moved(names, before, seen), *_turned(names, before.stopped, stopped, seen, shown)]
+        cursor = decision.cursor.model_copy(update={"stopped": stopped})
+        return _result(pipeline, names, decision.model_copy(update={"cursor": cursor}), events, shown)
 
     return sensor
 
@@ -66,12 +72,12 @@ def _result(
     pipeline: Pipeline,
     names: Translator,
     decision: Decision,
-    observations: Sequence[dg.AssetObservation],
+    events: Sequence[dg.AssetObservation | dg.AssetCheckEvaluation],
     shown: frozenset[dg.AssetKey],
 ) -> dg.SensorResult:
     cursor = decision.cursor.model_dump_json()
     if decision.run_key is None:
-        return dg.SensorResult(skip_reason=decision.reason, cursor=cursor, asset_events=observations)
+        return dg.SensorResult(skip_reason=decision.reason, cursor=cursor, asset_events=events)
     known = [topic for topic in decision.topics if names.topic_key(topic) in shown]
     selection = [names.topic_key(topic) for topic in known]
     config = {}
@@ -85,7 +91,7 @@ def _result(
     request = dg.RunRequest(
         run_key=decision.run_key, asset_selection=[*selection, *keep], run_config=config, tags=names.tags
     )
-    return dg.SensorResult(run_requests=[request], cursor=cursor, asset_events=observations)
+    return dg.SensorResult(run_requests=[request], cursor=cursor, asset_events=events)
 
 
 def _facts(instance: dg.DagsterInstance, names: Translator, seen: Look, shown: frozenset[dg.AssetKey]) -> Facts:
@@ -108,6 +114,15 @@ def shown_assets(context: dg.SensorEvaluationContext, names: Translator) -> froz
     if graph is None:
         return frozenset()
     return frozenset(key for key in graph.materializable_asset_keys if key.path[0] == names.commit_log_key.path[0])
+
+
+def _turned(
+    names: Translator, before: Mapping[str, str], now: Mapping[str, str], seen: Look, shown: frozenset[dg.AssetKey]
+) -> Iterable[dg.AssetCheckEvaluation]:
+    """The verdict on each topic that was stopped, or was let go on, since the last tick; also by `k2k start`."""
+    turned = [topic for topic in sorted({*before, *now}) if before.get(topic) != now.get(topic)]
+    keys = topic_check_keys(names, [topic for topic in seen.ends if names.topic_key(topic) in shown])
+    return evaluations(keys, {topic: check_copies_on(topic, seen.log) for topic in turned})
 
 
 def _moved(names: Translator, before: Cursor, seen: Look) -> Iterable[dg.AssetObservation]:

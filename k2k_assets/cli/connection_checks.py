@@ -13,6 +13,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.missing import HINT
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.planning import ensure_transaction_timeout
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import control_topics, missing_control_topics
 from k2k_assets.topics.creation import WantedTopic, rehearse_creation
@@ -89,6 +90,7 @@ def _permitted(
 
 def _control(report: ConnectionReport, pipeline: Pipeline, target: Cluster) -> None:
     try:
+        ensure_transaction_timeout(pipeline, target)
         missing = missing_control_topics(pipeline, target)
         rehearse_creation(target, missing)
         present = control_topics(pipeline).keys() - {topic.name for topic in missing}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 from rich.console import Console
@@ -20,7 +21,7 @@ from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.cli.summary import summary
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.cli.words import plural
-from k2k_assets.errors import TopicsStopped
+from k2k_assets.errors import ClusterUnreachable, K2KError, TopicsStopped
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.topics.selection import resolve_topics
@@ -28,7 +29,12 @@ from k2k_assets.topics.selection import resolve_topics
 if TYPE_CHECKING:
     from k2k_assets.replication import Outcome
 
+T = TypeVar("T")
+
 _log = logging.getLogger("k2k.cli")
+
+# Between two looks for clusters that do not answer yet.
+_RETRY_SECONDS = 5.0
 
 
 @click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
@@ -62,7 +68,10 @@ def _run(files: Sequence[Path], variables: bool, console: Console, once: bool, s
     pipeline = load_pipeline(files, variables=variables)
     for warning in pipeline.warnings:
         _log.warning(warning)
-    _check_clusters(pipeline)
+    if pipeline.features.check_kafka_connection_on_startup or once:
+        _check_clusters(pipeline)
+    elif not _await_clusters(pipeline, stop):
+        return
     outcome = _replicate(pipeline, console, once, stop)
     if outcome is not None:
         click.echo(summary(pipeline, outcome))
@@ -75,10 +84,33 @@ def _check_clusters(pipeline: Pipeline) -> None:
         Cluster("source", pipeline.client_properties("source", "admin")) as source,
         Cluster("target", pipeline.client_properties("target", "admin")) as target,
     ):
-        topics = resolve_topics(pipeline, source)
-        target.cluster_id()
+        topics = _both(partial(resolve_topics, pipeline, source), target.cluster_id)
         count = plural(len(topics), "topic")
         _log.info("pipeline '%s': %s from the %s to the %s", pipeline.name, count, source, target)
+
+
+def _both(first: Callable[[], T], second: Callable[[], object]) -> T:
+    """Asks both clusters at once, so that two that do not answer take one time-out and are told together."""
+    with ThreadPoolExecutor(2, "k2k-check") as pool:
+        asked = pool.submit(first), pool.submit(second)
+    if failed := [error for future in asked if (error := future.exception()) is not None]:
+        if len(failed) == 2 and isinstance(failed[0], K2KError) and isinstance(failed[1], K2KError):
+            raise type(failed[0])(f"{failed[0]} {failed[1]}")
+        raise failed[0]
+    return asked[0].result()
+
+
+def _await_clusters(pipeline: Pipeline, stop: threading.Event) -> bool:
+    """Waits until both clusters answer; false when it was told to stop before."""
+    while not stop.is_set():
+        try:
+            _check_clusters(pipeline)
+        except ClusterUnreachable as silent:
+            _log.warning("%s Waiting (features.checkKafkaConnectionOnStartup is disabled)", silent)
+            stop.wait(_RETRY_SECONDS)
+        else:
+            return True
+    return False
 
 
 def _replicate(pipeline: Pipeline, console: Console, once: bool, stop: threading.Event) -> Outcome | None:

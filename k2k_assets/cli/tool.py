@@ -1,4 +1,4 @@
-"""`k2k-tool`: answers questions about a pipeline. Changes nothing on any cluster."""
+"""`k2k-tool`: answers questions about a pipeline, and sets its positions by hand."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import click
 
+from k2k_assets.cli.describe import describe
+from k2k_assets.cli.overrides import reset, set_positions
 from k2k_assets.cli.program import run_program
 from k2k_assets.cli.translate import translate
 
@@ -16,9 +18,12 @@ NAME = "k2k-tool"
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="k2k-assets", prog_name=NAME)
 def cli() -> None:
-    """Answers questions about a pipeline. Changes nothing on any cluster."""
+    """Answers questions about a pipeline, and sets its positions by hand."""
 
 
+cli.add_command(describe)
+cli.add_command(set_positions)
+cli.add_command(reset)
 cli.add_command(translate)
 
 

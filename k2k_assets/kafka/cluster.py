@@ -182,6 +182,29 @@ class Cluster:
             for resource, future in asked.items()
         }
 
+    def replicas(self, names: Collection[str]) -> dict[str, int]:
+        """How many replicas the partitions of topics have, the fewest; topics that do not exist are left out."""
+        if not names:
+            return {}
+        asked = self.admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
+        found = {name: self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART) for name, future in asked.items()}
+        return {name: min(len(p.replicas) for p in topic.partitions) for name, topic in found.items() if topic}
+
+    def broker_config(self, name: str) -> str | None:
+        """A setting of the brokers, as one of them has it; None if it has none of that name.
+
+        Raises:
+            Refused: The principal may not see it.
+        """
+        try:
+            brokers = self.admin.list_topics(timeout=self.timeout).brokers
+        except KafkaException as error:
+            raise self._translated(error) from None
+        resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
+        (future,) = self.admin.describe_configs([resource], request_timeout=self.timeout).values()
+        entry = self._await(future).get(name)
+        return entry.value if entry else None
+
     def offsets(self, partitions: Iterable[TopicPartition], which: Which) -> dict[TopicPartition, int]:
         """The ends of partitions; those that do not exist are left out.
 

@@ -58,6 +58,8 @@ class MappingRecord:
         covered_from: First source offset answered for (inclusive).
         covered_to: End of the range (exclusive).
         targets: The runs, by target partition.
+        override: Who set the position by hand, and why: nothing of the range was copied, and what was mapped from its
+            start on before is cancelled. None in records of copies.
     """
 
     group: str
@@ -73,6 +75,7 @@ class MappingRecord:
     covered_from: int
     covered_to: int
     targets: tuple[MappedPartition, ...]
+    override: str | None = None
 
     def key_bytes(self) -> bytes:
         """The record's key."""
@@ -84,6 +87,7 @@ class MappingRecord:
 
     def document(self) -> dict[str, Any]:
         """The record's value as a JSON document."""
+        override = {"override": self.override} if self.override else {}
         return {
             "version": VERSION,
             "pipeline": self.pipeline,
@@ -98,6 +102,7 @@ class MappingRecord:
             "targets": [
                 {"topic": t.topic, "id": t.topic_id, "partition": t.partition, "runs": t.runs} for t in self.targets
             ],
+            **override,
         }
 
     @classmethod
@@ -130,6 +135,7 @@ class MappingRecord:
                 covered_from=body["from"],
                 covered_to=body["to"],
                 targets=tuple(_mapped_partition(target) for target in body["targets"]),
+                override=body.get("override"),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"{where}: field missing or of a wrong type: {error}") from None

@@ -41,11 +41,13 @@ class Features(Section):
     )
     validate_control_topic_settings: Flag = Field(
         default=True,
-        description="Warn at the start of existing control topics whose settings lose data in time.",
+        description="Refuse control topics whose settings lose bookkeeping in time, and warn of those that lose it "
+        "with a broker (cleanup policy, retention, replication, min ISR).",
     )
     check_kafka_connection_on_startup: Flag = Field(
         default=True,
-        description="Accepted for K2K's sake: both clusters are always checked before anything is copied.",
+        description="Fail at once when a cluster does not answer at the start. Disabled, `k2k start` without `--once` "
+        "waits until both do.",
     )
 
     @property

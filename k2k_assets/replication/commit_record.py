@@ -3,13 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from k2k_assets import json_codec
 from k2k_assets.topic_partition import TopicPartition
 
 VERSION = 1
 Kind = Literal["start", "commit", "release", "override"]
+
+
+@dataclass(frozen=True, slots=True)
+class Overridden:
+    """What an override put aside, by whom and why.
+
+    Attributes:
+        by: Who did it: user and host.
+        why: In their words; None if they gave none.
+        position: Before it; None if none was known.
+        source_topic_id: Before it.
+        target_topic_id: Before it.
+        stopped: Why the partition was stopped before it; None if it was not.
+    """
+
+    by: str
+    why: str | None
+    position: int | None
+    source_topic_id: str | None
+    target_topic_id: str | None
+    stopped: str | None
+
+    def document(self) -> dict[str, Any]:
+        """As a JSON document."""
+        return {
+            "by": self.by,
+            "why": self.why,
+            "position": self.position,
+            "sourceTopicId": self.source_topic_id,
+            "targetTopicId": self.target_topic_id,
+            "stopped": self.stopped,
+        }
+
+    @classmethod
+    def of(cls, document: dict[str, Any] | None) -> Overridden | None:
+        """From a JSON document."""
+        if document is None:
+            return None
+        names = ("by", "why", "position", "sourceTopicId", "targetTopicId", "stopped")
+        return cls(*(document[name] for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +77,8 @@ class CommitRecord:
         runs: Runs written by this generation so far.
         reason: Why the partition was stopped; None if it was not.
         began: Position at which copying of the partition began; None in records of releases that did not note it.
+        overridden: What an override put aside; None in records of other kinds.
+        epoch_end: Offset after the last record copied, where `leader_epoch` holds; None if that is the position.
     """
 
     group: str
@@ -59,6 +101,8 @@ class CommitRecord:
     runs: int = 0
     reason: str | None = None
     began: int | None = None
+    overridden: Overridden | None = None
+    epoch_end: int | None = None
 
     @property
     def order(self) -> tuple[int, int]:
@@ -71,6 +115,9 @@ class CommitRecord:
 
     def value_bytes(self) -> bytes:
         """The record's value."""
+        rare: dict[str, Any] = {} if self.epoch_end is None else {"leaderEpochEnd": self.epoch_end}
+        if self.overridden:
+            rare["overridden"] = self.overridden.document()
         return json_codec.encode(
             {
                 "version": VERSION,
@@ -90,6 +137,7 @@ class CommitRecord:
                 "runs": self.runs,
                 "reason": self.reason,
                 "began": self.began,
+                **rare,
             }
         )
 
@@ -125,6 +173,8 @@ class CommitRecord:
                 runs=body.get("runs", 0),
                 reason=body.get("reason"),
                 began=body.get("began"),
+                overridden=Overridden.of(body.get("overridden")),
+                epoch_end=body.get("leaderEpochEnd"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{where}: field missing or of a wrong type: {error}") from None

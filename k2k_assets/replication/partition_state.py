@@ -8,6 +8,7 @@ from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets.mapping.runs import Run
 from k2k_assets.replication.commit_record import CommitRecord, Kind
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
+from k2k_assets.transport.interface import Position
 
 
 @dataclass(slots=True)
@@ -18,7 +19,8 @@ class PartitionState:
         plan: What is to be copied.
         committed: Position in the newest commit record.
         next: Position after what is in hand.
-        leader_epoch: Of the last record taken in.
+        leader_epoch: Of the last record taken in; None if unknown.
+        epoch_end: Offset after that record: only markers and aborted records lie between it and the position.
         target_end: Target offset after the last record; None where several partitions are fed.
         began: Where copying of the partition began; None if nobody noted it.
         records: Copied by this generation, with what is in hand once a commit record is made.
@@ -35,15 +37,27 @@ class PartitionState:
     records: int = 0
     bytes: int = 0
     runs: int = 0
+    epoch_end: int | None = None
 
     @classmethod
     def of(cls, plan: PartitionPlan, record: CommitRecord, generation: int) -> PartitionState:
         """The state that a commit record tells of; the end of a topic that is no longer the target means nothing."""
         target_end = record.target_end if record.target_topic == plan.target_topic else None
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
+        state.epoch_end = record.position if record.epoch_end is None else record.epoch_end
         if record.generation == generation:
             state.records, state.bytes, state.runs = record.records, record.bytes_, record.runs
         return state
+
+    @property
+    def reading_from(self) -> Position:
+        """Where to read on, so that the source checks whether its log still is the one that was copied (KIP-320).
+
+        The leader epoch holds only right after the last record, so the markers behind that are read once more.
+        """
+        if self.leader_epoch is None or self.epoch_end is None:
+            return Position(self.committed)
+        return Position(self.epoch_end, self.leader_epoch)
 
     @property
     def moved(self) -> bool:
@@ -74,6 +88,7 @@ def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: i
         bytes_=state.bytes,
         runs=state.runs,
         began=state.began,
+        epoch_end=None if state.epoch_end == state.next or state.leader_epoch is None else state.epoch_end,
     )
 
 
@@ -87,6 +102,7 @@ def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: in
         sequence=sequence,
         time=time,
         reason=reason,
+        overridden=None,
     )
     return record if newest.generation == slot.generation else replace(record, records=0, bytes_=0, runs=0)
 

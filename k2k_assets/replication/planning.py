@@ -17,6 +17,7 @@ from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets.topics.target_topics import ensure_target_topics
+from k2k_assets.transport.librdkafka_sink import timeout_too_long, transaction_timeout_ms
 
 log = logging.getLogger("k2k.replication")
 
@@ -73,6 +74,7 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
     target.cluster_id()
     for warning in pipeline.warnings:
         log.warning("%s", warning)
+    ensure_transaction_timeout(pipeline, target)
     selected = resolve_topics(pipeline, source)
     one_to_one = is_one_to_one(pipeline, selected)
     if only is not None:
@@ -100,6 +102,23 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
         batch_bytes=_batch_bytes(target, set(names.values())),
         one_to_one=one_to_one,
     )
+
+
+def ensure_transaction_timeout(pipeline: Pipeline, target: Cluster) -> None:
+    """Whether the target takes transactions of the pipeline's time-out; if it does not say, the first one tells.
+
+    Raises:
+        Refused: It does not.
+        ClusterUnreachable: It does not answer.
+    """
+    try:
+        most = target.broker_config("transaction.max.timeout.ms")
+    except Refused as reason:
+        log.debug("the brokers' settings are not looked at: %s", reason)
+        return
+    found = transaction_timeout_ms(pipeline.client_properties("target", "producer"))
+    if most is not None and found > int(most):
+        raise Refused(timeout_too_long(found, int(most)))
 
 
 def plan_slots(

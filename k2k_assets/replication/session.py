@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from functools import reduce
 
+from k2k_assets import stop_reasons
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.assignment import AssignmentTail
 from k2k_assets.replication.assignment_records import PARTITION, claim_key, claim_value
@@ -29,7 +30,7 @@ from k2k_assets.stages import Stage, stages_of
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import SourceStopped
-from k2k_assets.transport.interface import Polled, Position, Sink, Source
+from k2k_assets.transport.interface import Polled, Sink, Source
 
 log = logging.getLogger("k2k.replication")
 
@@ -136,7 +137,7 @@ class Session:
         if self._chain:
             self._chain.start(self._states)
         # New clients know no leader epoch of their own: it makes the broker check that its log is still the same.
-        self._source.assign({tp: Position(s.committed, s.leader_epoch) for tp, s in self._states.items()})
+        self._source.assign({tp: state.reading_from for tp, state in self._states.items()})
         return True
 
     def _claim(self) -> None:
@@ -228,21 +229,17 @@ class Session:
             state = self._states[chunk.source]
             first = records.first_offset
             if first < state.next:
-                raise SourceStopped(
-                    chunk.source,
-                    f"the source gave offset {first} where {state.next} or later was expected: its log was truncated",
-                )
+                raise SourceStopped(chunk.source, stop_reasons.diverged(chunk.source, state.next, first, ""))
             self._transactions.write(reduce(_apply, self._stages, chunk), now)
             state.next = records.last_offset + 1
-            state.leader_epoch = records.leader_epoch
+            state.leader_epoch, state.epoch_end = records.leader_epoch, state.next
             state.records += len(records)
             state.bytes += records.size()
             self._last_record = now
         for tp, end in polled.ends.items():
             state = self._states[tp]
             if end > state.next:
-                # Behind markers and aborted records the epoch of the last record says nothing about the position.
-                state.next, state.leader_epoch = end, None
+                state.next = end
             self._moved_past_markers |= state.moved
 
     def _must_close(self, dry: bool, now: float) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from k2k_assets import stop_reasons
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.replication.commit_log import CommitLog
@@ -12,8 +14,6 @@ from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.partition_state import PartitionState
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.topic_partition import TopicPartition
-
-_GONE = "the source topic is gone. If it was deleted on purpose, take it out of the pipeline"
 
 
 @dataclass(slots=True)
@@ -47,12 +47,13 @@ def resolve_starts(
     plans = [plan for plan in slot.partitions if plan.source not in leave_out]
     known = source.describe({plan.source.topic for plan in plans})
     there = target.describe({plan.target_topic for plan in plans})
+    copied = _partitions_copied(log)
     alive = []
     for plan in plans:
         record = log.positions.get(plan.source)
         reason = (
-            log.unreadable.get(plan.source)
-            or _source_reason(plan, record, known)
+            _unreadable_reason(plan.source, log)
+            or _source_reason(plan, record, known, copied)
             or _target_reason(plan, record, there)
         )
         if reason:
@@ -65,15 +66,13 @@ def resolve_starts(
     stable = source.offsets([plan.source for plan in alive if plan.source not in log.positions], "stable")
     for plan in alive:
         if plan.source not in earliest or plan.source not in latest:
-            starts.stopped[plan.source] = _GONE
+            starts.stopped[plan.source] = stop_reasons.source_gone(plan.source.topic)
             continue
         record = log.positions.get(plan.source)
         low, high = earliest[plan.source], latest[plan.source]
         if record is None and log.incomplete and slot.pipeline.features.exactly_once:
-            starts.stopped[plan.source] = (
-                f"no position is known, and {slot.pipeline.coordination.commit.topic} has lost records to retention, "
-                "so it may have been copied already. Give that topic cleanup.policy=compact, and use a new group.id"
-            )
+            commit_topic = slot.pipeline.coordination.commit.topic
+            starts.stopped[plan.source] = stop_reasons.positions_lost(plan.source, commit_topic)
             continue
         if record is None:
             state = _first_state(slot, plan, low, stable[plan.source])
@@ -84,55 +83,62 @@ def resolve_starts(
                 starts.stopped[plan.source] = reason
                 continue
             state = PartitionState.of(plan, record, slot.generation)
+            if state.reading_from.offset < low:
+                state.leader_epoch = None  # the markers behind the last record begin below the log start
         starts.states[plan.source] = state
     return starts
 
 
+def _unreadable_reason(tp: TopicPartition, log: CommitLog) -> str | None:
+    why = log.unreadable.get(tp)
+    return stop_reasons.position_unreadable(tp, why) if why else None
+
+
+def _partitions_copied(log: CommitLog) -> dict[str, int]:
+    """How many partitions of each topic have a position."""
+    return dict(Counter(tp.topic for tp in log.positions))
+
+
 def _source_reason(
-    plan: PartitionPlan, record: CommitRecord | None, known: Mapping[str, TopicDescription]
+    plan: PartitionPlan,
+    record: CommitRecord | None,
+    known: Mapping[str, TopicDescription],
+    copied: Mapping[str, int],
 ) -> str | None:
     topic = known.get(plan.source.topic)
     if topic is None:
-        return _GONE
+        return stop_reasons.source_gone(plan.source.topic)
     if plan.source.partition >= topic.partitions:
-        return f"the source topic has only {topic.partitions} partitions left: it was deleted and created anew"
+        return stop_reasons.too_few_partitions(plan.source.topic, topic.partitions)
     expected = record.source_topic_id if record else plan.source_topic_id
+    if topic.topic_id != expected and copied.get(plan.source.topic, 0) > topic.partitions:
+        return stop_reasons.too_few_partitions(plan.source.topic, topic.partitions)
     if topic.topic_id != expected:
-        return (
-            f"the source topic was deleted and created anew (topic id {expected} is now {topic.topic_id}), so offsets "
-            f"before {record.position if record else 0} mean other records. Copy it under a new group.id"
-        )
+        position = record.position if record else 0
+        return stop_reasons.source_created_anew(plan.source.topic, expected, topic.topic_id, position)
     return None
 
 
 def _target_reason(
     plan: PartitionPlan, record: CommitRecord | None, there: Mapping[str, TopicDescription]
 ) -> str | None:
-    topic = there.get(plan.target_topic)
+    topic, position = there.get(plan.target_topic), record.position if record else 0
     if topic is None:
-        return f"the target topic {plan.target_topic} was deleted. Copy {plan.source.topic} under a new group.id"
+        return stop_reasons.target_deleted(plan.source.topic, plan.target_topic, position)
     same_name = record is not None and record.target_topic == plan.target_topic
     expected = record.target_topic_id if record and same_name else plan.target_topic_id
     if topic.topic_id != expected:
-        return (
-            f"the target topic {plan.target_topic} was deleted and created anew (topic id {expected} is now "
-            f"{topic.topic_id}), so what was copied before {record.position if record else 0} is gone. Copy "
-            f"{plan.source.topic} under a new group.id"
+        return stop_reasons.target_created_anew(
+            plan.source.topic, plan.target_topic, expected, topic.topic_id, position
         )
     return None
 
 
 def _range_reason(record: CommitRecord, low: int, high: int) -> str | None:
     if record.position < low:
-        return (
-            f"records {record.position} to {low - 1} were deleted from the source before they were copied (retention, "
-            f"or delete-records): it now starts at {low}"
-        )
+        return stop_reasons.deleted_range(record.source, record.position, low)
     if record.position > high:
-        return (
-            f"the source ends at {high}, before position {record.position}: its log was truncated, and what was "
-            "copied from there on no longer exists on the source"
-        )
+        return stop_reasons.truncated(record.source, record.position, high)
     return None
 
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from k2k_assets import stop_reasons
 from k2k_assets.replication.partition_state import PartitionState
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Sent
@@ -110,18 +111,16 @@ class TargetChain:
 
     def _gap(self, source: TopicPartition, target: TopicPartition, start: int, end: int, before: bool) -> None:
         if end < start:
-            raise ForeignWriter(source, f"{target} went back from offset {start} to {end}: it was truncated")
+            raise ForeignWriter(source, stop_reasons.target_truncated(source, target, start, end))
         found = self._read_back(target, start, end, before)
         if not found:
             return
-        words = f"{found} records at {target} offsets {start} to {end - 1} were not written by this pipeline"
         if self._fail:
-            raise ForeignWriter(
-                source,
-                f"{words}. Stop the other writer and run once with errorHandling.onForeignWriter: ignore; or leave it "
-                "at ignore to go on beside that writer",
-            )
-        log.warning("%s: %s", source, words)
+            raise ForeignWriter(source, stop_reasons.foreign_records(source, target, found, start, end))
+        log.warning(
+            "%s: %d records at %s offsets %d to %d were not written by this pipeline", source, found, target, start,
+            end - 1,
+        )  # fmt: skip
 
 
 def _pieces(delivery: Delivery) -> list[tuple[int, int, int]]:

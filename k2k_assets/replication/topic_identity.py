@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from k2k_assets import stop_reasons
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.replication.plan import PartitionPlan
 from k2k_assets.topic_partition import TopicPartition
@@ -38,10 +39,14 @@ def ask_topic_ids(source: Cluster, target: Cluster, plans: Collection[PartitionP
 
 def _ensure_id(tp: TopicPartition, role: str, topic: str, expected: str, found: Mapping[str, TopicDescription]) -> None:
     if topic not in found:
-        raise SourceStopped(tp, f"the {role} topic {topic} was deleted while it was copied")
+        raise SourceStopped(tp, f"the {role} topic {topic} was deleted while it was copied. {_remedy(tp, role)}")
     if found[topic].topic_id != expected:
         raise SourceStopped(
             tp,
             f"the {role} topic {topic} was deleted and created anew while it was copied (topic id {expected} is now "
-            f"{found[topic].topic_id}); what was in hand was not committed. Copy it under a new group.id",
+            f"{found[topic].topic_id}); what was in hand was not committed. {_remedy(tp, role)}",
         )
+
+
+def _remedy(tp: TopicPartition, role: str) -> str:
+    return stop_reasons.new_source(tp.topic) if role == "source" else stop_reasons.new_target(tp.topic)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topics.creation import WantedTopic, create_topics
+from k2k_assets.topics.control_settings import Judged, Settings, judge
+from k2k_assets.topics.creation import WantedTopic, broker_count, create_topics
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
@@ -55,14 +56,15 @@ def ensure_control_topics(pipeline: Pipeline, target: Cluster) -> None:
         target: Where they live.
 
     Raises:
-        Refused: Topics are missing and must not be created, or the target does not take them.
+        Refused: Topics are missing and must not be created, the target does not take them, or their settings lose
+            bookkeeping.
         ClusterUnreachable: The target does not answer.
     """
     create_topics(pipeline, target, missing_control_topics(pipeline, target))
 
 
 def missing_control_topics(pipeline: Pipeline, target: Cluster) -> list[WantedTopic]:
-    """The control topics that are to be created; warns of those whose settings lose data. Changes nothing.
+    """The control topics that are to be created; judges the settings of all. Changes nothing.
 
     Arguments and errors are those of `ensure_control_topics`.
     """
@@ -75,7 +77,9 @@ def missing_control_topics(pipeline: Pipeline, target: Cluster) -> list[WantedTo
             "Create them (see docs/control-topics.md), or set 'features.autoCreateControlTopics: enabled'."
         )
     if pipeline.features.validate_control_topic_settings:
-        _warn_of_unsafe(pipeline, target, existing)
+        mapping = _mapping_topic(pipeline)
+        _heed([judge(Settings(topic.name, topic.name == mapping, topic.config)) for topic in missing], target)
+        _heed([judge(settings) for settings in _settings(pipeline, target, existing)], target)
     return missing
 
 
@@ -84,19 +88,27 @@ def _wanted(pipeline: Pipeline, kind: ControlTopic, name: str, partitions: int, 
     return WantedTopic(name, asked.partitions or partitions, asked.replication, {**config, **asked.config})
 
 
-def _warn_of_unsafe(pipeline: Pipeline, target: Cluster, existing: Collection[str]) -> None:
-    """Names the settings of topics made by somebody else under which bookkeeping gets lost in time."""
+def _mapping_topic(pipeline: Pipeline) -> str | None:
+    return pipeline.offset_mapping.topic if pipeline.features.offset_mapping else None
+
+
+def _settings(pipeline: Pipeline, target: Cluster, existing: Collection[str]) -> list[Settings]:
+    """The settings of topics that exist; none where the principal may not see them, which is logged."""
     try:
         configs = target.topic_configs(list(existing), only_changed=False)
     except Refused as reason:
-        _log.debug("settings of the control topics are not looked at: %s", reason)
-        return
-    mapping = pipeline.offset_mapping.topic if pipeline.features.offset_mapping else None
-    for name, config in configs.items():
-        policy, retention = config.get("cleanup.policy", ""), config.get("retention.ms")
-        if name != mapping and "delete" in policy:
-            _log.warning("'%s' has cleanup.policy=%s: positions get lost in time; set it to compact", name, policy)
-        elif name == mapping and "compact" in policy:
-            _log.warning("'%s' has cleanup.policy=%s: mappings get lost in time; set it to delete", name, policy)
-        elif name == mapping and retention != "-1":
-            _log.warning("'%s' has retention.ms=%s: mappings older than that get lost", name, retention)
+        _log.info("the settings of the control topics are not looked at: %s", reason)
+        return []
+    replicas, brokers = target.replicas(list(existing)), broker_count(target)
+    mapping = _mapping_topic(pipeline)
+    return [Settings(name, name == mapping, config, replicas.get(name), brokers) for name, config in configs.items()]
+
+
+def _heed(judged: Sequence[Judged], target: Cluster) -> None:
+    for warning in (line for one in judged for line in one.warnings):
+        _log.warning("%s", warning)
+    if refusals := [line for one in judged for line in one.refusals]:
+        raise Refused(
+            f"control topics on the {target}: {'; '.join(refusals)}. With features.validateControlTopicSettings: "
+            "disabled this is not looked at"
+        )

@@ -53,7 +53,7 @@ def transactional_producer(properties: Mapping[str, Any], transactional_id: str)
         properties: The user's producer settings, librdkafka names.
         transactional_id: Its id.
     """
-    timeout = int(properties.get("transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS))
+    timeout = transaction_timeout_ms(properties)
     settings = {
         "transactional.id": transactional_id,
         "transaction.timeout.ms": timeout,
@@ -83,9 +83,35 @@ def call(step: str, function: Callable[..., Any], *args: object) -> Any:
         error = clients.error_of(exception)
         if error.code() in _FENCED:
             raise Fenced(f"{step}: {error.str()}") from None
+        if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            raise Refused(timeout_too_long(None, None)) from None
         if error.code() in _FORBIDDEN:
             raise Refused(f"target cluster: {step} is not allowed: {error.str()}{clients.advice(error)}") from None
         raise (Fatal if error.fatal() else Restart)(f"{step}: {error.str()} ({error.name()})") from None
+
+
+def transaction_timeout_ms(properties: Mapping[str, Any]) -> int:
+    """The producer's transaction time-out.
+
+    Args:
+        properties: The user's producer settings, librdkafka names.
+    """
+    return int(properties.get("transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS))
+
+
+def timeout_too_long(found: int | None, most: int | None) -> str:
+    """What to say of a transaction time-out that the target does not take.
+
+    Args:
+        found: Milliseconds; None if that is not known here.
+        most: What the target takes, milliseconds; None if it does not say.
+    """
+    value = "" if found is None else f" is {found}, which"
+    limit = "its transaction.max.timeout.ms" if most is None else f"{most} (its transaction.max.timeout.ms)"
+    return (
+        f"target.kafka.producer.'transaction.timeout.ms'{value} is longer than the target cluster allows: at most "
+        f"{limit}. Set it to that or less, or raise the brokers' setting"
+    )
 
 
 def claim(producer: Producer, timeout: float, what: str) -> None:

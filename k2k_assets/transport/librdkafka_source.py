@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
+from k2k_assets import stop_reasons
+from k2k_assets.deadline import Deadline
 from k2k_assets.kafka import clients
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
@@ -43,6 +46,8 @@ _PREFERRED: dict[str, object] = {
 _METADATA_SECONDS = 15.0
 
 _GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+# A partition that was assigned a moment ago cannot seek yet.
+_NOT_YET = {KafkaError._STATE, KafkaError._IN_PROGRESS, KafkaError._PREV_IN_PROGRESS, KafkaError._TIMED_OUT}
 _OUT_OF_RANGE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION}
 _CORRUPT = {
     KafkaError._BAD_MSG,
@@ -51,6 +56,8 @@ _CORRUPT = {
     KafkaError.INVALID_MSG,
     KafkaError._UNDERFLOW,
 }
+# librdkafka's words: "Partition log truncation detected at offset 100 (leader epoch 0): broker end offset is 40 ...".
+_TRUNCATION = (r"detected at (?:offset )?(\d+)", r"end offset is (\d+)")
 
 
 class LibrdkafkaSource:
@@ -69,15 +76,29 @@ class LibrdkafkaSource:
             clients.know_cluster(self._consumer, _METADATA_SECONDS)
         except KafkaException as error:
             raise clients.unreachable("source", self._properties, clients.error_of(error).str()) from None
-        # The leader epoch makes the client ask the broker whether the log still holds what was read (KIP-320).
-        self._consumer.assign(
-            [
-                KafkaTopicPartition(tp.topic, tp.partition, at.offset, leader_epoch=at.leader_epoch)
-                if at.leader_epoch is not None and at.leader_epoch >= 0
-                else KafkaTopicPartition(tp.topic, tp.partition, at.offset)
-                for tp, at in positions.items()
-            ]
-        )
+        at = {tp: _kafka_position(tp, position) for tp, position in positions.items()}
+        self._consumer.assign(list(at.values()))
+        for tp, position in positions.items():
+            if position.leader_epoch is not None and position.leader_epoch >= 0:
+                self._validate(at[tp])
+
+    def _validate(self, at: KafkaTopicPartition) -> None:
+        """Lets the client ask the broker whether its log still holds what was read (KIP-320).
+
+        An assignment alone does not: librdkafka (2.16) validates when the leader changes and when it seeks.
+        """
+        deadline = Deadline(_METADATA_SECONDS)
+        while True:
+            try:
+                self._consumer.seek(at)
+                return
+            except KafkaException as exception:
+                error = clients.error_of(exception)
+                if error.code() in _GONE:
+                    return  # the next poll says so
+                if error.code() not in _NOT_YET or deadline.expired():
+                    raise Restart(f"source consumer: {at.topic}-{at.partition}: {error.str()}") from None
+                self._consumer.list_topics(at.topic, timeout=deadline.remaining())
 
     def poll(self, limit: int, timeout: float) -> Polled:
         # `consume(n, t)` waits for n messages or t; a trickle would sit in it. So: what is there, else wait for one.
@@ -110,8 +131,22 @@ class LibrdkafkaSource:
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends[TopicPartition(message.topic(), message.partition())] = message.offset()
             elif not clients.is_about_the_group(error):
-                _raise(error, message)
+                _raise(error, message, self._log_ends)
         return records
+
+    def _log_ends(self, tp: TopicPartition) -> tuple[int, int] | None:
+        """What the source holds of a partition: log start and end; None if it does not say."""
+        try:
+            ends: tuple[int, int] = self._consumer.get_watermark_offsets(KafkaTopicPartition(*tp), _METADATA_SECONDS)
+        except KafkaException:
+            return None
+        return ends
+
+
+def _kafka_position(tp: TopicPartition, at: Position) -> KafkaTopicPartition:
+    if at.leader_epoch is None or at.leader_epoch < 0:
+        return KafkaTopicPartition(tp.topic, tp.partition, at.offset)
+    return KafkaTopicPartition(tp.topic, tp.partition, at.offset, leader_epoch=at.leader_epoch)
 
 
 def _chunks(messages: list[Message]) -> list[Chunk]:
@@ -130,7 +165,7 @@ def _chunks(messages: list[Message]) -> list[Chunk]:
     return [Chunk(TopicPartition(*key), MessageRecords(group)) for key, group in groups.items()]
 
 
-def _raise(error: KafkaError, message: Message) -> None:
+def _raise(error: KafkaError, message: Message, log_ends: Callable[[TopicPartition], tuple[int, int] | None]) -> None:
     """Turns an error event into what it means for the loop.
 
     librdkafka goes on behind a batch that it cannot read: going on with it would lose records in silence. Only what
@@ -140,7 +175,7 @@ def _raise(error: KafkaError, message: Message) -> None:
     if topic is not None and code in _GONE | _OUT_OF_RANGE | _CORRUPT | {KafkaError.TOPIC_AUTHORIZATION_FAILED}:
         partition = TopicPartition(topic, message.partition())
         if code in _GONE:
-            reason = "the source topic or partition is gone. If it was deleted on purpose, take it out of the pipeline"
+            reason = stop_reasons.source_gone(topic)
         elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             reason = f"the source refuses to let it be read ({error.str()}). Grant Read on the topic"
         elif code in _CORRUPT:
@@ -149,11 +184,24 @@ def _raise(error: KafkaError, message: Message) -> None:
                 "corrupt on the broker, or in a format that the client does not know"
             )
         else:
-            reason = (
-                f"the source no longer holds offset {message.offset()} ({error.str()}): records were deleted or the "
-                "log was truncated before they were copied"
-            )
+            reason = _out_of_range(partition, message.offset(), error.str(), log_ends)
         raise SourceStopped(partition, reason)
     if topic is not None or not clients.is_unreachable(error):
         raise Restart(f"source consumer: {error.str()}")
     log.warning("source consumer: %s (librdkafka goes on by itself)", error.str())
+
+
+def _out_of_range(
+    tp: TopicPartition, offset: int, words: str, log_ends: Callable[[TopicPartition], tuple[int, int] | None]
+) -> str:
+    """Which records are missing: a truncation tells where the copied leader epoch ends now (KIP-320)."""
+    if "truncation" in words:
+        position, end = (re.search(pattern, words) for pattern in _TRUNCATION)
+        at = int(position[1]) if position else offset
+        return stop_reasons.diverged(tp, at, int(end[1]) if end else None, words)
+    start, end_of_log = log_ends(tp) or (-1, -1)
+    if 0 <= offset < start:
+        return stop_reasons.deleted_range(tp, offset, start)
+    if 0 <= end_of_log < offset:
+        return stop_reasons.truncated(tp, offset, end_of_log)
+    return stop_reasons.out_of_range(tp, offset, words)

@@ -12,9 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from k2k_assets.assets import metadata as keys
-from k2k_assets.assets.translator import Translator
+from k2k_assets.assets.shown_topics import shown_topics
+from k2k_assets.assets.translator import TOPIC_CHECK, Translator
 from k2k_assets.automation.discovery import Discovery, refresh
 from k2k_assets.checks.asset_checks import CHECKS
+from k2k_assets.checks.topic_checks import topic_checks
 from k2k_assets.definitions import build_definitions
 from k2k_assets.naming import escape
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -23,7 +25,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit, held, member
-from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, unique
+from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, set_config, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -80,6 +82,15 @@ class Stage:
             instance=self.instance,
             raise_on_error=False,
         )
+
+    def check_topics(self) -> dict[str, bool]:
+        """The verdicts of the checks on topics, without copying."""
+        (copies_on,) = topic_checks(self.pipeline, self.names, [t.name for t in shown_topics(self.pipeline, None)])
+        job = dg.Definitions(
+            asset_checks=[copies_on], jobs=[dg.define_asset_job("checks", dg.AssetSelection.checks(copies_on))]
+        ).resolve_job_def("checks")
+        evaluations = job.execute_in_process(instance=self.instance).get_asset_check_evaluations()
+        return {e.asset_key.path[-1]: e.passed for e in evaluations}
 
     def metadata(self, key: dg.AssetKey) -> dict[str, Any]:
         event = self.instance.get_latest_materialization_event(key)
@@ -271,6 +282,18 @@ def test_a_stopped_topic_fails_by_name_and_the_others_materialize(
     words = failed.step_failure_data.user_failure_data.description
     assert bad in words
     assert good not in words
+
+    # Its check fails at once; alone it says the same from the commit log, and passes when the topic goes on.
+    check = dg.AssetCheckKey(stage.names.topic_key(bad), TOPIC_CHECK)
+    latest = stage.instance.event_log_storage.get_latest_asset_check_execution_by_key([check])[check].evaluation
+    assert latest is not None
+    assert not latest.passed
+    assert f"1 of 1 partitions are stopped: {bad}-0: the target refuses the record" in (latest.description or "")
+    assert f"raise max.message.bytes of {bad}" in (latest.description or "")
+    assert stage.check_topics() == {good: True, bad: False}
+    set_config(clusters.target_servers, bad, "max.message.bytes", "100000")
+    assert stage.run([stage.names.topic_key(bad)]).success
+    assert stage.check_topics() == {good: True, bad: True}
 
 
 def test_an_unreachable_cluster_fails_in_words(place: Path, clusters: KafkaSandbox, spark: SparkSession) -> None:

@@ -89,6 +89,29 @@ def test_it_asks_for_what_lags_until_it_is_copied(clusters: KafkaSandbox, place:
 
 
 @pytest.mark.integration
+def test_a_stop_turns_the_topics_check_whoever_stopped_it(clusters: KafkaSandbox, place: Path) -> None:
+    topic = create_topic(clusters.source_servers, unique("s"))
+    create_topic(clusters.target_servers, topic)
+    ticks = Ticks(place, clusters.source_servers, clusters.target_servers, topic)
+    hand = HandCopy(ticks.pipeline)
+
+    def turned() -> list[tuple[bool, str | None]]:
+        answer = ticks.tick()
+        assert isinstance(answer, dg.SensorResult)
+        checks = [event for event in answer.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+        assert {(c.asset_key, c.check_name) for c in checks} <= {(ticks.names.topic_key(topic), "copies_on")}
+        return [(check.passed, check.description) for check in checks]
+
+    hand.commit(topic, 0)
+    assert turned() == []
+    hand.commit(topic, 0, stopped="records 0 to 4 were deleted")
+    assert turned() == [(False, f"1 of 1 partitions are stopped: {topic}-0: records 0 to 4 were deleted")]
+    assert turned() == [], "told once"
+    hand.commit(topic, 5)
+    assert turned() == [(True, f"no partition of {topic} is stopped")]
+
+
+@pytest.mark.integration
 def test_it_waits_for_a_run_in_progress(clusters: KafkaSandbox, place: Path) -> None:
     topic = unique("s")
     create_topic(clusters.source_servers, topic)

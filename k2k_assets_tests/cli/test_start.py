@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.cli import start as start_module
 from k2k_assets.cli.main import run
 from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.deadline import wait_until
@@ -222,6 +224,44 @@ def test_engine_is_asked_for_the_extent_that_was_meant(orders: Path, monkeypatch
     assert run(["start", "-f", str(orders), "--once"]) == 0
     assert run(["start", "-f", str(orders)]) == 0
     assert [call["extent"] for call in engine.calls] == ["UntilCaughtUp", "Continuous"]
+
+
+@pytest.mark.integration
+def test_clusters_are_waited_for_where_that_is_wanted(
+    tmp_path: Path, clusters: KafkaSandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Cluster.__init__, "__defaults__", (1.0,))
+    monkeypatch.setattr(start_module, "_RETRY_SECONDS", 0.1)
+    topic = kafka.create_topic(clusters.source_servers, kafka.unique("orders"))
+    features = {"checkKafkaConnectionOnStartup": "disabled"}
+    path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=features)
+    engine = PlayedEngine(monkeypatch, Outcome({}))
+    clusters.target.stop()
+    assert run(["start", "-f", str(path), "--once"]) == 3, "an end is waited for, so the answer cannot wait"
+
+    def waits() -> bool:
+        return any("Waiting (features.checkKafkaConnectionOnStartup" in line for line in caplog.messages)
+
+    def bring_back() -> None:
+        wait_until(waits, 30, "a cluster to be waited for")
+        clusters.target.start()
+
+    with caplog.at_level("WARNING", "k2k.cli"), ThreadPoolExecutor(1) as pool:
+        back = pool.submit(bring_back)
+        assert run(["start", "-f", str(path)]) == 0
+        back.result()
+    assert [call["extent"] for call in engine.calls] == ["Continuous"]
+
+
+def test_two_clusters_that_do_not_answer_are_told_together(
+    tmp_path: Path, silent_address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cluster.__init__, "__defaults__", (1.0,))
+    path = write_pipeline(tmp_path, silent_address, "127.0.0.1:9", ["orders"])
+    assert run(["start", "-f", str(path)]) == 3
+    said = capsys.readouterr().err
+    assert f"the source cluster at {silent_address} does not answer" in said
+    assert "the target cluster at 127.0.0.1:9 does not answer" in said
 
 
 @pytest.mark.integration

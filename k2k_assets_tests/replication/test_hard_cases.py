@@ -170,7 +170,7 @@ def test_commit_records_that_were_deleted_are_no_fresh_start(clusters: KafkaSand
     topic = written(clusters, "forgotten")
     pipeline = make([topic])
     commits = pipeline.coordination.commit.topic
-    create_topic(clusters.target_servers, commits, 1, {"cleanup.policy": "compact,delete"})
+    create_topic(clusters.target_servers, commits, 1, {"cleanup.policy": "compact,delete", "retention.ms": "-1"})
     copy(pipeline)
     delete_records(clusters.target_servers, commits, 0, end_offsets(clusters.target_servers, commits)[0])
     with pytest.raises(Refused, match="its records were lost"):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
@@ -28,12 +27,12 @@ from k2k_assets_tests.support.copying import (
 )
 from k2k_assets_tests.support.kafka import (
     SECONDS,
-    admin,
     create_topic,
     delete_records,
     delete_topic,
     produce,
     read_all,
+    set_config,
     unique,
 )
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -70,13 +69,6 @@ def two(clusters: KafkaSandbox) -> tuple[str, str]:
     """Two source topics; the second is the one that goes on."""
     source = clusters.source_servers
     return create_topic(source, unique("bad"), 2), create_topic(source, unique("good"))
-
-
-def set_config(servers: str, topic: str, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    for future in admin(servers).incremental_alter_configs([resource]).values():
-        future.result(SECONDS)
 
 
 def distinct(records: list[Any]) -> list[Any]:
@@ -188,12 +180,67 @@ def test_topics_that_were_created_anew_or_lost_records_between_two_runs(clusters
     assert f"{anew}-0: the source topic was deleted and created anew (topic id " in second.stopped[anew]
     assert f"{pruned}-0: records 3 to 7 were deleted from the source before they were copied" in second.stopped[pruned]
     assert f"the target topic {lost} was deleted and created anew (topic id " in second.stopped[lost]
-    assert "Copy it under a new group.id" in second.stopped[anew]
+    assert f"k2k-tool set -f FILE -o {anew}:all:earliest --accept-new-topic" in second.stopped[anew]
+    assert f"k2k-tool set -f FILE -o {pruned}:0:earliest" in second.stopped[pruned]
+    assert f"k2k-tool set -f FILE -o {lost}:all:current --accept-new-topic" in second.stopped[lost]
     assert [len(read_all(target, topic)) for topic in topics] == [3, 3, 0, 13]
     assert {topic: second.topics[topic].partitions[0].position for topic in topics} == {
         anew: 3, pruned: 3, lost: 3, good: 13,
     }  # fmt: skip
     assert set(copy(pipeline).stopped) == {anew, pruned, lost}, "a stop is not forgotten"
+
+
+def test_a_topic_with_fewer_partitions(clusters: KafkaSandbox, make: Make, two: tuple[str, str]) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    bad, good = two
+    for topic, partition in ((bad, 0), (bad, 1), (good, 0)):
+        produce(source, topic, [b"a"], partition)
+    pipeline = make([bad, good])
+    assert copy(pipeline).stopped == {}
+    delete_topic(source, bad)
+    create_topic(source, bad, 1)
+    for topic in two:
+        produce(source, topic, [b"b"], 0)
+
+    stopped = copy(pipeline).stopped
+
+    assert set(stopped) == {bad}
+    assert f"{bad}-0: the source topic has only 1 partitions left: it was deleted and created anew" in stopped[bad]
+    assert f"k2k-tool set -f FILE -o {bad}:all:earliest --accept-new-topic" in stopped[bad]
+    assert [r.value for r in read_all(target, bad)] == [b"a", b"a"]
+    assert assert_same_content(source, good, target) == 2
+
+
+@pytest.mark.parametrize("moving", [True, False], ids=["copying", "idle"])
+def test_a_target_topic_that_is_deleted_during_the_copy(
+    clusters: KafkaSandbox, make: Make, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch, moving: bool
+) -> None:
+    monkeypatch.setattr(session, "_TOPICS_SECONDS", 0.5)
+    source, target = clusters.source_servers, clusters.target_servers
+    bad, good = two
+    for topic in two:
+        produce(source, topic, [b"a"] * 5, 0)
+    pipeline = make([bad, good])
+    running = Running(pipeline, 1)
+    running.await_copied(10)
+
+    delete_topic(target, bad)
+
+    def reason() -> str | None:
+        if moving:
+            produce(source, bad, [b"more"], 0)
+        return running.progress and running.progress.partitions[TopicPartition(bad, 0)].stopped
+
+    words = wait_until(reason, 2 * SECONDS, "the topic to be stopped", interval=0.2) or ""
+    assert f"the target topic {bad} was deleted" in words
+    assert f"k2k-tool set -f FILE -o {bad}:all:earliest --accept-new-topic" in words
+    produce(source, good, [b"b"] * 5)
+    wait_until(lambda: len(read_all(target, good)) == 10, SECONDS, "the other topic to go on")
+    running.stop.set()
+    running.join()
+    assert running.error is None
+    assert_same_content(source, good, target)
+    assert set(copy(pipeline).stopped) == {bad}, "a new topic of that name is not the one that was copied to"
 
 
 # -- foreign writers ------------------------------------------------------------------------------------------------

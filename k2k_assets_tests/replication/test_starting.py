@@ -81,6 +81,15 @@ def test_a_committed_position_is_taken_up_with_its_epoch_and_target_end(tmp_path
     assert starts.fresh == []
 
 
+@pytest.mark.parametrize(("low", "position"), [(40, (95, 3)), (95, (95, 3)), (96, (100, None))])
+def test_the_epoch_is_checked_where_it_holds(tmp_path: Path, low: int, position: tuple[int, int | None]) -> None:
+    """Right after the last record: what lies between it and the position are markers, if they are there at all."""
+    log = CommitLog({P0: commit_record(P0, 100, epoch_end=95)})
+    state = resolve(slot(tmp_path, P0), log, starts={P0: low}).states[P0]
+    assert (state.committed, state.next) == (100, 100)
+    assert (state.reading_from.offset, state.reading_from.leader_epoch) == position
+
+
 def test_counters_go_on_within_a_generation(tmp_path: Path) -> None:
     log = CommitLog({P0: commit_record(P0, 100, generation=GENERATION)})
     state = resolve(slot(tmp_path, P0), log).states[P0]
@@ -97,7 +106,7 @@ def test_both_ends_of_the_source_are_inside(tmp_path: Path, position: int) -> No
     [
         (commit_record(P0, 39), {}, "records 39 to 39 were deleted from the source before they were copied"),
         (commit_record(P0, 141), {}, "ends at 140, before position 141: its log was truncated"),
-        (commit_record(P0, 100), {"topics": {"u": ("s-u", 1)}}, "the source topic is gone"),
+        (commit_record(P0, 100), {"topics": {"u": ("s-u", 1)}}, "the source topic t is gone"),
         (commit_record(P0, 100), {"topics": {"t": ("s-t", 0), "u": ("s-u", 1)}}, "only 0 partitions left"),
         (commit_record(P0, 100), {"topics": {"t": ("s-new", 2), "u": ("s-u", 1)}}, "topic id s-t is now s-new"),
         (commit_record(P0, 100, target_topic_id="t-old"), {}, "topic id t-old is now t-t"),
@@ -108,6 +117,7 @@ def test_a_loud_stop_says_what_was_found(tmp_path: Path, record: Any, cluster: A
     assert words in starts.stopped[P0]
     assert set(starts.stopped) == {P0}
     assert OTHER in starts.states, "the others go on"
+    assert "k2k-tool set -f FILE -o t:" in starts.stopped[P0], "what to do"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +144,7 @@ def test_a_topic_that_was_created_anew_after_the_plan_was_made(tmp_path: Path) -
 def test_unreadable_positions_and_partitions_that_were_stopped_are_left_out(tmp_path: Path) -> None:
     log = CommitLog({}, {P1: "commits-0@9 is not JSON"})
     starts = resolve(slot(tmp_path, P0, P1, OTHER), log, leave_out={P0})
-    assert starts.stopped == {P1: "commits-0@9 is not JSON"}
+    assert starts.stopped == {P1: "commits-0@9 is not JSON. To go on without it: k2k-tool set -f FILE -o t:1:OFFSET"}
     assert positions(starts) == {OTHER: 60}
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from k2k_assets.deadline import wait_until
 from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_record import CommitRecord
@@ -68,6 +69,10 @@ class Running:
 
     def positions(self) -> dict[TopicPartition, int]:
         return {tp: p.position for tp, p in self.progress.partitions.items()} if self.progress else {}
+
+    def await_copied(self, records: int) -> None:
+        wait_until(lambda: self.copied() >= records or self.error, 60, f"{records} records to be copied")
+        assert self.error is None
 
     def join(self) -> None:
         self._thread.join(60)

@@ -63,8 +63,10 @@ class HandCopy:
         self.write(self.pipeline.offset_mapping.topic, record.key_bytes(), record.value_bytes())
         return record
 
-    def commit(self, topic: str, position: int, partition: int = 0, records: int = 1) -> None:
-        """Writes one commit record."""
+    def commit(
+        self, topic: str, position: int, partition: int = 0, records: int = 1, stopped: str | None = None
+    ) -> None:
+        """Writes one commit record; of a partition that was stopped with the reason."""
         self._sequence += 1
         record = CommitRecord(
             group=self.pipeline.group,
@@ -83,6 +85,7 @@ class HandCopy:
             sequence=self._sequence,
             time=1,
             records=records,
+            reason=stopped,
         )
         self.write(self.pipeline.coordination.commit.topic, record.key_bytes(), record.value_bytes())
 

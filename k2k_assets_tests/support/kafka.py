@@ -130,6 +130,13 @@ def delete_records(servers: str, topic: str, partition: int, before: int) -> Non
     _all(admin(servers).delete_records([TopicPartition(topic, partition, before)]))
 
 
+def set_config(servers: str, topic: str, name: str, value: str) -> None:
+    """Sets one config of a topic."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    _all(admin(servers).incremental_alter_configs([resource]))
+
+
 def speed_up_compaction(servers: str) -> None:
     """Lets the brokers look for something to compact each tenth of a second, not each fifteen."""
     wanted = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET)

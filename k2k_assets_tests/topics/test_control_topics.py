@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import pytest
 
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.topics.control_settings import Settings, judge
 from k2k_assets.topics.control_topics import control_topics, ensure_control_topics
 from k2k_assets_tests.support.kafka import create_topic
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -60,18 +62,79 @@ def test_missing_control_topics_are_named_with_the_flag(tmp_path: Path, target: 
 
 
 @pytest.mark.integration
-def test_settings_that_lose_data_are_warned_of(
+@pytest.mark.parametrize(
+    ("which", "config", "words"),
+    [
+        ("commit", {"cleanup.policy": "delete"}, "cleanup.policy=delete and retention.ms=604800000: positions"),
+        ("assignment", {"cleanup.policy": "compact,delete"}, "cleanup.policy=compact,delete and retention.ms="),
+        ("mapping", {"cleanup.policy": "compact"}, "cleanup.policy=compact: compaction removes mappings"),
+        ("commit", {"cleanup.policy": "compact", "min.insync.replicas": "2"}, "replication factor of 1: nothing can"),
+    ],
+)
+def test_settings_that_lose_bookkeeping_by_themselves_are_refused(
+    tmp_path: Path, target: Cluster, which: str, config: dict[str, str], words: str
+) -> None:
+    pipeline = make_pipeline(tmp_path, "source:9092", target.servers, ".*", features=MAPPING)
+    name = {
+        "commit": pipeline.coordination.commit.topic,
+        "assignment": pipeline.coordination.assignment.topic,
+        "mapping": pipeline.offset_mapping.topic,
+    }[which]
+    create_topic(target.servers, name, config=config)
+    with pytest.raises(Refused, match=f"'{name}' has .*{re.escape(words)}") as refused:
+        ensure_control_topics(pipeline, target)
+    assert "validateControlTopicSettings: disabled" in str(refused.value)
+    assert len(target.describe(list(control_topics(pipeline)))) == 1, "nothing was created"
+
+    unasked = pipeline.features.model_copy(update={"validate_control_topic_settings": False})
+    ensure_control_topics(pipeline.model_copy(update={"features": unasked}), target)
+    assert len(target.describe(list(control_topics(pipeline)))) == 3
+
+
+@pytest.mark.integration
+def test_settings_that_are_doubtful_are_warned_of(
     tmp_path: Path, target: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     pipeline = make_pipeline(tmp_path, "source:9092", target.servers, ".*", features=MAPPING)
-    create_topic(target.servers, pipeline.coordination.commit.topic, config={"cleanup.policy": "delete"})
-    create_topic(target.servers, pipeline.offset_mapping.topic, config={"cleanup.policy": "compact"})
+    commit, mapping = pipeline.coordination.commit.topic, pipeline.offset_mapping.topic
+    create_topic(target.servers, commit, config={"cleanup.policy": "delete", "retention.ms": "-1"})
+    create_topic(target.servers, mapping, config={"retention.bytes": "1000000"})
     with caplog.at_level(logging.WARNING, "k2k.topics"):
         ensure_control_topics(pipeline, target)
-    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        f"'{pipeline.coordination.commit.topic}' has cleanup.policy=delete",
-        f"'{pipeline.offset_mapping.topic}' has cleanup.policy=compact",
+    said = sorted(record.getMessage() for record in caplog.records)
+    assert [line.partition(". ")[0] for line in said] == [
+        f"'{commit}' has cleanup.policy=delete: it grows without end",
+        f"'{mapping}' has retention.ms=604800000 and retention.bytes=1000000: mappings that are older get lost",
     ]
+
+
+@pytest.mark.integration
+def test_settings_of_the_file_are_judged_before_anything_is_created(tmp_path: Path, target: Cluster) -> None:
+    control = {"commit": {"config": {"cleanup.policy": "delete", "retention.ms": "1000"}}}
+    pipeline = make_pipeline(tmp_path, "s:9092", target.servers, ".*", topicCreation={"control": control})
+    with pytest.raises(Refused, match=r"cleanup.policy=delete and retention.ms=1000: positions and claims get lost"):
+        ensure_control_topics(pipeline, target)
+    assert target.describe(list(control_topics(pipeline))) == {}
+
+
+@pytest.mark.parametrize(
+    ("config", "replication", "brokers", "warned"),
+    [
+        ({}, 3, 3, "has 3 replicas and min.insync.replicas=1: the loss of one broker can lose what was acknowledged"),
+        ({"min.insync.replicas": "2"}, 3, 3, None),
+        ({}, 1, 3, "has a replication factor of 1 on 3 brokers: it is lost with its broker. Give it 3 replicas"),
+        ({}, 1, 1, None),
+        ({"unclean.leader.election.enable": "true"}, 2, 3, "has unclean.leader.election.enable=true"),
+        ({"unclean.leader.election.enable": "true"}, 1, 1, None),
+    ],
+)
+def test_what_is_lost_with_brokers(config: dict[str, str], replication: int, brokers: int, warned: str | None) -> None:
+    for mapping, policy in ((True, "delete"), (False, "compact")):
+        given = {"cleanup.policy": policy, "retention.ms": "-1", **config}
+        judged = judge(Settings("books", mapping, given, replication, brokers))
+        assert judged.refusals == []
+        assert [warned in line for line in judged.warnings if warned] == ([True] if warned else [])
+        assert bool(judged.warnings) == (warned is not None)
 
 
 def test_commit_and_assignment_may_be_one_topic(tmp_path: Path) -> None:

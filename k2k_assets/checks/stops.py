@@ -1,0 +1,43 @@
+"""Check: a topic is copied on. It fails while one of its partitions is stopped, whoever stopped it: Dagster or `k2k`.
+
+Why is in the commit log: a slot that cannot go on with a partition releases it with its reason, the range, and what to
+do. Copying on, or an override by hand, takes that away.
+"""
+
+from __future__ import annotations
+
+from k2k_assets.checks.verdict import SHOWN, Judgement, Offender, Verdict
+from k2k_assets.replication.commit_log import CommitLog
+from k2k_assets.topic_partition import TopicPartition
+
+
+def stopped_partitions(log: CommitLog) -> dict[TopicPartition, str]:
+    """The partitions that are stopped now, with the reason."""
+    released = {tp: record.reason for tp, record in log.positions.items() if record.reason is not None}
+    return dict(sorted({**released, **log.unreadable}.items()))
+
+
+def check_copies_on(topic: str, log: CommitLog, seen: str | None = None) -> Verdict:
+    """Whether no partition of a topic is stopped.
+
+    Args:
+        topic: Source topic.
+        log: The commit log.
+        seen: Why a run has just stopped the topic; a partition that never had a position cannot say so in the log.
+    """
+    known = {tp for tp in (*log.positions, *log.unreadable) if tp.topic == topic}
+    stopped = {tp: reason for tp, reason in stopped_partitions(log).items() if tp.topic == topic}
+    counts = {"partitions": len(known), "stopped_partitions": len(stopped)}
+    if not stopped:
+        if seen is not None:
+            return Verdict(Judgement.FAILED, seen, counts)
+        return Verdict(Judgement.PASSED, f"no partition of {topic} is stopped", counts)
+    offenders = [_offender(tp, reason, log) for tp, reason in stopped.items()]
+    summary = f"{len(offenders)} of {len(known)} partitions are stopped: {offenders[0].what}"
+    return Verdict(Judgement.FAILED, summary, counts, offenders[:SHOWN])
+
+
+def _offender(tp: TopicPartition, reason: str, log: CommitLog) -> Offender:
+    record = log.positions.get(tp)
+    position, target = (record.position, record.target_topic) if record else (None, None)
+    return Offender(f"{tp}: {reason}", tp.topic, tp.partition, position, target)

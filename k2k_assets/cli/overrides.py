@@ -1,0 +1,117 @@
+"""`k2k-tool set` and `k2k-tool reset`: positions by hand, recorded in the commit log."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+
+from k2k_assets.cli import logs
+from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.options import pipeline_files
+from k2k_assets.cli.words import plural
+
+F = TypeVar("F", bound=Callable[..., Any])
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def _override_options(command: F) -> F:
+    """What `set` and `reset` have in common: `new_topic`, `foreign_records`, `why`, `dry_run`, `force`."""
+    options = (
+        click.option(
+            "--accept-new-topic", "new_topic", is_flag=True,
+            help="Go on although a source or target topic was deleted and created anew.",
+        ),
+        click.option(
+            "--accept-foreign-records", "foreign_records", is_flag=True,
+            help="Accept what others wrote to the target partitions so far.",
+        ),
+        click.option("--reason", "why", metavar="TEXT", help="Why, for the commit log."),
+        click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing."),
+        click.option(
+            "--force", is_flag=True, help="Take the partitions from an instance that holds them: it is fenced."
+        ),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command("set", epilog=epilog(), context_settings=_CONTEXT)
+@pipeline_files
+@click.option(
+    "-o", "--offset", "offsets", metavar="TOPIC:PARTITION:OFFSET", multiple=True, required=True,
+    help="Source topic, source partition or 'all', and the offset to copy next: a number, 'earliest' (the log start), "
+    "'latest' (the last stable offset) or 'current' (stay). Repeated: several.",
+)  # fmt: skip
+@_override_options
+def set_positions(files: tuple[Path, ...], offsets: tuple[str, ...], **options: Any) -> None:
+    """Sets positions: where copying goes on. Records that are jumped over are never copied, and noted as skipped.
+
+    Going back copies records a second time. Stop the pipeline first.
+    """
+    from k2k_assets.overrides.request import Wanted
+
+    try:
+        wanted = tuple(map(Wanted.parse, offsets))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'-o'") from None
+    _override(files, wanted, **options)
+
+
+@click.command(epilog=epilog(), context_settings=_CONTEXT)
+@pipeline_files
+@_override_options
+def reset(files: tuple[Path, ...], **options: Any) -> None:
+    """Sets all positions of the pipeline to the log start: everything is copied again, behind what was copied.
+
+    Stop the pipeline first.
+    """
+    _override(files, None, **options)
+
+
+def _override(
+    files: Sequence[Path],
+    wanted: Any,
+    new_topic: bool,
+    foreign_records: bool,
+    why: str | None,
+    dry_run: bool,
+    force: bool,
+) -> None:
+    # Importing Kafka takes a moment: not for --help.
+    from k2k_assets.overrides.apply import override, rehearse
+    from k2k_assets.overrides.decide import in_words
+    from k2k_assets.overrides.request import Request, Wanted
+    from k2k_assets.pipeline import load_pipeline
+    from k2k_assets.resources.clusters import both_clusters
+    from k2k_assets.topics.selection import resolve_topics
+
+    logs.configure(Console(stderr=True))
+    pipeline = load_pipeline(files)
+    with both_clusters(pipeline) as (source, target):
+        if wanted is None:
+            wanted = tuple(Wanted(topic, None, "earliest") for topic in resolve_topics(pipeline, source))
+        request = Request(wanted, _who(), why, new_topic, foreign_records)
+        if dry_run:
+            decided = rehearse(pipeline, source, target, request)
+        else:
+            decided = override(pipeline, source, target, request, force=force)
+    for one in decided:
+        click.echo(in_words(one))
+    count = plural(len(decided), "position")
+    click.echo(f"{count} would be set; nothing was" if dry_run else f"{count} set")
+
+
+def _who() -> str:
+    """User and host, as far as they are known."""
+    user = "?"
+    with suppress(KeyError, OSError):  # a container may know no name for its user
+        user = getpass.getuser()
+    return f"{user}@{socket.gethostname()}"

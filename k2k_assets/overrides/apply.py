@@ -1,0 +1,191 @@
+"""Writes overrides, as an instance of a new generation that claims the partitions like any other.
+
+1. Look, decide, refuse what is not possible: nothing was touched so far.
+2. Refuse while somebody copies one of the partitions, unless told not to.
+3. Announce a new generation: whoever still copies is fenced and commits nothing more.
+4. Claim; read the commit log to its end; decide again, on what cannot change any more.
+5. Write commit and mapping records in one transaction.
+6. Release.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from k2k_assets.errors import K2KError, Refused, Superseded
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.overrides.decide import Override, commit_record, decide, mapping_record
+from k2k_assets.overrides.holders import read_holders
+from k2k_assets.overrides.request import Request
+from k2k_assets.overrides.scene import Scene, look
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.announce import announce
+from k2k_assets.replication.assignment import AssignmentTail
+from k2k_assets.replication.assignment_records import PARTITION, claim_key, claim_value
+from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
+from k2k_assets.replication.plan import stable_hash, transactional_id
+from k2k_assets.replication.traces import ensure_new_group
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.topics.control_topics import ensure_control_topics
+from k2k_assets.topics.target_topics import ensure_target_topics
+from k2k_assets.transport.errors import Fenced, Restart
+from k2k_assets.transport.librdkafka_sink import TransactionalSink
+
+
+def rehearse(pipeline: Pipeline, source: Cluster, target: Cluster, request: Request) -> list[Override]:
+    """Decides, and changes nothing.
+
+    Args:
+        pipeline: Whose positions.
+        source: The source cluster.
+        target: The target cluster.
+        request: What is asked for.
+
+    Raises:
+        Refused: It is not possible.
+        ClusterUnreachable: A cluster does not answer.
+    """
+    scene = look(pipeline, source, target, request.topics)
+    return _decide(pipeline, scene, _read_log(pipeline, scene, target), request)
+
+
+def override(
+    pipeline: Pipeline, source: Cluster, target: Cluster, request: Request, *, force: bool = False
+) -> list[Override]:
+    """Sets positions by hand.
+
+    Args:
+        pipeline: Whose positions.
+        source: The source cluster.
+        target: The target cluster.
+        request: What is asked for.
+        force: Whether to take the partitions from an instance that holds them.
+
+    Returns:
+        What was changed.
+
+    Raises:
+        Refused: It is not possible, or somebody copies the partitions; nothing was changed.
+        Superseded: Another instance started meanwhile; nothing was changed.
+        ClusterUnreachable: A cluster does not answer.
+    """
+    rehearse(pipeline, source, target, request)
+    ensure_control_topics(pipeline, target)
+    before = look(pipeline, source, target, request.topics)
+    if not force:
+        _ensure_free(pipeline, target, before, request)
+    counts = {topic.name: topic.partitions for topic in before.topics.values()}
+    ensure_target_topics(pipeline, source, target, counts)
+    scene = look(pipeline, source, target, request.topics)
+    commit = target.describe([pipeline.coordination.commit.topic])[pipeline.coordination.commit.topic]
+    generation = announce(pipeline, target, 1, commit.topic_id)
+    owner = transactional_id(pipeline.name, pipeline.group, 0)
+    sink = TransactionalSink(pipeline.client_properties("target", "producer"), owner, report_each=False)
+    writer = _Writer(pipeline, target, scene, generation, owner, sink)
+    try:
+        sink.open()
+        with AssignmentTail(pipeline, target) as tail:
+            tail.catch_up()
+            tail.ensure_newest(generation)
+        return writer.write(request)
+    except Fenced:
+        raise Superseded("another instance of the group started meanwhile; nothing was changed") from None
+    except Restart as error:
+        raise K2KError(
+            f"the target did not take it: {error}. Whether the positions were changed tells k2k-tool describe -f FILE"
+        ) from None
+    finally:
+        sink.close()
+
+
+class _Writer:
+    """Steps 4 to 6, through a sink that has claimed its id."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        target: Cluster,
+        scene: Scene,
+        generation: int,
+        owner: str,
+        sink: TransactionalSink,
+    ) -> None:
+        self._pipeline = pipeline
+        self._target = target
+        self._scene = scene
+        self._generation = generation
+        self._owner = owner
+        self._sink = sink
+        self._claims: list[bytes] = []
+
+    def write(self, request: Request) -> list[Override]:
+        asked = request.by_partition(self._scene.partitions)
+        self._in_transaction(lambda: self._claim(asked))
+        try:
+            decided = self._decided(request)
+        except Refused:
+            self._in_transaction(self._release)
+            raise
+        self._in_transaction(lambda: self._write(decided, request))
+        with suppress(Restart):  # it is written; claims that stay are fenced by the next instance
+            self._in_transaction(self._release)
+        return decided
+
+    def _decided(self, request: Request) -> list[Override]:
+        log = _read_log(self._pipeline, self._scene, self._target)
+        if not log.positions:
+            ensure_new_group(self._pipeline, self._target)
+        return _decide(self._pipeline, self._scene, log, request)
+
+    def _in_transaction(self, write: Callable[[], None]) -> None:
+        self._sink.begin()
+        write()
+        self._sink.commit()
+
+    def _claim(self, partitions: Iterable[TopicPartition]) -> None:
+        topic, claim, group = self._pipeline.coordination.assignment.topic, uuid.uuid4().hex, self._pipeline.group
+        for tp in partitions:
+            key = claim_key(group, self._scene.topics[tp.topic].topic_id, tp.partition, self._owner, claim)
+            self._sink.write_control(topic, PARTITION, key, claim_value(self._generation, 0, tp.topic, now_ms()))
+            self._claims.append(key)
+
+    def _release(self) -> None:
+        for key in self._claims:
+            self._sink.write_control(self._pipeline.coordination.assignment.topic, PARTITION, key, None)
+
+    def _write(self, decided: Sequence[Override], request: Request) -> None:
+        pipeline, cluster, time = self._pipeline, self._scene.cluster_id, now_ms()
+        commits, mappings = pipeline.coordination.commit.topic, pipeline.offset_mapping.topic
+        names = [commits, mappings] if pipeline.features.offset_mapping else [commits]
+        counts = {name: topic.partitions for name, topic in self._target.describe(names).items()}
+        for one in decided:
+            record = commit_record(one, pipeline, cluster, request, self._generation, time)
+            key = record.key_bytes()
+            spread_by = pipeline.group.encode() if pipeline.features.optimize_offset_commit_partition else key
+            self._sink.write_control(commits, stable_hash(spread_by) % counts[commits], key, record.value_bytes())
+            mapping = mapping_record(one, pipeline, cluster, request, self._generation, time)
+            if mapping is not None and pipeline.features.offset_mapping:
+                key = mapping.key_bytes()
+                self._sink.write_control(mappings, stable_hash(key) % counts[mappings], key, mapping.value_bytes())
+
+
+def _decide(pipeline: Pipeline, scene: Scene, log: CommitLog, request: Request) -> list[Override]:
+    asked = request.by_partition(scene.partitions)
+    return [decide(scene.facts(pipeline, tp, log), where, request) for tp, where in asked.items()]
+
+
+def _read_log(pipeline: Pipeline, scene: Scene, target: Cluster) -> CommitLog:
+    return read_commit_log(pipeline, scene.cluster_id, target)
+
+
+def _ensure_free(pipeline: Pipeline, target: Cluster, scene: Scene, request: Request) -> None:
+    """A courtesy to whoever copies: fencing makes sure of it anyhow."""
+    wanted = {(scene.topics[tp.topic].topic_id, tp.partition): tp for tp in request.by_partition(scene.partitions)}
+    silence = pipeline.coordination.assignment.grace_window.total_seconds()
+    for words, partitions in read_holders(pipeline, target).of(wanted, silence).items():
+        names = ", ".join(map(str, partitions))
+        raise Refused(
+            f"{words} has not released {names}. Stop it first; if it is dead, or is to be taken over from, add --force"
+        )

@@ -1,0 +1,67 @@
+"""What the commit log says of a pipeline, for `k2k-tool describe`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_log import read_commit_log
+from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """One source partition.
+
+    Attributes:
+        source: Which.
+        record: Its newest commit record; None if there is none that can be read.
+        last: Last stable offset of the source; None if the partition is gone.
+        stopped: Why it was stopped; None if it was not.
+    """
+
+    source: TopicPartition
+    record: CommitRecord | None
+    last: int | None
+    stopped: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The positions of a pipeline.
+
+    Attributes:
+        source: Source cluster id.
+        target: Target cluster id.
+        partitions: By name and number.
+    """
+
+    source: str
+    target: str
+    partitions: list[Committed]
+
+
+def committed(pipeline: Pipeline, source: Cluster, target: Cluster) -> State:
+    """Reads the positions; changes nothing.
+
+    Raises:
+        Refused: A commit record cannot be read, and the policy says fail.
+        ClusterUnreachable: A cluster does not answer.
+    """
+    cluster, target_cluster = source.cluster_id(), target.cluster_id()
+    log = read_commit_log(pipeline, cluster, target)
+    known = sorted({*log.positions, *log.unreadable})
+    existing = set(source.partitions_of({tp.topic for tp in known}))
+    ends = source.offsets([tp for tp in known if tp in existing], "stable")
+    return State(cluster, target_cluster, [_committed(tp, log.positions.get(tp), ends, log.unreadable) for tp in known])
+
+
+def _committed(
+    tp: TopicPartition,
+    record: CommitRecord | None,
+    ends: dict[TopicPartition, int],
+    unreadable: dict[TopicPartition, str],
+) -> Committed:
+    return Committed(tp, record, ends.get(tp), unreadable.get(tp) or (record.reason if record else None))

@@ -1,0 +1,256 @@
+"""From what is asked for and what is there to the records that override a position, or to a refusal. Pure.
+
+```
+ position before   3                                log now   [8 ...... 20)
+ earliest          3 ── skipped ── 8                the mapping covers [3, 8) without runs: nothing of it was copied
+ position before   12
+ 5                 5 <── again ── 12                the mapping of 5 and later is cancelled: it is copied a second time
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from k2k_assets.errors import Refused
+from k2k_assets.mapping.records import MappingRecord
+from k2k_assets.overrides.request import Request, Where
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_record import CommitRecord, Overridden
+from k2k_assets.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One source partition as it is now.
+
+    Attributes:
+        source: Which.
+        record: Its newest commit record; None if there is none that can be read.
+        unreadable: Why that record cannot be read; None if it can.
+        source_topic_id: Id of the source topic.
+        target_topic: Where it is copied to.
+        target_topic_id: Its id; None if it does not exist (it is created before anything is written).
+        start: Log start of the source.
+        stable: Last stable offset of the source.
+        end: High watermark of the source.
+        target_end: End of its target partition; None where several partitions feed it.
+    """
+
+    source: TopicPartition
+    record: CommitRecord | None
+    unreadable: str | None
+    source_topic_id: str
+    target_topic: str
+    target_topic_id: str | None
+    start: int
+    stable: int
+    end: int
+    target_end: int | None
+
+    @property
+    def new_source(self) -> bool:
+        """Whether the source topic is another one than that of the record."""
+        return self.record is not None and self.record.source_topic_id != self.source_topic_id
+
+    @property
+    def new_target(self) -> bool:
+        """Whether the target topic is another one of the same name."""
+        known = self.record
+        return (
+            known is not None
+            and known.target_topic == self.target_topic
+            and (known.target_topic_id != self.target_topic_id)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What is changed for one partition.
+
+    Attributes:
+        facts: As they were.
+        position: From now on.
+        accepted: What was accepted besides, in words.
+    """
+
+    facts: Facts
+    position: int
+    accepted: tuple[str, ...]
+
+    @property
+    def before(self) -> int | None:
+        """The position before, in the same source topic; None if there was none."""
+        return self.facts.record.position if self.facts.record and not self.facts.new_source else None
+
+    @property
+    def skipped(self) -> range:
+        """Source offsets that are never copied."""
+        return range(self.position if self.before is None else self.before, self.position)
+
+    @property
+    def again(self) -> range:
+        """Source offsets that are copied a second time, as far as they are there."""
+        return range(self.position, self.position if self.before is None else self.before)
+
+
+def decide(facts: Facts, where: Where, request: Request) -> Override:
+    """Decides about one partition.
+
+    Raises:
+        Refused: It is not possible, or takes an explicit word more.
+    """
+    accepted = [*_accept_new_topics(facts, request)]
+    if request.foreign_records:
+        accepted.append("what others wrote to the target partition")
+    return Override(facts, _position(facts, where), tuple(accepted))
+
+
+def _accept_new_topics(facts: Facts, request: Request) -> list[str]:
+    record = facts.record
+    if record is None:
+        return []
+    found = []
+    if facts.new_source:
+        found.append(f"source topic id {record.source_topic_id} is now {facts.source_topic_id}")
+    if facts.new_target:
+        found.append(f"target topic id {record.target_topic_id} is now {facts.target_topic_id or 'none'}")
+    if found and not request.new_topic:
+        raise Refused(
+            f"{facts.source}: a topic was deleted and created anew ({'; '.join(found)}). To go on with the new one add "
+            "--accept-new-topic"
+        )
+    return found
+
+
+def _position(facts: Facts, where: Where) -> int:
+    if where == "earliest":
+        return facts.start
+    if where == "latest":
+        return facts.stable
+    source = facts.source
+    if where == "current":
+        if facts.record is None:
+            raise Refused(f"{source} has no position{_why(facts)}: give an offset, 'earliest' or 'latest'")
+        if facts.new_source:
+            raise Refused(
+                f"{source}: position {facts.record.position} is one of the topic that was deleted; give an offset of "
+                "the new one, 'earliest' or 'latest'"
+            )
+        where = facts.record.position
+    if not facts.start <= where <= facts.end:
+        raise Refused(
+            f"{source}: offset {where} is not in the source, which holds {facts.start} to {facts.end}. Give one of "
+            "those, 'earliest' or 'latest'"
+        )
+    return where
+
+
+def _why(facts: Facts) -> str:
+    return f" that can be read ({facts.unreadable})" if facts.unreadable else ""
+
+
+def commit_record(
+    override: Override, pipeline: Pipeline, cluster: str, request: Request, generation: int, time: int
+) -> CommitRecord:
+    """The commit record of an override.
+
+    Args:
+        override: What was decided; its target topic exists by now.
+        pipeline: Whose.
+        cluster: Source cluster id.
+        request: Who and why.
+        generation: Of the instance that writes it.
+        time: Milliseconds since the epoch, UTC.
+    """
+    facts, record = override.facts, override.facts.record
+    assert facts.target_topic_id is not None
+    moved = override.before != override.position
+    return CommitRecord(
+        group=pipeline.group,
+        cluster=cluster,
+        source=facts.source,
+        kind="override",
+        pipeline=pipeline.name,
+        position=override.position,
+        # The epoch of another position would make the source look truncated.
+        leader_epoch=None if moved or record is None else record.leader_epoch,
+        source_topic_id=facts.source_topic_id,
+        target_topic=facts.target_topic,
+        target_topic_id=facts.target_topic_id,
+        target_end=_target_end(facts, request),
+        generation=generation,
+        slot=0,
+        sequence=1,
+        time=time,
+        began=_began(override),
+        epoch_end=None if moved or record is None else record.epoch_end,
+        overridden=Overridden(
+            by=request.by,
+            why=request.why,
+            position=record.position if record else None,
+            source_topic_id=record.source_topic_id if record else None,
+            target_topic_id=record.target_topic_id if record else None,
+            stopped=facts.unreadable or (record.reason if record else None),
+        ),
+    )
+
+
+def _target_end(facts: Facts, request: Request) -> int | None:
+    """Where the next record is expected on the target: what is there already is accepted, what comes later is not."""
+    if facts.record is None or facts.record.target_topic != facts.target_topic:
+        return None
+    if request.foreign_records or facts.new_target:
+        return facts.target_end
+    return facts.record.target_end
+
+
+def _began(override: Override) -> int | None:
+    record = override.facts.record
+    if record is None or override.before is None:
+        return override.position
+    return None if record.began is None else min(record.began, override.position)
+
+
+def mapping_record(
+    override: Override, pipeline: Pipeline, cluster: str, request: Request, generation: int, time: int
+) -> MappingRecord | None:
+    """The mapping record of an override; None if the position did not move within one source topic.
+
+    It stays when the commit record has been compacted away. A range that was skipped is covered without runs: nothing
+    of it is on the target, so its positions translate to the next record. A way back cancels what was mapped from
+    there on.
+    """
+    if override.before is None or override.before == override.position:
+        return None
+    skipped = override.skipped
+    return MappingRecord(
+        group=pipeline.group,
+        topic=override.facts.source.topic,
+        partition=override.facts.source.partition,
+        pipeline=pipeline.name,
+        cluster=cluster,
+        source_topic_id=override.facts.source_topic_id,
+        generation=generation,
+        slot=0,
+        sequence=1,
+        time=time,
+        covered_from=skipped.start if skipped else override.position,
+        covered_to=override.position,
+        targets=(),
+        override=f"{request.by}: {request.why}" if request.why else request.by,
+    )
+
+
+def in_words(override: Override) -> str:
+    """One line on what is changed."""
+    facts, words = override.facts, []
+    if skipped := override.skipped:
+        words.append(f"skips {len(skipped)} offsets, {skipped.start} to {skipped[-1]}: they are never copied")
+    if again := override.again:
+        last = min(again[-1], facts.end - 1)
+        what = f"{again.start} to {last} a second time" if last >= again.start else "what comes from there on"
+        words.append(f"copies {what}")
+    words += [f"accepts {what}" for what in override.accepted]
+    before = "-" if facts.record is None else str(facts.record.position)
+    return f"{facts.source}: {before} -> {override.position}" + (f"   {'; '.join(words)}" if words else "")

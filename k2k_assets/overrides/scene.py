@@ -1,0 +1,95 @@
+"""What an override looks at on both clusters: topics, ends, and the commit log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from k2k_assets.errors import Refused
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.overrides.decide import Facts
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.commit_log import CommitLog
+from k2k_assets.replication.plan import is_one_to_one
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.topics.selection import resolve_topics
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Both clusters as they are now.
+
+    Attributes:
+        cluster_id: Source cluster id.
+        topics: Source topics asked for.
+        targets: Their target topics that exist.
+        one_to_one: Whether each target partition is fed by one source partition only.
+        starts: Log starts of the source partitions.
+        stable: Their last stable offsets.
+        ends: Their high watermarks.
+        target_ends: High watermarks of the target partitions.
+    """
+
+    cluster_id: str
+    topics: Mapping[str, TopicDescription]
+    targets: Mapping[str, TopicDescription]
+    one_to_one: bool
+    starts: Mapping[TopicPartition, int]
+    stable: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    target_ends: Mapping[TopicPartition, int]
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The source partitions."""
+        return [TopicPartition(t.name, p) for t in self.topics.values() for p in range(t.partitions)]
+
+    def facts(self, pipeline: Pipeline, tp: TopicPartition, log: CommitLog) -> Facts:
+        """What is known of one partition."""
+        target = pipeline.routing.target_topic(tp.topic)
+        there = self.targets.get(target)
+        target_end = self.target_ends.get(TopicPartition(target, tp.partition), 0) if self.one_to_one else None
+        return Facts(
+            source=tp,
+            record=log.positions.get(tp),
+            unreadable=log.unreadable.get(tp),
+            source_topic_id=self.topics[tp.topic].topic_id,
+            target_topic=target,
+            target_topic_id=there.topic_id if there else None,
+            start=self.starts[tp],
+            stable=self.stable[tp],
+            end=self.ends[tp],
+            target_end=target_end,
+        )
+
+
+def look(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collection[str] | None) -> Scene:
+    """Looks at both clusters; changes nothing.
+
+    Args:
+        pipeline: Whose topics.
+        source: The source cluster.
+        target: The target cluster.
+        topics: Source topics; None: all that the pipeline selects.
+
+    Raises:
+        Refused: One of the topics is not selected, or not there.
+        ClusterUnreachable: A cluster does not answer.
+    """
+    selected = resolve_topics(pipeline, source)
+    if missing := sorted(set(topics or ()) - set(selected)):
+        raise Refused(f"topics {', '.join(missing)} are not on the source, or not selected by the pipeline")
+    described = source.describe(selected if topics is None else sorted(topics))
+    targets = target.describe({pipeline.routing.target_topic(name) for name in described})
+    partitions = [TopicPartition(t.name, p) for t in described.values() for p in range(t.partitions)]
+    on_target = [TopicPartition(t.name, p) for t in targets.values() for p in range(t.partitions)]
+    return Scene(
+        cluster_id=source.cluster_id(),
+        topics=described,
+        targets=targets,
+        one_to_one=is_one_to_one(pipeline, selected),
+        starts=source.offsets(partitions, "earliest"),
+        stable=source.offsets(partitions, "stable"),
+        ends=source.offsets(partitions, "latest"),
+        target_ends=target.offsets(on_target, "latest"),
+    )

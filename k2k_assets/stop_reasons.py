@@ -1,0 +1,150 @@
+"""Why a partition cannot be copied on, in words: what was found, the range, and the command that goes on. Pure.
+
+`FILE` in a command is the pipeline file; what each command does is in `docs/stops.md`.
+"""
+
+from __future__ import annotations
+
+from k2k_assets.topic_partition import TopicPartition
+
+
+def command(topic: str, partition: int | None, where: object, *flags: str) -> str:
+    """The `k2k-tool set` that overrides a position.
+
+    Args:
+        topic: Source topic.
+        partition: Source partition; None: all of the topic.
+        where: An offset, `earliest`, `latest` or `current`.
+        flags: Further options.
+    """
+    which = "all" if partition is None else partition
+    return " ".join(["k2k-tool set -f FILE -o", f"{topic}:{which}:{where}", *flags])
+
+
+def deleted_range(tp: TopicPartition, position: int, log_start: int) -> str:
+    """The source deleted records before they were copied."""
+    return (
+        f"records {position} to {log_start - 1} were deleted from the source before they were copied (retention, "
+        f"or delete-records): it now starts at {log_start}. To go on without them: {command(*tp, 'earliest')}"
+    )
+
+
+def truncated(tp: TopicPartition, position: int, log_end: int) -> str:
+    """The source ends before the position."""
+    return (
+        f"the source ends at {log_end}, before position {position}: its log was truncated, and what was copied from "
+        f"there on no longer exists on the source. To go on with what is written from now on: "
+        f"{command(*tp, 'latest')}; or give the offset from which the source holds other records than were copied"
+    )
+
+
+def diverged(tp: TopicPartition, position: int, epoch_end: int | None, words: str) -> str:
+    """The source log was truncated below the position and has grown again."""
+    if epoch_end is None:
+        return (
+            f"the source log was truncated below position {position} and has grown again ({words}): what is copied "
+            f"is no longer what the source holds. To go on: {command(*tp, 'OFFSET')} with the offset at which it "
+            "was cut off"
+        )
+    return (
+        f"the source log was truncated at {epoch_end}, below position {position}, and has grown again (leader epoch): "
+        f"records {epoch_end} to {position - 1} that were copied are no longer those of the source. To copy what is "
+        f"there now, behind what was copied: {command(*tp, epoch_end)}; to go on without it: {command(*tp, position)}"
+    )
+
+
+def out_of_range(tp: TopicPartition, offset: int, words: str) -> str:
+    """The source refuses the offset and does not say which range it holds."""
+    return (
+        f"the source no longer holds offset {offset} ({words}): records were deleted or the log was truncated before "
+        f"they were copied. To go on at what it begins with now: {command(*tp, 'earliest')}"
+    )
+
+
+def source_gone(topic: str) -> str:
+    """The source topic does not exist."""
+    return (
+        f"the source topic {topic} is gone. If it was deleted on purpose, take it out of the pipeline; if it is "
+        f"created anew: {command(topic, None, 'earliest', '--accept-new-topic')}"
+    )
+
+
+def too_few_partitions(topic: str, partitions: int) -> str:
+    """The source topic has fewer partitions than it had."""
+    return (
+        f"the source topic has only {partitions} partitions left: it was deleted and created anew. {new_source(topic)}"
+    )
+
+
+def source_created_anew(topic: str, expected: str, found: str, position: int) -> str:
+    """Another source topic has the name now."""
+    return (
+        f"the source topic was deleted and created anew (topic id {expected} is now {found}), so offsets before "
+        f"{position} mean other records. {new_source(topic)}"
+    )
+
+
+def target_deleted(topic: str, target: str, position: int) -> str:
+    """The target topic does not exist."""
+    return f"the target topic {target} was deleted, with all that was copied before {position}. {new_target(topic)}"
+
+
+def target_created_anew(topic: str, target: str, expected: str, found: str, position: int) -> str:
+    """Another target topic has the name now."""
+    return (
+        f"the target topic {target} was deleted and created anew (topic id {expected} is now {found}), so what was "
+        f"copied before {position} is gone. {new_target(topic)}"
+    )
+
+
+def foreign_records(source: TopicPartition, target: TopicPartition, found: int, start: int, end: int) -> str:
+    """Somebody else wrote to the target partition.
+
+    Args:
+        source: The source partition.
+        target: The target partition.
+        found: How many records.
+        start: Target offset of the first.
+        end: Target offset after the last.
+    """
+    accept = command(*source, "current", "--accept-foreign-records")
+    return (
+        f"{found} records at {target} offsets {start} to {end - 1} were not written by this pipeline. Stop the other "
+        f"writer and accept them: {accept}; or set errorHandling.onForeignWriter: ignore to go on beside that writer"
+    )
+
+
+def target_truncated(source: TopicPartition, target: TopicPartition, expected: int, found: int) -> str:
+    """The target partition went back."""
+    accept = command(*source, "current", "--accept-foreign-records")
+    return (
+        f"{target} went back from offset {expected} to {found}: it was truncated, and copies in it are lost. To copy "
+        f"from an earlier offset again: {command(*source, 'OFFSET', '--accept-foreign-records')}; to go on: {accept}"
+    )
+
+
+def positions_lost(tp: TopicPartition, commit_topic: str) -> str:
+    """No position is known, and the commit topic has lost records."""
+    return (
+        f"no position is known, and {commit_topic} has lost records to retention, so it may have been copied already. "
+        f"Give that topic cleanup.policy=compact, and say where to go on: {command(*tp, 'OFFSET')}"
+    )
+
+
+def position_unreadable(tp: TopicPartition, why: str) -> str:
+    """The newest commit record cannot be decoded."""
+    return f"{why}. To go on without it: {command(*tp, 'OFFSET')}"
+
+
+def new_source(topic: str) -> str:
+    """What to do about a source topic that was created anew."""
+    again = command(topic, None, "earliest", "--accept-new-topic")
+    return f"To copy the new topic from its beginning, behind what was copied of the old one: {again}"
+
+
+def new_target(topic: str) -> str:
+    """What to do about a target topic that was deleted or created anew."""
+    again = command(topic, None, "earliest", "--accept-new-topic")
+    return f"To copy everything again: {again}; to go on into the new topic: " + command(
+        topic, None, "current", "--accept-new-topic"
+    )

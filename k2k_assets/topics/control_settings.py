@@ -1,0 +1,113 @@
+"""Judges the settings of control topics. Pure.
+
+What loses bookkeeping by itself in time, or lets nothing be written, is refused: nobody would see it happen. What
+loses it only when brokers fail, or keeps too much, is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+_NEVER = "-1"
+_MIN_ISR = "min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Of one control topic.
+
+    Attributes:
+        name: Its name.
+        mapping: Whether it is the mapping topic; commit and assignment topic otherwise.
+        config: All topic configs; of a topic that is to be created those that are given.
+        replication: Replicas of its partitions, the fewest; None while it does not exist.
+        brokers: How many the cluster has.
+    """
+
+    name: str
+    mapping: bool
+    config: Mapping[str, str]
+    replication: int | None = None
+    brokers: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What is wrong with settings: each line names topic, setting, value, and the value needed."""
+
+    refusals: list[str]
+    warnings: list[str]
+
+
+def judge(settings: Settings) -> Judged:
+    """What is wrong with the settings of a control topic."""
+    cleaned = _cleaned_mappings(settings) if settings.mapping else _cleaned_positions(settings)
+    kept = _short_memory(settings) if settings.mapping else _growth(settings)
+    return Judged([*cleaned, *_never_writable(settings)], [*kept, *_lost_with_brokers(settings)])
+
+
+def _cleaned_positions(settings: Settings) -> Iterator[str]:
+    policy = settings.config.get("cleanup.policy", "compact")
+    bounds = _bounds(settings)
+    if "delete" in policy and bounds:
+        yield (
+            f"'{settings.name}' has cleanup.policy={policy} and {bounds}: positions and claims get lost in time. Set "
+            "cleanup.policy=compact"
+        )
+
+
+def _growth(settings: Settings) -> Iterator[str]:
+    policy = settings.config.get("cleanup.policy", "compact")
+    if "compact" not in policy and not _bounds(settings):
+        yield f"'{settings.name}' has cleanup.policy={policy}: it grows without end. Set cleanup.policy=compact"
+
+
+def _cleaned_mappings(settings: Settings) -> Iterator[str]:
+    policy = settings.config.get("cleanup.policy", "delete")
+    if "compact" in policy:
+        yield (
+            f"'{settings.name}' has cleanup.policy={policy}: compaction removes mappings. Set cleanup.policy=delete "
+            "and retention.ms=-1"
+        )
+
+
+def _short_memory(settings: Settings) -> Iterator[str]:
+    if bounds := _bounds(settings):
+        yield f"'{settings.name}' has {bounds}: mappings that are older get lost. Set it to -1 to keep them"
+
+
+def _bounds(settings: Settings) -> str:
+    """The retention that is not unlimited."""
+    found = {name: settings.config.get(name, _NEVER) for name in ("retention.ms", "retention.bytes")}
+    return " and ".join(f"{name}={value}" for name, value in found.items() if value != _NEVER)
+
+
+def _never_writable(settings: Settings) -> Iterator[str]:
+    least = int(settings.config.get(_MIN_ISR, 1))
+    if settings.replication is not None and least > settings.replication:
+        yield (
+            f"'{settings.name}' has {_MIN_ISR}={least} and a replication factor of {settings.replication}: nothing can "
+            f"be written to it. Set {_MIN_ISR} to {settings.replication} or less, or give it {least} replicas"
+        )
+
+
+def _lost_with_brokers(settings: Settings) -> Iterator[str]:
+    replication, config = settings.replication, settings.config
+    if replication is None:
+        return
+    if replication >= 3 and int(config.get(_MIN_ISR, 1)) < 2:
+        yield (
+            f"'{settings.name}' has {replication} replicas and {_MIN_ISR}={config.get(_MIN_ISR, 1)}: the loss of one "
+            f"broker can lose what was acknowledged. Set {_MIN_ISR}=2"
+        )
+    if replication == 1 and settings.brokers > 1:
+        yield (
+            f"'{settings.name}' has a replication factor of 1 on {settings.brokers} brokers: it is lost with its "
+            f"broker. Give it {min(3, settings.brokers)} replicas"
+        )
+    if replication > 1 and config.get("unclean.leader.election.enable") == "true":
+        yield (
+            f"'{settings.name}' has unclean.leader.election.enable=true: the loss of brokers can take back what was "
+            "committed. Set it to false"
+        )

@@ -1,0 +1,235 @@
+"""Each loud stop, and the command that its message names: run, it lets the topic go on and changes nothing else."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from k2k_assets.checks.coverage import CoveredRow, check_coverage
+from k2k_assets.cli.tool import run
+from k2k_assets.errors import Superseded
+from k2k_assets.mapping.fold import PartitionMapping, fold
+from k2k_assets.mapping.index.manifest import Position
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.translation import Translator
+from k2k_assets_tests.support.copying import Running, commit_records, copy, mapping_records
+from k2k_assets_tests.support.kafka import (
+    create_topic,
+    delete_records,
+    delete_topic,
+    produce,
+    read_all,
+    unique,
+)
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+pytestmark = pytest.mark.integration
+
+
+class Stage:
+    """A pipeline file, the copies of it, and the tool on it."""
+
+    def __init__(self, clusters: KafkaSandbox, folder: Path, capsys: Any, *topics: str, **rest: Any) -> None:
+        self.source, self.target = clusters.source_servers, clusters.target_servers
+        features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+        self.path = write_pipeline(folder, self.source, self.target, topics, features=features, **rest)
+        self.pipeline: Pipeline = load_pipeline([self.path])
+        self._capsys = capsys
+
+    def tool(self, command: str, *arguments: str) -> tuple[int, str]:
+        """The exit code, and all that it said."""
+        self._capsys.readouterr()
+        code = run([command, "-f", str(self.path), *arguments])
+        said = self._capsys.readouterr()
+        return code, said.out + said.err
+
+    def remedy(self, reason: str, which: int = 0) -> str:
+        """Runs a command that a reason names."""
+        named = re.findall(r"k2k-tool set -f FILE ((?:-o \S+|--accept\S+| )+)", reason)[which]
+        code, said = self.tool("set", *(word.rstrip(";:,") for word in shlex.split(named)), "--reason", "it is known")
+        assert code == 0, said
+        return said
+
+    def newest(self, topic: str, partition: int = 0) -> CommitRecord:
+        at = TopicPartition(topic, partition)
+        return [record for record in commit_records(self.pipeline, self.target) if record.source == at][-1]
+
+    def translated(self, topic: str, offset: int) -> tuple[int | None, str]:
+        with Translator.open(self.pipeline) as translator:
+            (row,) = translator.translate(topic, 0, [offset])
+        return row.to_offset, row.state
+
+    def assert_covered(self) -> None:
+        """The coverage check on what the control topics say now."""
+        newest = {r.source: r for r in commit_records(self.pipeline, self.target)}
+        by_source: dict[tuple[str, int, str], list[Any]] = {}
+        for record in mapping_records(self.pipeline, self.target):
+            by_source.setdefault((record.topic, record.partition, record.source_topic_id), []).append(record)
+        rows = [
+            CoveredRow(topic, topic_id, partition, *covered)
+            for (topic, partition, topic_id), records in by_source.items()
+            for covered in fold(PartitionMapping(), records).covered
+        ]
+        positions = [
+            Position(topic=tp.topic, partition=tp.partition, source_topic_id=r.source_topic_id, position=r.position,
+                     records=r.records)
+            for tp, r in newest.items()
+        ]  # fmt: skip
+        said = check_coverage(rows, positions, {tp: r.position for tp, r in newest.items()}, [])
+        assert said.passed, said.summary
+
+    def values(self, topic: str) -> list[bytes | None]:
+        return [record.value for record in read_all(self.target, topic)]
+
+
+def test_the_remedies_of_the_stops_at_a_start(clusters: KafkaSandbox, tmp_path: Path, capsys: Any) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    names = ("anew", "pruned", "lost", "further", "good")
+    anew, pruned, lost, further, good = topics = [create_topic(source, unique(n)) for n in names]
+    for topic in topics:
+        produce(source, topic, [b"a"] * 3)
+    stage = Stage(clusters, tmp_path, capsys, *topics)
+    assert copy(stage.pipeline).stopped == {}
+    delete_topic(source, anew)
+    create_topic(source, anew)
+    for topic in (lost, further):
+        delete_topic(target, topic)
+    create_topic(target, lost)  # the other one is created by the next start
+    for topic in topics:
+        produce(source, topic, [b"b%d" % i for i in range(10)])
+    delete_records(source, pruned, 0, 8)
+    stopped = copy(stage.pipeline).stopped
+    assert set(stopped) == {anew, pruned, lost, further}
+    _, shown = stage.tool("describe")
+    described = {row["topic"]: row for row in yaml.safe_load(shown)["committed"]}
+    assert {topic: stopped[topic].partition(": ")[2] for topic in stopped} == {
+        topic: row["stopped"] for topic, row in described.items() if topic != good
+    }
+    assert (described[pruned]["committed"], described[pruned]["last"], "stopped" in described[good]) == (3, 13, False)
+
+    said = stage.remedy(stopped[pruned])
+    assert f"{pruned}-0: 3 -> 8   skips 5 offsets, 3 to 7: they are never copied" in said
+    stage.remedy(stopped[anew])
+    stage.remedy(stopped[lost])
+    stage.remedy(stopped[further], 1)
+    stage.assert_covered()
+    assert stage.translated(pruned, 5) == (3, "exact"), "nothing of what was skipped is on the target"
+    assert set(copy(stage.pipeline).stopped) == set()
+
+    new = [b"b%d" % i for i in range(10)]
+    assert stage.values(pruned) == [b"a"] * 3 + new[5:]
+    assert stage.values(anew) == [b"a"] * 3 + new, "behind what was copied of the old topic"
+    assert stage.values(lost) == [b"a"] * 3 + new, "everything again"
+    assert stage.values(further) == new, "from the position on"
+    stage.assert_covered()
+    assert {stage.translated(pruned, at) for at in (3, 5, 8)} == {(4, "exact")}, "a commit marker lies at 3"
+    assert stage.translated(pruned, 2) == (2, "exact")
+    assert stage.translated(anew, 0) == (4, "exact"), "offset 0 is one of the new topic"
+    assert stage.translated(further, 1) == (0, "exact")
+    (noted,) = [r for r in mapping_records(stage.pipeline, target) if r.override and r.topic == pruned]
+    assert (noted.covered_from, noted.covered_to) == (3, 8)
+    assert noted.override is not None
+    assert noted.override.endswith(": it is known")
+    (done,) = [r for r in commit_records(stage.pipeline, target) if r.kind == "override" and r.source.topic == pruned]
+    assert done.overridden is not None
+    assert (done.overridden.position, done.overridden.why) == (3, "it is known")
+    assert done.overridden.stopped is not None
+    assert "records 3 to 7 were deleted" in done.overridden.stopped
+
+
+def test_foreign_records_are_accepted_but_not_those_that_come_later(
+    clusters: KafkaSandbox, tmp_path: Path, capsys: Any
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("shared"))
+    stage = Stage(clusters, tmp_path, capsys, topic)
+
+    def again() -> dict[str, str]:
+        produce(source, topic, [b"ours"] * 2)
+        return copy(stage.pipeline).stopped
+
+    assert again() == {}
+    for times in (1, 2):
+        produce(target, topic, [b"foreign"])
+        stopped = again()
+        assert "1 records at" in stopped[topic]
+        stage.remedy(stopped[topic])
+        assert copy(stage.pipeline).stopped == {}
+        assert stage.values(topic).count(b"foreign") == times
+    assert stage.values(topic) == [b"ours"] * 2 + [b"foreign"] + [b"ours"] * 2 + [b"foreign"] + [b"ours"] * 2
+    stage.assert_covered()
+    ours = [record.offset for record in read_all(target, topic) if record.value == b"ours"]
+    assert [stage.translated(topic, at) for at in range(6)] == [(offset, "exact") for offset in ours]
+
+
+def test_back_and_forth_and_what_is_refused(clusters: KafkaSandbox, tmp_path: Path, capsys: Any) -> None:
+    source = clusters.source_servers
+    topic, other = create_topic(source, unique("moved"), 2), create_topic(source, unique("other"))
+    for partition in (0, 1):
+        produce(source, topic, [b"%d" % i for i in range(6)], partition)
+    stage = Stage(clusters, tmp_path, capsys, topic, other)
+    assert copy(stage.pipeline).stopped == {}
+
+    code, said = stage.tool("set", "-o", f"{topic}:0:7", "-o", f"{topic}:1:2")
+    assert code == 3
+    assert f"{topic}-0: offset 7 is not in the source, which holds 0 to 6" in said
+    assert stage.newest(topic, 1).position == 6, "all or nothing"
+    code, said = stage.tool("set", "-o", f"{topic}:0:4", "--dry-run")
+    assert (code, stage.newest(topic).position) == (0, 6)
+    assert said.endswith(f"{topic}-0: 6 -> 4   copies 4 to 5 a second time\n1 position would be set; nothing was\n")
+    assert stage.tool("set", "-o", "unknown:0:4")[0] == 3
+
+    assert stage.tool("set", "-o", f"{topic}:0:4")[0] == 0
+    stage.assert_covered()
+    assert stage.translated(topic, 5) == (4, "ahead"), "until it is copied again"
+    produce(source, topic, [b"new"], 0)
+    produce(source, other, [b"new"])
+    assert copy(stage.pipeline).stopped == {}
+    stage.assert_covered()
+    again = [r.value for r in read_all(stage.target, topic, 0)]
+    assert again == [b"%d" % i for i in range(6)] + [b"4", b"5", b"new"]
+    assert [stage.translated(topic, at)[0] for at in (3, 4, 5, 6)] == [3, 7, 8, 9], "the later copy counts"
+
+    assert stage.tool("set", "-o", f"{topic}:0:5", "-o", f"{topic}:0:latest")[0] == 0
+    code, said = stage.tool("reset", "--reason", "a new start")
+    assert code == 0
+    assert f"{topic}-1: 6 -> 0   copies 0 to 5 a second time" in said
+    assert said.endswith("3 positions set\n")
+    assert copy(stage.pipeline).stopped == {}
+    stage.assert_covered()
+    assert len(read_all(stage.target, topic)) == 6 + 9 + 7 + 6
+    assert [stage.newest(topic, p).position for p in (0, 1)] == [7, 6]
+
+
+def test_who_copies_is_asked_first_and_fenced_if_need_be(clusters: KafkaSandbox, tmp_path: Path, capsys: Any) -> None:
+    source = clusters.source_servers
+    topic = create_topic(source, unique("busy"))
+    produce(source, topic, [b"a"] * 5)
+    stage = Stage(clusters, tmp_path, capsys, topic)
+    running = Running(stage.pipeline, 1)
+    running.await_copied(5)
+
+    code, said = stage.tool("set", "-o", f"{topic}:0:2")
+    assert code == 3
+    assert f"has not released {topic}-0. Stop it first" in said
+    assert f"pipeline {stage.pipeline.name} on " in said
+    assert stage.newest(topic).position == 5
+    code, said = stage.tool("set", "-o", f"{topic}:0:2", "--force")
+    assert code == 0, said
+    overridden = stage.newest(topic)
+    assert (overridden.kind, overridden.position) == ("override", 2)
+    running.join()
+    assert isinstance(running.error, Superseded)
+
+    produce(source, topic, [b"b"])
+    assert copy(stage.pipeline).stopped == {}
+    assert stage.values(topic) == [b"a"] * 8 + [b"b"]
+    stage.assert_covered()

@@ -1,0 +1,190 @@
+"""What an override may do, what it takes a word more for, and what it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.checks.coverage import CoveredRow, check_coverage
+from k2k_assets.errors import Refused
+from k2k_assets.mapping.fold import PartitionMapping, fold
+from k2k_assets.mapping.index.manifest import Position
+from k2k_assets.mapping.records import MappingRecord
+from k2k_assets.overrides.decide import Facts, Override, commit_record, decide, in_words, mapping_record
+from k2k_assets.overrides.request import Request, Wanted
+from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support import plans
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+P0 = TopicPartition("t", 0)
+
+
+def facts(position: int | None = 100, **changed: Any) -> Facts:
+    """Position 100 in a source that holds 40 to 140, and can be read up to 130."""
+    record = None if position is None else plans.commit_record(P0, position, began=50, reason="it was stopped")
+    given: dict[str, Any] = {
+        "source": P0, "record": record, "unreadable": None, "source_topic_id": "s-t", "target_topic": "t",
+        "target_topic_id": "t-t", "start": 40, "stable": 130, "end": 140, "target_end": 95, **changed,
+    }  # fmt: skip
+    return Facts(**given)
+
+
+def request(**accepted: Any) -> Request:
+    return Request((Wanted("t", 0, "current"),), "somebody@here", "a test", **accepted)
+
+
+def records(tmp_path: Path, one: Override, **accepted: Any) -> tuple[CommitRecord, MappingRecord | None]:
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"])
+    given = (one, pipeline, plans.CLUSTER, request(**accepted), plans.GENERATION, 7)
+    return commit_record(*given), mapping_record(*given)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a.b-c_d:3:17", Wanted("a.b-c_d", 3, 17)),
+        ("t:all:earliest", Wanted("t", None, "earliest")),
+        ("t:0:end", Wanted("t", 0, "latest")),
+        ("t:0:latest", Wanted("t", 0, "latest")),
+        ("t:12:current", Wanted("t", 12, "current")),
+    ],
+)
+def test_what_is_asked_for(text: str, wanted: Wanted) -> None:
+    assert Wanted.parse(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["t", "t:0", "t:0:", "t:x:0", "t:0:-1", ":0:0", "t:0:soon", "a b:0:0", "t:0:1:2"])
+def test_what_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="wanted TOPIC:PARTITION:OFFSET"):
+        Wanted.parse(text)
+
+
+def test_the_last_word_for_a_partition_wins_and_all_means_all() -> None:
+    existing = [TopicPartition("t", 1), TopicPartition("u", 0), P0]
+    asked = Request((Wanted("t", None, "earliest"), Wanted("t", 1, 5)), "x")
+    assert asked.topics == {"t"}
+    assert asked.by_partition(existing) == {P0: "earliest", TopicPartition("t", 1): 5}
+    with pytest.raises(Refused, match="t-2 does not exist: the source topic has 2 partitions"):
+        Request((Wanted("t", 2, 5),), "x").by_partition(existing)
+
+
+@pytest.mark.parametrize(
+    ("where", "position"), [("earliest", 40), ("latest", 130), ("current", 100), (40, 40), (77, 77), (140, 140)]
+)
+def test_where(where: Any, position: int) -> None:
+    assert decide(facts(), where, request()).position == position
+
+
+@pytest.mark.parametrize(
+    ("given", "where", "words"),
+    [
+        (facts(), 39, "offset 39 is not in the source, which holds 40 to 140"),
+        (facts(), 141, "offset 141 is not in the source"),
+        (facts(20), "current", "offset 20 is not in the source, which holds 40 to 140"),
+        (facts(None), "current", "t-0 has no position: give an offset"),
+        (facts(None, unreadable="not JSON"), "current", "no position that can be read \\(not JSON\\)"),
+        (facts(source_topic_id="s-new"), 50, "source topic id s-t is now s-new.*add --accept-new-topic"),
+        (facts(target_topic_id="t-new"), 50, "target topic id t-t is now t-new.*add --accept-new-topic"),
+        (facts(target_topic_id=None), 50, "target topic id t-t is now none.*add --accept-new-topic"),
+    ],
+)
+def test_what_is_refused(given: Facts, where: Any, words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        decide(given, where, request())
+
+
+def test_a_position_of_a_deleted_topic_means_nothing_in_the_new_one() -> None:
+    with pytest.raises(Refused, match="position 100 is one of the topic that was deleted"):
+        decide(facts(source_topic_id="s-new"), "current", request(new_topic=True))
+
+
+def test_a_range_that_is_skipped_is_covered_and_holds_nothing(tmp_path: Path) -> None:
+    one = decide(facts(20), "earliest", request())
+    record, mapping = records(tmp_path, one)
+    assert in_words(one) == "t-0: 20 -> 40   skips 20 offsets, 20 to 39: they are never copied"
+    assert (record.kind, record.position, record.leader_epoch, record.reason) == ("override", 40, None, None)
+    assert (record.target_end, record.began) == (90, 40)
+    assert record.overridden is not None
+    assert (record.overridden.position, record.overridden.stopped) == (20, "it was stopped")
+    assert mapping is not None
+    assert (mapping.covered_from, mapping.covered_to, mapping.targets) == (20, 40, ())
+    assert mapping.override == "somebody@here: a test"
+    assert CommitRecord.parse(record.key_bytes(), record.value_bytes(), "here") == record
+    assert MappingRecord.parse(mapping.key_bytes(), mapping.value_bytes()) == mapping
+
+
+@pytest.mark.parametrize(("where", "position", "began"), [(60, 60, 50), ("earliest", 40, 40)])
+def test_a_way_back_cancels_what_was_mapped(tmp_path: Path, where: Any, position: int, began: int) -> None:
+    one = decide(facts(), where, request())
+    record, mapping = records(tmp_path, one)
+    assert in_words(one) == f"t-0: 100 -> {position}   copies {position} to 99 a second time"
+    assert (record.position, record.began, record.leader_epoch) == (position, began, None)
+    assert mapping is not None
+    assert (mapping.covered_from, mapping.covered_to) == (position, position)
+
+
+def test_after_a_truncation_nothing_is_copied_twice() -> None:
+    one = decide(facts(200), "latest", request())
+    assert in_words(one) == "t-0: 200 -> 130   copies 130 to 139 a second time"
+    assert in_words(decide(facts(200, stable=140), "latest", request())).endswith("copies what comes from there on")
+
+
+def test_a_new_source_topic_begins_anew_behind_what_was_copied(tmp_path: Path) -> None:
+    one = decide(facts(source_topic_id="s-new", start=0), "earliest", request(new_topic=True))
+    record, mapping = records(tmp_path, one, new_topic=True)
+    assert in_words(one) == "t-0: 100 -> 0   accepts source topic id s-t is now s-new"
+    assert (record.source_topic_id, record.position, record.began) == ("s-new", 0, 0)
+    assert (record.leader_epoch, record.target_end) == (None, 90)
+    assert mapping is None, "the mapping of the old topic stays as it is"
+
+
+def test_a_new_target_topic_is_gone_on_into(tmp_path: Path) -> None:
+    one = decide(facts(target_topic_id="t-new", target_end=5), "current", request(new_topic=True))
+    record, mapping = records(tmp_path, one, new_topic=True)
+    assert (record.target_topic_id, record.position, record.leader_epoch) == ("t-new", 100, 3)
+    assert record.target_end == 5, "what comes into it from now on from others is noticed"
+    assert mapping is None
+
+
+def test_foreign_records_are_accepted_up_to_now(tmp_path: Path) -> None:
+    one = decide(facts(), "current", request(foreign_records=True))
+    record, mapping = records(tmp_path, one, foreign_records=True)
+    assert in_words(one) == "t-0: 100 -> 100   accepts what others wrote to the target partition"
+    assert (record.position, record.leader_epoch, record.target_end, mapping) == (100, 3, 95, None)
+    other = decide(facts(target_topic="u"), "current", request(foreign_records=True))
+    assert records(tmp_path, other, foreign_records=True)[0].target_end is None, (
+        "the end of another topic means nothing"
+    )
+
+
+def test_without_a_position_copying_begins_there(tmp_path: Path) -> None:
+    record, mapping = records(tmp_path, decide(facts(None), 70, request()))
+    assert (record.position, record.began, record.target_end, mapping) == (70, 70, None, None)
+
+
+@pytest.mark.parametrize("where", ["earliest", 20, 10, 0])
+def test_coverage_understands_an_override(tmp_path: Path, where: Any) -> None:
+    """Right after it, and when copying has gone on."""
+    start = 20 if where == "earliest" else 0
+    one = decide(facts(12, start=start, stable=30, end=30), where, request())
+    commit, mapping = records(tmp_path, one)
+    assert mapping is not None
+    copied = _copied(0, 12, 1, plans.GENERATION - 1)
+    after = _copied(commit.position, 30, 2, plans.GENERATION)
+    for all_records, position in (([copied, mapping], commit.position), ([copied, mapping, after], 30)):
+        known = fold(PartitionMapping(), all_records)
+        rows = [CoveredRow("t", "s-t", 0, *covered) for covered in known.covered]
+        said = check_coverage(rows, [Position(topic="t", partition=0, source_topic_id="s-t", position=position,
+                                              records=commit.records)], {P0: position}, [])  # fmt: skip
+        assert said.passed, said.summary
+    assert not check_coverage(
+        [CoveredRow("t", "s-t", 0, *c) for c in fold(PartitionMapping(), [copied, after]).covered],
+        [Position(topic="t", partition=0, source_topic_id="s-t", position=40, records=1)], {P0: 40}, [],
+    ).passed  # fmt: skip
+
+
+def _copied(start: int, end: int, sequence: int, generation: int) -> MappingRecord:
+    return MappingRecord("k2k.g", "t", 0, "p", plans.CLUSTER, "s-t", generation, 0, sequence, 0, start, end, ())

@@ -1,0 +1,137 @@
+"""A source that lost records in an unclean election stops its topic, also when its log has grown past the position.
+
+The broker's log is cut off while it is down; only the leader epoch tells afterwards that other records are there now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.cli.tool import run
+from k2k_assets.deadline import wait_until
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.broker import Broker
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.copying import Running, assert_same_content, copy
+from k2k_assets_tests.support.kafka import SECONDS, create_topic, end_offsets, produce, read_all, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+pytestmark = pytest.mark.integration
+
+
+class Source:
+    """A broker of its own, whose logs can be cut off."""
+
+    def __init__(self, directory: Path) -> None:
+        self.broker = Broker("source", directory)
+        self._sizes: dict[str, int] = {}
+
+    @property
+    def servers(self) -> str:
+        return self.broker.servers
+
+    def write(self, topic: str, name: str, count: int, transactional: bool = False) -> None:
+        records = [b"%s %d" % (name.encode(), i) for i in range(count)]
+        produce(self.servers, topic, records, 0, transactional_id=unique("tx") if transactional else None)
+
+    def mark(self, topic: str) -> None:
+        """Remembers how long the log is now."""
+        self._sizes[topic] = self._log(topic).stat().st_size
+
+    def lose(self) -> None:
+        """What the marked topics got since is gone; the next start begins another leader epoch."""
+        self.broker.stop()
+        (self.broker.directory / "data" / ".kafka_cleanshutdown").unlink(missing_ok=True)
+        for topic, size in self._sizes.items():
+            log = self._log(topic)
+            for derived in log.parent.glob("0*"):
+                if derived != log:
+                    derived.unlink()
+            with log.open("r+b") as file:
+                file.truncate(size)
+        self.broker.start()
+
+    def _log(self, topic: str) -> Path:
+        return self.broker.directory / "data" / f"{topic}-0" / ("0" * 20 + ".log")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Source]:
+    cut = Source(tmp_path / "broker")
+    cut.broker.start()
+    yield cut
+    cut.broker.kill()
+
+
+def pipeline_file(source: Source, clusters: KafkaSandbox, folder: Path, *topics: str) -> tuple[Path, Pipeline]:
+    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+    path = write_pipeline(folder, source.servers, clusters.target_servers, topics, features=features)
+    return path, load_pipeline([path])
+
+
+def test_a_log_that_was_cut_off_and_grew_again(
+    clusters: KafkaSandbox, tmp_path: Path, source: Source, capsys: Any
+) -> None:
+    target = clusters.target_servers
+    plain, marked, shorter, good = topics = [
+        create_topic(source.servers, unique(n)) for n in ("plain", "marked", "shorter", "good")
+    ]
+    path, pipeline = pipeline_file(source, clusters, tmp_path, *topics)
+    for topic in topics:
+        source.write(topic, "kept", 40)
+        if topic != good:
+            source.mark(topic)
+    source.write(marked, "lost", 40)  # and its marker
+    for topic in (plain, shorter):
+        source.write(topic, "lost", 60)
+    source.write(marked, "lost in a transaction", 19, transactional=True)
+    assert copy(pipeline).stopped == {}
+    assert end_offsets(source.servers, marked)[0] == 100, "the last offset is a transaction marker"
+
+    source.lose()
+    for topic in (plain, marked, good):
+        source.write(topic, "new", 100)
+    source.write(shorter, "new", 10)
+    stopped = copy(pipeline).stopped
+    assert set(stopped) == {plain, marked, shorter}
+    for topic in (plain, marked):
+        assert "the source log was truncated at 40, below position" in stopped[topic], stopped[topic]
+        assert f"k2k-tool set -f FILE -o {topic}:0:40" in stopped[topic]
+    assert "the source ends at 50, before position 100: its log was truncated" in stopped[shorter]
+    assert_same_content(source.servers, good, target)
+
+    arguments = [word for topic in (plain, marked, shorter) for word in ("-o", f"{topic}:0:40")]
+    assert run(["set", "-f", str(path), *arguments]) == 0
+    assert "plain" in capsys.readouterr().out
+    assert copy(pipeline).stopped == {}
+    for topic, count in ((plain, 100), (marked, 100), (shorter, 10)):
+        assert [r.value for r in read_all(target, topic)][-count:] == [b"new %d" % i for i in range(count)]
+
+
+def test_a_log_that_is_cut_off_during_the_copy(clusters: KafkaSandbox, tmp_path: Path, source: Source) -> None:
+    bad, good = (create_topic(source.servers, unique(n)) for n in ("bad", "good"))
+    _, pipeline = pipeline_file(source, clusters, tmp_path, bad, good)
+    source.write(bad, "kept", 40)
+    source.mark(bad)
+    source.write(bad, "lost", 60)
+    source.write(good, "kept", 10)
+    running = Running(pipeline, 1)
+    running.await_copied(110)
+
+    source.lose()
+
+    source.write(bad, "new", 100)
+    source.write(good, "new", 10)
+    at = TopicPartition(bad, 0)
+    words = wait_until(lambda: running.progress and running.progress.partitions[at].stopped, SECONDS, "the stop") or ""
+    assert "truncated at 40, below position 100" in words or "source ends at" in words
+    wait_until(lambda: len(read_all(clusters.target_servers, good)) == 20, SECONDS, "the other topic to go on")
+    running.stop.set()
+    running.join()
+    assert running.error is None
+    assert [r.value for r in read_all(clusters.target_servers, bad)][-1] == b"lost 59"

@@ -184,7 +184,8 @@ def _raise(error: KafkaError, message: Message, log_ends: Callable[[TopicPartiti
                 "corrupt on the broker, or in a format that the client does not know"
             )
         else:
-            reason = _out_of_range(partition, message.offset(), error.str(), log_ends)
+            at = message.offset()  # None, whatever its type says, where the error is not about one offset
+            reason = _out_of_range(partition, -1 if at is None else at, error.str(), log_ends)
         raise SourceStopped(partition, reason)
     if topic is not None or not clients.is_unreachable(error):
         raise Restart(f"source consumer: {error.str()}")

@@ -121,17 +121,19 @@ def test_a_log_that_is_cut_off_during_the_copy(clusters: KafkaSandbox, tmp_path:
     source.write(bad, "lost", 60)
     source.write(good, "kept", 10)
     running = Running(pipeline, 1)
-    running.await_copied(110)
+    try:
+        running.await_copied(110)
 
-    source.lose()
+        source.lose()
 
-    source.write(bad, "new", 100)
-    source.write(good, "new", 10)
-    at = TopicPartition(bad, 0)
-    words = wait_until(lambda: running.progress and running.progress.partitions[at].stopped, SECONDS, "the stop") or ""
-    assert "truncated at 40, below position 100" in words or "source ends at" in words
-    wait_until(lambda: len(read_all(clusters.target_servers, good)) == 20, SECONDS, "the other topic to go on")
-    running.stop.set()
-    running.join()
+        source.write(bad, "new", 100)
+        source.write(good, "new", 10)
+        at = TopicPartition(bad, 0)
+        stopped = wait_until(lambda: running.progress and running.progress.partitions[at].stopped, 60, "the stop") or ""
+        assert "truncated at 40, below position 100" in stopped or "source ends at" in stopped
+        wait_until(lambda: len(read_all(clusters.target_servers, good)) == 20, SECONDS, "the other topic to go on")
+    finally:
+        running.stop.set()
+        running.join()
     assert running.error is None
     assert [r.value for r in read_all(clusters.target_servers, bad)][-1] == b"lost 59"

@@ -20,7 +20,9 @@ from k2k_assets.replication.extent import Window
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.replication.task import copy_slot
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart, Undeliverable
+from k2k_assets.transport.interface import Position
 from k2k_assets.transport.librdkafka_sink import TransactionalSink
 from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import (
@@ -267,7 +269,7 @@ def test_a_slot_that_is_fenced_during_a_flush_says_so(clusters: KafkaSandbox, ma
     properties = pipeline.client_properties("target", "producer")
     owner = transactional_id(pipeline.name, pipeline.group, 0)
     source = LibrdkafkaSource(pipeline.client_properties("source", "consumer"))
-    source.assign({session_module.TopicPartition(topic, 0): session_module.Position(0)})
+    source.assign({TopicPartition(topic, 0): Position(0)})
     (chunk,) = wait_until(lambda: source.poll(100, 0.1).chunks, 30, "the source's records")
     chunk.target_topic, chunk.target_partition = topic, 0
     old = TransactionalSink(properties, owner, report_each=False)

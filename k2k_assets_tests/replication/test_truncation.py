@@ -55,6 +55,9 @@ class Source:
             with log.open("r+b") as file:
                 file.truncate(size)
         self.broker.start()
+        for topic in self._sizes:
+            epochs = self._log(topic).with_name("leader-epoch-checkpoint")
+            wait_until(lambda epochs=epochs: int(epochs.read_text().split()[1]) > 1, SECONDS, f"a new epoch of {topic}")
 
     def _log(self, topic: str) -> Path:
         return self.broker.directory / "data" / f"{topic}-0" / ("0" * 20 + ".log")

@@ -7,9 +7,12 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from k2k_assets.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import Extent, Outcome, Progress
 from k2k_assets.replication.plan import SlotPlan
@@ -19,6 +22,8 @@ from k2k_assets.replication.task_slots import free_cores
 from k2k_assets.resources.spark import build_session
 
 _log = logging.getLogger("k2k.spark")
+
+_ATTEMPTS = 3
 
 
 class LastingSpark:
@@ -33,21 +38,20 @@ class LastingSpark:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self.session = build_session(pipeline)
+        self.session, self._cores = self._built()
 
     def replicate(
         self, extent: Extent, *, stop: threading.Event, observer: Callable[[Progress], None] | None = None
     ) -> Outcome:
         """As `replication.replicate`."""
-        cores = free_cores(self._pipeline, self.session)
-        return replicate_with(self.run_slots, cores, self._pipeline, extent, stop=stop, observer=observer)
+        return replicate_with(self.run_slots, self._cores, self._pipeline, extent, stop=stop, observer=observer)
 
     def run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
         """Runs one task a slot and waits for all of them."""
         if has_lost_its_jvm(self.session):
             _log.warning("Spark's Java process is gone; a new one is started")
             forget(self.session)
-            self.session = build_session(self._pipeline)
+            self.session, self._cores = self._built()
         return run_slots(self.session, plans)
 
     def stop(self) -> None:
@@ -56,6 +60,20 @@ class LastingSpark:
             forget(self.session)
         else:
             self.session.stop()
+
+    def _built(self) -> tuple[SparkSession, int]:
+        """A session, and the tasks that it runs at once; one whose JVM is killed at its start is made again."""
+        for _ in range(_ATTEMPTS):
+            try:
+                session = build_session(self._pipeline)
+                return session, free_cores(self._pipeline, session)
+            except (Py4JError, PySparkException, OSError) as error:
+                process = getattr(SparkContext._gateway, "proc", None)
+                if process is not None and process.poll() is None:
+                    raise
+                _log.warning("Spark's Java process ended while it started: %s", error)
+                forget(SparkSession._instantiatedSession)
+        raise K2KError(f"Spark's Java process ended {_ATTEMPTS} times while it started; what it said is above")
 
 
 def has_lost_its_jvm(session: SparkSession) -> bool:
@@ -66,10 +84,11 @@ def has_lost_its_jvm(session: SparkSession) -> bool:
     return process is not None and process.poll() is not None
 
 
-def forget(session: SparkSession) -> None:
+def forget(session: SparkSession | None) -> None:
     """Makes pyspark start a new JVM for the next session: it never does by itself, and has no public call for it."""
-    with suppress(Exception):  # each of its steps wants to talk to the JVM
-        session.stop()
+    if session is not None:
+        with suppress(Exception):  # each of its steps wants to talk to the JVM
+            session.stop()
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None

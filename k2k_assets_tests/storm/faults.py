@@ -94,7 +94,7 @@ def _second_instance(scene: Scene, rng: random.Random) -> str:
 
 def _stop_instance(scene: Scene, rng: random.Random) -> str:
     instance = scene.some_instance(rng)
-    if not instance or not instance.has_begun():
+    if not instance or not instance.has_begun() or 0 in instance.excuses:  # a second signal ends it at once
         return ""
     instance.ask_to_stop()
     return instance.name

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaException
+
 from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline.own_sections import Sync
 from k2k_assets.sandbox import KafkaSandbox
@@ -194,7 +196,10 @@ def _settle(scene: Scene, report: Report, rng: random.Random) -> None:
 
     def caught_up() -> bool:
         scene.keep_up(slots)
-        return _caught_up(scene)
+        try:
+            return _caught_up(scene)
+        except (KafkaException, TimeoutError):  # a broker has just come back
+            return False
 
     try:
         wait_until(caught_up, _RECOVERY_SECONDS, "the pipeline to recover and to catch up", interval=1.0)

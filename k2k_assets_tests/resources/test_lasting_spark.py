@@ -1,0 +1,53 @@
+"""Spark outlives its Java process, whenever that is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from k2k_assets.errors import K2KError
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.resources import lasting_spark
+from k2k_assets.resources.lasting_spark import LastingSpark, has_lost_its_jvm
+from k2k_assets.resources.spark import build_session
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+pytestmark = pytest.mark.spark
+
+
+def kill_jvm() -> None:
+    process = SparkContext._gateway.proc  # type: ignore[union-attr]
+    process.kill()
+    process.wait(10)
+
+
+def killed_at_its_start(pipeline: Pipeline) -> SparkSession:
+    """As it goes when the JVM dies before the session is whole."""
+    build_session(pipeline)
+    kill_jvm()
+    raise Py4JNetworkError("connection refused")
+
+
+def test_a_jvm_that_is_killed_at_its_start_or_later_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"], spark={"master": "local[1]"})
+    builders = [killed_at_its_start, build_session]
+    monkeypatch.setattr(lasting_spark, "build_session", lambda given: builders.pop(0)(given))
+    spark = LastingSpark(pipeline)
+    assert spark.session.range(3).count() == 3
+    kill_jvm()
+    assert has_lost_its_jvm(spark.session)
+    builders = [build_session]
+    monkeypatch.setattr(lasting_spark, "run_slots", lambda session, plans: session.range(len(plans)).collect())
+    assert len(spark.run_slots([None, None])) == 2  # type: ignore[list-item]
+    assert spark.session.range(3).count() == 3
+    spark.stop()
+
+    builders = [killed_at_its_start] * 3
+    with pytest.raises(K2KError, match="ended 3 times while it started"):
+        LastingSpark(pipeline)

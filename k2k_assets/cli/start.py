@@ -23,6 +23,8 @@ from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.cli.words import plural
 from k2k_assets.errors import ClusterUnreachable, K2KError, TopicsStopped
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.permissions.missing import refuse
+from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.topics.selection import resolve_topics
 
@@ -85,6 +87,8 @@ def _check_clusters(pipeline: Pipeline) -> None:
         Cluster("target", pipeline.client_properties("target", "admin")) as target,
     ):
         topics = _both(partial(resolve_topics, pipeline, source), target.cluster_id)
+        targets = map(pipeline.routing.target_topic, topics)
+        refuse(TopicCheck(pipeline, source, target, "replication", topics, targets).before_creation())
         count = plural(len(topics), "topic")
         _log.info("pipeline '%s': %s from the %s to the %s", pipeline.name, count, source, target)
 

@@ -163,6 +163,11 @@ def test_all_that_is_missing_is_named_at_once(stage: Stage, topic: str, capsys: 
         shown = capsys.readouterr()
         assert all((said in shown.err) == (code == 3) for _, said in lacking)
         assert ("both clusters are ready" in shown.out) == (code == 0)
+        if code:
+            assert run(["start", "--once", "-f", str(path)]) == code  # before Spark is started
+            shown = capsys.readouterr()
+            assert all(said in shown.err for _, said in lacking)
+            assert "Traceback" not in shown.err
     assert _written(stage, pipeline, topic) == [0, 0, 0]
 
 

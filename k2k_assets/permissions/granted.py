@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AclOperation, NewTopic
 
+from k2k_assets.deadline import Deadline
 from k2k_assets.errors import Refused
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
@@ -25,6 +27,15 @@ _INSTEAD = dict.fromkeys(
     ),
     _DENIAL,
 )
+_LOADING = object()
+_LOADING_PAUSE = 0.05
+_INSTEAD_OF_GROUPS = {
+    **_INSTEAD,
+    KafkaError.GROUP_ID_NOT_FOUND: None,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS: _LOADING,
+    KafkaError.COORDINATOR_NOT_AVAILABLE: _LOADING,
+    KafkaError.NOT_COORDINATOR: _LOADING,
+}
 _OPERATIONS: Mapping[Operation, AclOperation] = {
     "Read": AclOperation.READ,
     "Write": AclOperation.WRITE,
@@ -73,15 +84,25 @@ def on_topics(cluster: Cluster, wanted: Wanted) -> Callable[[], Granted]:
 
 
 def on_groups(cluster: Cluster, wanted: Wanted) -> Granted:
-    """What is allowed on consumer groups, also on those that do not exist."""
+    """What is allowed on consumer groups, also on those that do not exist.
+
+    A coordinator that is only starting is asked again for a while; one that stays so says nothing.
+    """
     granted = Granted()
-    if wanted:
+    left = list(wanted)
+    deadline = Deadline(cluster.timeout)
+    while left:
         asked = cluster.admin.describe_consumer_groups(
-            list(wanted), include_authorized_operations=True, request_timeout=cluster.timeout
+            left, include_authorized_operations=True, request_timeout=cluster.timeout
         )
-        for name, future in asked.items():
-            found = cluster.answer(future, {**_INSTEAD, KafkaError.GROUP_ID_NOT_FOUND: None})
-            _compare(granted, name, wanted[name], found)
+        found = {name: cluster.answer(future, _INSTEAD_OF_GROUPS) for name, future in asked.items()}
+        left = [name for name, answer in found.items() if answer is _LOADING]
+        for name in found.keys() - set(left):
+            _compare(granted, name, wanted[name], found[name])
+        if deadline.expired():
+            break
+        if left:
+            time.sleep(_LOADING_PAUSE)
     return granted
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation
 
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.permissions.granted import Granted, on_topics
+from k2k_assets.permissions.granted import Granted, on_groups, on_topics
 
 WANTED = ("Read", "DescribeConfigs")
 
@@ -47,3 +47,21 @@ def test_what_is_made_of_an_answer(answer: Any, lacking: list[str], absent: list
     granted = _asked(answer)
     assert granted.lacking.get("orders", []) == lacking
     assert granted.absent == absent
+
+
+def test_a_coordinator_that_is_starting_is_asked_again() -> None:
+    answers = [
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    ]
+
+    def result(timeout: float) -> Any:
+        raise KafkaException(KafkaError(answers.pop(0)))
+
+    asked = {"readers": SimpleNamespace(result=result)}
+    admin = SimpleNamespace(describe_consumer_groups=lambda *_, **__: asked, poll=lambda _: 0)
+    cluster = Cluster("target", {"bootstrap.servers": "played:9092"})
+    cluster._admin = cast(Any, admin)
+    assert on_groups(cluster, {"readers": ["Read"]}).lacking == {"readers": ["Read"]}
+    assert answers == []

@@ -21,7 +21,7 @@ from k2k_assets.cli import exit_codes, offset_mapping, tool
 from k2k_assets.cli.main import COMMANDS, cli
 from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.pipeline import load_pipeline
-from k2k_assets.replication.assignment_records import Assignments
+from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.topics.control_topics import control_topics
 from k2k_assets_tests.storm.faults import FAULTS
@@ -265,7 +265,7 @@ def test_the_readmes_pipelines_load(tmp_path: Path) -> None:
 
 def test_the_documented_records_are_what_we_write() -> None:
     kinds = {_kind(key) for key, _ in _records()}
-    assert kinds == {"commit", "mapping", "instance", "claim", "stop", "mapper"}
+    assert kinds == {"commit", "mapping", "instance", "claim", "beat", "stop", "mapper"}
     assignments = Assignments()
     for offset, (key, value) in enumerate(_records()):
         if _kind(key) == "commit":
@@ -278,6 +278,8 @@ def test_the_documented_records_are_what_we_write() -> None:
             assignments.apply("k2k.demo", offset, key, value)
     assert len(assignments.instances) == 1
     assert assignments.stops == {0}
+    assert [claim.topic for claim in assignments.claims.values()] == ["demo.alerts"]
+    assert set(assignments.signs) == {(0, 1)}
 
 
 @pytest.mark.parametrize(("heading", "kind"), [("Commit topic", "commit"), ("Mapping topic", "mapping")])

@@ -21,8 +21,8 @@ from k2k_assets.errors import ClusterUnreachable, Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment import write_record
-from k2k_assets.replication.assignment_records import PARTITION
+from k2k_assets.replication.assignment.records import PARTITION
+from k2k_assets.replication.assignment.writing import write_record
 from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.groups")

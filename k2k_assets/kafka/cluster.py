@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
@@ -14,7 +15,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
 from k2k_assets.deadline import Deadline
-from k2k_assets.errors import Refused
+from k2k_assets.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.topic_ids import topic_id
 from k2k_assets.topic_partition import TopicPartition
@@ -79,6 +80,7 @@ class Cluster:
         self._properties = dict(properties)
         self._last_error: str | None = None
         self._admin: AdminClient | None = None
+        self._making = threading.Lock()
         self._knows_leaders = False
         self._refusals = 0
         self._is_let_in = str(properties.get("security.protocol", "plaintext")).lower() == "plaintext"
@@ -91,9 +93,10 @@ class Cluster:
     @property
     def admin(self) -> AdminClient:
         """The admin client itself, made at the first use."""
-        if self._admin is None:
-            self._admin = clients.admin(self._properties, {"error_cb": self._remember})
-        return self._admin
+        with self._making:  # of two that threads made at once, one would die with its questions
+            if self._admin is None:
+                self._admin = clients.admin(self._properties, {"error_cb": self._remember})
+            return self._admin
 
     def close(self) -> None:
         """Lets go of the client."""
@@ -259,7 +262,7 @@ class Cluster:
                 return ask()
             except _Unsettled as error:
                 if deadline.expired():
-                    raise Refused(f"the {self} has no leader for a partition: {error}") from None
+                    raise ClusterUnreachable(f"the {self} has no leader for a partition: {error}") from None
             except _Unanswered:
                 if deadline.expired():
                     why = self._last_error or "offsets were asked for, no answer in time"

@@ -2,8 +2,8 @@
 
 1. Look, decide, refuse what is not possible: nothing was touched so far.
 2. Refuse while somebody copies one of the partitions, unless told not to.
-3. Announce a new generation: whoever still copies is fenced and commits nothing more.
-4. Claim; read the commit log to its end; decide again, on what cannot change any more.
+3. Announce a new generation and claim; whoever still has a claim is fenced and commits nothing more.
+4. Read the commit log to its end; decide again, on what cannot change any more.
 5. Write commit and mapping records in one transaction.
 6. Release.
 """
@@ -21,9 +21,12 @@ from k2k_assets.overrides.holders import read_holders
 from k2k_assets.overrides.request import Request
 from k2k_assets.overrides.scene import Scene, look
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.announce import announce
-from k2k_assets.replication.assignment import AssignmentTail
-from k2k_assets.replication.assignment_records import PARTITION, claim_key, claim_value
+from k2k_assets.replication.assignment import rules
+from k2k_assets.replication.assignment.announce import announce
+from k2k_assets.replication.assignment.fencing import fence
+from k2k_assets.replication.assignment.records import PARTITION, Claim
+from k2k_assets.replication.assignment.tail import AssignmentTail
+from k2k_assets.replication.assignment.writing import new_instance
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
 from k2k_assets.replication.plan import stable_hash, transactional_id
 from k2k_assets.replication.traces import ensure_new_group
@@ -80,24 +83,23 @@ def override(
     ensure_target_topics(pipeline, source, target, counts)
     scene = look(pipeline, source, target, request.topics)
     commit = target.describe([pipeline.coordination.commit.topic])[pipeline.coordination.commit.topic]
-    generation = announce(pipeline, target, 1, commit.topic_id)
     owner = transactional_id(pipeline.name, pipeline.group, 0)
     sink = TransactionalSink(pipeline.client_properties("target", "producer"), owner, report_each=False)
-    writer = _Writer(pipeline, target, scene, generation, owner, sink)
-    try:
-        sink.open()
-        with AssignmentTail(pipeline, target) as tail:
-            tail.catch_up()
-            tail.ensure_newest(generation)
-        return writer.write(request)
-    except Fenced:
-        raise Superseded("another instance of the group started meanwhile; nothing was changed") from None
-    except Restart as error:
-        raise K2KError(
-            f"the target did not take it: {error}. Whether the positions were changed tells k2k-tool describe -f FILE"
-        ) from None
-    finally:
-        sink.close()
+    with AssignmentTail(pipeline, target) as tail:
+        generation = announce(pipeline, tail, new_instance(pipeline, 1, commit.topic_id))
+        writer = _Writer(pipeline, target, scene, generation, owner, sink, tail)
+        try:
+            sink.open()
+            return writer.write(request)
+        except Fenced:
+            raise Superseded("another instance of the group started meanwhile; nothing was changed") from None
+        except Restart as error:
+            raise K2KError(
+                f"the target did not take it: {error}. Whether the positions were changed tells k2k-tool describe "
+                "-f FILE"
+            ) from None
+        finally:
+            sink.close()
 
 
 class _Writer:
@@ -111,6 +113,7 @@ class _Writer:
         generation: int,
         owner: str,
         sink: TransactionalSink,
+        tail: AssignmentTail,
     ) -> None:
         self._pipeline = pipeline
         self._target = target
@@ -118,23 +121,30 @@ class _Writer:
         self._generation = generation
         self._owner = owner
         self._sink = sink
-        self._claims: list[bytes] = []
+        self._tail = tail
+        self._asked: frozenset[TopicPartition] = frozenset()
+        self._claims: list[Claim] = []
 
     def write(self, request: Request) -> list[Override]:
         asked = request.by_partition(self._scene.partitions)
+        self._tail.catch_up()
         self._in_transaction(lambda: self._claim(asked))
         try:
+            self._fence_others()
             decided = self._decided(request)
-        except Refused:
-            self._in_transaction(self._release)
+        except (Refused, Superseded):
+            self._in_transaction(lambda: self._release(self._claims))
             raise
         self._in_transaction(lambda: self._write(decided, request))
         with suppress(Restart):  # it is written; claims that stay are fenced by the next instance
-            self._in_transaction(self._release)
+            self._in_transaction(lambda: self._release(self._claims))
         return decided
 
     def _decided(self, request: Request) -> list[Override]:
         log = _read_log(self._pipeline, self._scene, self._target)
+        newest = max((log.positions[tp].generation for tp in log.positions if tp in self._asked), default=-1)
+        if newest > self._generation:
+            raise Superseded(f"{self._tail.state.describe(newest)} has copied meanwhile; nothing was changed")
         if not log.positions:
             ensure_new_group(self._pipeline, self._target)
         return _decide(self._pipeline, self._scene, log, request)
@@ -145,15 +155,40 @@ class _Writer:
         self._sink.commit()
 
     def _claim(self, partitions: Iterable[TopicPartition]) -> None:
-        topic, claim, group = self._pipeline.coordination.assignment.topic, uuid.uuid4().hex, self._pipeline.group
-        for tp in partitions:
-            key = claim_key(group, self._scene.topics[tp.topic].topic_id, tp.partition, self._owner, claim)
-            self._sink.write_control(topic, PARTITION, key, claim_value(self._generation, 0, tp.topic, now_ms()))
-            self._claims.append(key)
+        """Claims, and tombstones of what former holders of the id left: opening the sink has fenced them."""
+        self._asked = frozenset(partitions)
+        for left in rules.left_by_former_holders(self._owner, self._tail.state.claims.values()):
+            self._control(left, None)
+        for tp in self._asked:
+            topic_id, name = self._scene.topics[tp.topic].topic_id, uuid.uuid4().hex
+            claim = Claim(topic_id, tp.partition, self._owner, name, self._generation, 0, tp.topic)
+            self._control(claim, claim.value_bytes(now_ms()))
+            self._claims.append(claim)
 
-    def _release(self) -> None:
-        for key in self._claims:
-            self._sink.write_control(self._pipeline.coordination.assignment.topic, PARTITION, key, None)
+    def _fence_others(self) -> None:
+        """Waits for nobody: that nobody copies, or does not matter, was made sure of before.
+
+        Raises:
+            Superseded: Somebody has a higher claim.
+        """
+        known = self._tail.catch_up().claims
+        found = [rules.rivals(known.get(c.claim, c), known.values()) for c in self._claims]
+        higher = [claim for above, _ in found for claim in above]
+        lower = [claim for _, below in found for claim in below]
+        if higher:
+            who = self._tail.state.describe(higher[0].generation)
+            raise Superseded(f"{who} started meanwhile; nothing was changed")
+        if lower:
+            fence(self._pipeline, {claim.transactional_id for claim in lower} - {self._owner})
+            self._in_transaction(lambda: self._release(lower))
+
+    def _release(self, claims: Iterable[Claim]) -> None:
+        for claim in claims:
+            self._control(claim, None)
+
+    def _control(self, claim: Claim, value: bytes | None) -> None:
+        topic = self._pipeline.coordination.assignment.topic
+        self._sink.write_control(topic, PARTITION, claim.key_bytes(self._pipeline.group), value)
 
     def _write(self, decided: Sequence[Override], request: Request) -> None:
         pipeline, cluster, time = self._pipeline, self._scene.cluster_id, now_ms()

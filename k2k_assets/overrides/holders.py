@@ -15,7 +15,7 @@ from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment_records import PARTITION
+from k2k_assets.replication.assignment.records import PARTITION
 from k2k_assets.topic_partition import TopicPartition
 
 _TIMEOUT = 30.0

@@ -26,11 +26,11 @@ class Commit(Section):
 class Assignment(Section):
     """How instances agree on who copies what."""
 
-    topic: TopicName = Field(default="__k2k_assignment", description="Topic where instances announce themselves.")
+    topic: TopicName = Field(default="__k2k_assignment", description="Topic where instances claim partitions.")
     grace_window: Duration = Field(
         default=timedelta(seconds=15),
-        description="Wait for the former owner of a partition before it is fenced. Parsed; used once partitions are "
-        "shared between instances.",
+        description="Longest wait for the former owner of a partition to release it before it is fenced. An owner "
+        "shows three times in it that it is alive; one that does not is taken over from by an instance that stands by.",
     )
     fencing_max_parallelism: Count = Field(default=5, description="Producers that are fenced at once.")
 

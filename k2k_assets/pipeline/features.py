@@ -22,7 +22,8 @@ class Features(Section):
     )
     auto_create_topics: Flag = Field(
         default=True,
-        description="Create missing target topics with the source topic's partition count and configs.",
+        description="Create missing target topics with the source topic's partition count and configs, and give those "
+        "that exist more partitions when the source has more (`partition: source`).",
     )
     auto_create_control_topics: Flag = Field(default=False, description="Create missing control topics on the target.")
     offset_mapping: Flag = Field(

@@ -26,6 +26,10 @@ class Sync(Section):
         default=timedelta(milliseconds=50),
         description="Shortest time between two commits when the source runs dry, so that a trickle stays cheap.",
     )
+    metadata_interval: PositiveDuration = Field(
+        default=timedelta(seconds=30),
+        description="Time between two looks for new topics and partitions on the source, while `k2k start` runs.",
+    )
 
 
 class Index(Section):

@@ -51,7 +51,7 @@ def read_commit_log(
         pipeline: Names topic, group, time-out and policies.
         source_cluster_id: Part of the records' identity.
         target: The target cluster.
-        keep_waiting: Called between two waits under exactly-once with `onCommitSyncTimeout: ignore`; may raise.
+        keep_waiting: Called about twice a second; may raise.
 
     Raises:
         CommitLogBlocked: Not read in `coordination.commit.syncTimeout`, and the policy says fail.
@@ -69,14 +69,14 @@ def read_commit_log(
             try:
                 deadline = Deadline(pipeline.coordination.commit.sync_timeout.total_seconds())
                 for batch in reader.read_until(ends, deadline):
+                    if keep_waiting:
+                        keep_waiting()
                     keys = zip(map(Message.partition, batch), map(Message.key, batch), strict=True)
                     newest.update(zip(keys, batch, strict=True))
                 break
             except NotReadToTheEnd as blocked:
                 if not _goes_on(pipeline, blocked):
                     break
-                if keep_waiting:
-                    keep_waiting()
     result = _fold(newest, pipeline, source_cluster_id)
     result.incomplete = any(starts.values())
     return result

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from k2k_assets.replication.commit_log import CommitLog
+from k2k_assets.replication.progress import PartitionProgress, ProgressReader
+from k2k_assets.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +93,51 @@ class Outcome:
     def stopped(self) -> dict[str, str]:
         """Topics that were stopped, with the reason."""
         return {name: topic.stopped for name, topic in self.topics.items() if topic.stopped}
+
+
+def outcome_of(
+    topics: Mapping[str, tuple[str, int]],
+    commit_log: CommitLog,
+    progress: ProgressReader,
+    stopped: Mapping[TopicPartition, str],
+    generation: int,
+    seconds: float,
+) -> Outcome:
+    """Sums up a replication.
+
+    Args:
+        topics: Source topic -> target topic and number of source partitions.
+        commit_log: As it is at the end.
+        progress: What was copied.
+        stopped: Partitions that were stopped, with the reason.
+        generation: Of the instance.
+        seconds: How long it took.
+    """
+    partitions = progress.current().partitions
+    outcomes: dict[str, TopicOutcome] = {}
+    for topic, (target_topic, count) in topics.items():
+        names = [TopicPartition(topic, p) for p in range(count)]
+        of_topic = {
+            tp.partition: _partition_outcome(partitions[tp], progress.starts.get(tp), _target_end(commit_log, tp))
+            for tp in names
+        }
+        reasons = [f"{tp}: {stopped[tp]}" for tp in names if tp in stopped]
+        outcomes[topic] = TopicOutcome(target_topic, of_topic, "; ".join(reasons) or None, seconds)
+    return Outcome(outcomes, generation, seconds)
+
+
+def _target_end(commit_log: CommitLog, tp: TopicPartition) -> int | None:
+    record = commit_log.positions.get(tp)
+    return record.target_end if record else None
+
+
+def _partition_outcome(progress: PartitionProgress, start: int | None, target_end: int | None) -> PartitionOutcome:
+    return PartitionOutcome(
+        start=progress.position if start is None else start,
+        position=progress.position,
+        target_end=target_end,
+        stable_end=max(0, progress.stable_end),
+        records=progress.records,
+        bytes=progress.bytes,
+        runs=progress.runs,
+    )

@@ -52,25 +52,30 @@ class SlotPlan:
         cluster: Source cluster id.
         generation: Of the instance.
         slot: Which slot.
+        slots: How many the instance has.
         partitions: Its partitions.
         extent: When to end.
         control: The control topics.
         one_to_one: Whether each target partition is fed by one source partition only.
         batch_bytes: Largest batch that every target topic takes.
-        known_topics: Source topics that had commit records when the plan was made: a partition of theirs without one
-            appeared later, and starts at its beginning.
+        known_topics: Source topics that had commit records when the plan was made, or appeared while the instance ran:
+            a partition of theirs without one starts at its beginning.
+        silent: Slots of other instances, by generation and number, that have given no sign of life for so long that
+            their partitions are taken over without waiting.
     """
 
     pipeline: Pipeline
     cluster: str
     generation: int
     slot: int
+    slots: int
     partitions: tuple[PartitionPlan, ...]
     extent: Extent
     control: ControlTopics
     one_to_one: bool
     batch_bytes: int
     known_topics: frozenset[str] = frozenset()
+    silent: frozenset[tuple[int, int]] = frozenset()
 
 
 def stable_hash(data: bytes) -> int:
@@ -83,9 +88,9 @@ def slot_of(tp: TopicPartition, slots: int) -> int:
     return (stable_hash(tp.topic.encode()) + tp.partition) % slots
 
 
-def transactional_id(pipeline: str, group: str, slot: int) -> str:
-    """The transactional id of a slot: the same for all instances, so a new one fences the old one."""
-    return f"k2k.{pipeline}.{group}.{slot}"
+def transactional_id(pipeline: str, group: str, number: int) -> str:
+    """The transactional id of a slot. Its number is the slot's, so a new instance fences what a dead one left."""
+    return f"k2k.{pipeline}.{group}.{number}"
 
 
 def slots_for(pipeline: Pipeline, partitions: int, free_cores: int) -> int:

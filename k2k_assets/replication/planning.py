@@ -56,6 +56,11 @@ class Ground:
         """All source partitions."""
         return [TopicPartition(topic, p) for topic, (_, count) in self.topics.items() for p in range(count)]
 
+    @property
+    def topic_ids(self) -> dict[TopicPartition, str]:
+        """Source topic id of each source partition."""
+        return {tp: self.descriptions[tp.topic].topic_id for tp in self.partitions}
+
 
 def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collection[str] | None) -> Ground:
     """Checks both clusters, creates what is missing, describes what is there.
@@ -129,6 +134,8 @@ def plan_slots(
     slots: int,
     extent: Extent,
     known_topics: frozenset[str],
+    elsewhere: Collection[TopicPartition] = (),
+    silent: frozenset[tuple[int, int]] = frozenset(),
 ) -> list[SlotPlan]:
     """One plan for each slot that has partitions.
 
@@ -139,9 +146,12 @@ def plan_slots(
         generation: Of the instance.
         slots: How many.
         extent: When to end.
-        known_topics: Source topics that have commit records already.
+        known_topics: Source topics whose new partitions start at their beginning.
+        elsewhere: Partitions that others copy.
+        silent: Slots of others that need not be waited for.
     """
-    stable = source.offsets(ground.partitions, "stable")
+    mine = [tp for tp in ground.partitions if tp not in elsewhere]
+    stable = source.offsets(mine, "stable")
     partitions = [
         PartitionPlan(
             source=tp,
@@ -150,7 +160,7 @@ def plan_slots(
             target_topic_id=ground.targets[ground.topics[tp.topic][0]].topic_id,
             stable_end=stable.get(tp, 0),  # one that was deleted meanwhile is stopped by its slot
         )
-        for tp in ground.partitions
+        for tp in mine
     ]
     return [
         SlotPlan(
@@ -158,12 +168,14 @@ def plan_slots(
             cluster=ground.cluster_id,
             generation=generation,
             slot=slot,
+            slots=slots,
             partitions=share,
             extent=extent,
             control=ground.control,
             one_to_one=ground.one_to_one,
             batch_bytes=ground.batch_bytes,
             known_topics=known_topics,
+            silent=silent,
         )
         for slot, share in enumerate(spread(partitions, slots))
         if share

@@ -94,11 +94,16 @@ class ProgressReader:
         self._generations: set[int] = set()
         self.starts: dict[TopicPartition, int] = {}
         self._warned: set[TopicPartition] = set()
-        names = list(partitions)
-        self._partitions = {tp: PartitionProgress(0, 0, 0) for tp in names}
+        self._partitions: dict[TopicPartition, PartitionProgress] = {}
+        self.follow(partitions)
         starts = target.offsets(target.partitions_of([pipeline.coordination.commit.topic]), "stable")
         properties = pipeline.client_properties("target", "consumer")
         self._reader = LogReader(properties, starts, committed_only=True, follow=True)
+
+    def follow(self, partitions: Iterable[TopicPartition]) -> None:
+        """Follows these too."""
+        for tp in partitions:
+            self._partitions.setdefault(tp, PartitionProgress(0, 0, 0))
 
     def begin(self, commit_log: CommitLog) -> None:
         """Takes in what was committed before the run."""

@@ -9,19 +9,18 @@ from __future__ import annotations
 import gc
 import logging
 import time
-import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import reduce
 
 from k2k_assets import stop_reasons
+from k2k_assets.errors import Superseded
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.replication.assignment import AssignmentTail
-from k2k_assets.replication.assignment_records import PARTITION, claim_key, claim_value
+from k2k_assets.replication.assignment.holding import Holding
+from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
-from k2k_assets.replication.commit_record import Kind
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.partition_state import PartitionState, stopped_record
-from k2k_assets.replication.plan import SlotPlan, transactional_id
+from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.starting import resolve_starts
 from k2k_assets.replication.target_chain import TargetChain
 from k2k_assets.replication.topic_identity import ask_topic_ids
@@ -38,7 +37,7 @@ log = logging.getLogger("k2k.replication")
 _CHUNK = 1000
 # How long an idle poll waits; a record ends it at once.
 _IDLE_SECONDS = 0.1
-# How often to look for a newer instance and for the stop record.
+# How often to look for higher claims and for the stop record.
 _LOOK_SECONDS = 0.25
 # How long a poll waits at least, while there is something to commit.
 _SHORTEST_WAIT = 0.001
@@ -66,6 +65,7 @@ class Session:
         sink: Writes.
         clusters: Source and target, for metadata.
         tail: The assignment topic.
+        transactional_id: That of the sink.
         chain: Finds foreign writers; None where that cannot be told.
     """
 
@@ -77,6 +77,7 @@ class Session:
         sink: Sink,
         clusters: tuple[Cluster, Cluster],
         tail: AssignmentTail,
+        transactional_id: str,
         chain: TargetChain | None,
     ) -> None:
         self._plan = plan
@@ -86,12 +87,12 @@ class Session:
         self._transactions = Transactions(plan, memory, sink, chain)
         self._source_cluster, self._target_cluster = clusters
         self._tail = tail
+        self._holding = Holding(plan, memory, self._transactions, tail, transactional_id)
         self._chain = chain
         self._pipeline = plan.pipeline
         self._commit = plan.pipeline.coordination.commit
         self._stages = stages_of(plan.pipeline)
         self._states: dict[TopicPartition, PartitionState] = {}
-        self._claims: list[bytes] = []
         self._moved_past_markers = False
         now = time.monotonic()
         self._last_record = self._last_heard = now
@@ -104,30 +105,35 @@ class Session:
     # -- starting -----------------------------------------------------------------------------------------------
 
     def start(self) -> bool:
-        """Steps 1 to 4: claim the id, be the newest, read the commit topic, check, commit fresh starts.
+        """Steps 1 to 4: claim the id and the partitions, read the commit topic, check, commit fresh starts.
 
         Returns:
-            Whether there is anything to do: not if the slot was asked to stop meanwhile.
+            Whether there is anything to do: not if the slot was asked to stop, or others copy all that it would.
 
         Raises:
-            Superseded: A newer instance exists.
+            Superseded: A newer instance has copied since, and is gone.
             Restart: The target did not take a step.
         """
-        self._ensure_newest()  # whoever was fenced looks first who did it, and never claims an id that is not its own
-        if self._plan.generation in self._tail.state.stops:
-            return False
-        self._sink.open()  # 1: fences the former holder, aborts what it left open
-        self._ensure_newest()  # an instance that was slow finds out here, before it reads a position
-        self._claim()  # 2
         try:
-            commit_log = read_commit_log(  # 3
-                self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._keep_waiting
-            )
+            return self._start()
         except _AskedToStop:
             return False
+
+    def _start(self) -> bool:
+        self._keep_waiting()
+        if not self._holding.wanted():
+            return False
+        self._sink.open()  # 1: fences the former holder, aborts what it left open
+        self._holding.claim(self._holding.wanted())  # 2
+        self._holding.settle(self._keep_waiting)
+        commit_log = read_commit_log(  # 3
+            self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._wait_for_commit_log
+        )
+        self._ensure_newest(commit_log)
         self._memory.sequence = max(self._memory.sequence, self._last_sequence(commit_log))
+        elsewhere = {plan.source for plan in self._plan.partitions} - set(self._holding.partitions)
         starts = resolve_starts(  # 4
-            self._plan, self._memory.stopped, commit_log, self._source_cluster, self._target_cluster
+            self._plan, elsewhere.union(self._memory.stopped), commit_log, self._source_cluster, self._target_cluster
         )
         for tp, reason in starts.stopped.items():
             self._memory.stopped[tp] = reason
@@ -140,24 +146,23 @@ class Session:
         self._source.assign({tp: state.reading_from for tp, state in self._states.items()})
         return True
 
-    def _claim(self) -> None:
-        topic = self._pipeline.coordination.assignment.topic
-        owner = transactional_id(self._pipeline.name, self._pipeline.group, self._plan.slot)
-        claim, group = uuid.uuid4().hex, self._pipeline.group
-        self._transactions.begin()
-        for plan in self._plan.partitions:
-            key = claim_key(group, plan.source_topic_id, plan.source.partition, owner, claim)
-            value = claim_value(self._plan.generation, self._plan.slot, plan.source.topic, now_ms())
-            self._transactions.write_control(topic, PARTITION, key, value)
-            self._claims.append(key)
-        self._transactions.commit()
+    def _ensure_newest(self, commit_log: CommitLog) -> None:
+        """Commit records of an older generation would count for nothing: this instance was outrun."""
+        for tp in self._holding.partitions:
+            record = commit_log.positions.get(tp)
+            if record and record.generation > self._plan.generation:
+                raise Superseded(
+                    f"{tp} was copied by {self._tail.state.describe(record.generation)} meanwhile; this one is "
+                    f"generation {self._plan.generation}"
+                )
 
     def _commit_starts(self, fresh: list[PartitionState], commit_log: CommitLog) -> None:
         """A start position is committed before the first record is consumed: a crash then cannot move it.
 
         Partitions that were stopped are released with their reason, at the position they have.
         """
-        stopped = [tp for tp in self._memory.stopped if tp in commit_log.positions]
+        held = self._holding.partitions
+        stopped = [tp for tp in self._memory.stopped if tp in commit_log.positions and tp in held]
         if not fresh and not stopped:
             return
         self._transactions.begin()
@@ -183,8 +188,12 @@ class Session:
 
     # -- copying ------------------------------------------------------------------------------------------------
 
-    def copy(self) -> None:
-        """Step 5: consume a chunk, run the stages, produce; close transactions; until the end. Then step 7."""
+    def copy(self) -> bool:
+        """Step 5: consume a chunk, run the stages, produce; close transactions; until the end. Then step 7.
+
+        Returns:
+            Whether that was the end: not if partitions went to somebody else and the others are to be gone on with.
+        """
         self._transactions.last_commit = self._last_record = self._last_heard = time.monotonic()
         while self._states:
             limit = min(_CHUNK, self._commit.batch_size - self._transactions.records)
@@ -194,15 +203,20 @@ class Session:
             self._take(polled, now)
             self._ensure_source_answers(polled, now)
             if self._must_close(dry, now):
-                self._close("commit")
+                self._close()
             if now >= self._next_look:
                 self._next_look = now + _LOOK_SECONDS
                 if self._asked_to_stop():
                     break
+                if outranked := self._holding.outranked():
+                    self._hand_over(outranked)
+                    return False
+                self._beat()
                 self._ensure_idle_topics(now)
             if self._at_the_end(now):
                 break
         self._release()
+        return True
 
     def _ensure_source_answers(self, polled: Polled, now: float) -> None:
         """librdkafka waits for a source that is down without a word; who waits for an end has to know.
@@ -252,10 +266,10 @@ class Session:
             return True
         return now - current.opened >= self._batch_seconds or (dry and due)
 
-    def _close(self, kind: Kind) -> None:
-        moved = [state for state in self._states.values() if state.moved or kind != "commit"]
+    def _close(self, releasing: Collection[TopicPartition] = ()) -> None:
+        moved = [state for tp, state in self._states.items() if state.moved or tp in releasing]
         # Topic ids are asked for now, answered while the flush runs, and looked at before the commit.
-        self._transactions.close(moved, kind, self._ask_topic_ids(moved))
+        self._transactions.close(moved, self._ask_topic_ids(moved), releasing)
         self._moved_past_markers = False
         if self._transactions.last_commit >= self._next_collection:
             self._next_collection = self._transactions.last_commit + _COLLECT_SECONDS
@@ -272,19 +286,24 @@ class Session:
 
     # -- ending -------------------------------------------------------------------------------------------------
 
-    def _ensure_newest(self) -> None:
-        self._tail.catch_up()
-        self._tail.ensure_newest(self._plan.generation)
+    def _wait_for_commit_log(self) -> None:
+        self._holding.beat_if_due()
+        self._tail.look()
+        self._keep_waiting()
 
     def _keep_waiting(self) -> None:
-        self._ensure_newest()
         if self._plan.generation in self._tail.state.stops:
             raise _AskedToStop
 
     def _asked_to_stop(self) -> bool:
-        stops = self._tail.look().stops
-        self._tail.ensure_newest(self._plan.generation)
-        return self._plan.generation in stops
+        return self._plan.generation in self._tail.look().stops
+
+    def _beat(self) -> None:
+        """A beat has a transaction of its own, so one that is open is closed before."""
+        if self._holding.beat_is_due:
+            if self._transactions.records:
+                self._close()
+            self._holding.beat_if_due()
 
     def _at_the_end(self, now: float) -> bool:
         extent = self._plan.extent
@@ -297,12 +316,14 @@ class Session:
         return False
 
     def _release(self) -> None:
-        """Step 7: the last commit, with the releases of all partitions and their claims."""
-        self._transactions.begin()
-        topic = self._pipeline.coordination.assignment.topic
-        for key in self._claims:
-            self._transactions.write_control(topic, PARTITION, key, None)
-        self._close("release")
+        """Step 7: the last commit, and only then the releases."""
+        self._close(releasing=self._states)
+        self._holding.release()
+
+    def _hand_over(self, partitions: Collection[TopicPartition]) -> None:
+        """Commits all that is in hand, then lets go of some partitions."""
+        self._close(releasing=partitions)
+        self._holding.yield_to(partitions)
 
 
 def _apply(chunk: Chunk, stage: Stage) -> Chunk:

@@ -4,7 +4,7 @@ What each kind of trouble means:
 
 - retriable: librdkafka retries by itself within the deadlines;
 - abortable, ambiguous, fatal, fenced: the session is thrown away, the next one starts at step 1;
-- superseded: a newer instance exists, the slot ends and never claims its id again;
+- outranked: a partition goes to whoever has the higher claim, the slot goes on with the others;
 - a partition that cannot go on: its topic is left out of the next session and released with its reason.
 """
 
@@ -19,7 +19,8 @@ from functools import partial
 
 from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.replication.assignment import AssignmentTail
+from k2k_assets.replication.assignment.rules import free_number
+from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan, transactional_id
 from k2k_assets.replication.read_back import count_records
@@ -72,32 +73,33 @@ class Slot:
         size = min(int(self._producer.get("batch.size", 1_000_000)), plan.batch_bytes)
         self._producer["batch.size"] = size
         self._data = None if pipeline.features.exactly_once else DataProducer(self._producer)
+        self._id = ""
         self._quiet_since = time.monotonic()
         self._pause = _FIRST_PAUSE
 
-    def run(self) -> dict[TopicPartition, str]:
-        """Copies until the end.
+    def run(self) -> SlotMemory:
+        """Copies until the end, or until nothing is left because others have taken over.
 
         Returns:
-            The partitions that were stopped, with the reason.
+            What was stopped, and what was taken over.
 
         Raises:
-            Superseded: A newer instance has taken over.
+            Superseded: A newer instance has copied since, and is gone.
             K2KError: The slot cannot go on; nothing uncommitted was left behind.
         """
         pipeline = self._plan.pipeline
         with ExitStack() as stack:
             stack.enter_context(quiet_garbage_collection())
             if self._data:
-                stack.callback(self._data.close, 10.0)
+                stack.callback(self._close_data, self._data)
             source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
             target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))
             while True:
                 commits = self._memory.commits
                 try:
                     with ExitStack() as session_stack:
-                        self._session(session_stack, source, target)
-                        return self._memory.stopped
+                        if self._session(session_stack, source, target):
+                            return self._memory
                 except (Restart, ClusterUnreachable) as error:
                     self._wait(error, progressed=self._memory.commits > commits)
                 except NeedsReports:
@@ -110,23 +112,40 @@ class Slot:
                     self._refused(error)
                 gc.collect()
 
-    def _session(self, stack: ExitStack, source: Cluster, target: Cluster) -> None:
+    def _session(self, stack: ExitStack, source: Cluster, target: Cluster) -> bool:
+        """Runs one session; whether it was the last one."""
         tail = stack.enter_context(AssignmentTail(self._plan.pipeline, target))
+        tail.catch_up()  # whoever was fenced looks first who did it, and never claims an id that is not its own
+        self._id = self._free_id(tail)
         sink = self._sink()
         stack.callback(sink.close)
         reader = LibrdkafkaSource(self._plan.pipeline.client_properties("source", "consumer"))
         stack.callback(reader.close)
-        session = Session(self._plan, self._memory, reader, sink, (source, target), tail, self._chain(target))
-        if session.start():
-            session.copy()
+        clusters, chain = (source, target), self._chain(target)
+        session = Session(self._plan, self._memory, reader, sink, clusters, tail, self._id, chain)
+        return session.copy() if session.start() else True
+
+    def _free_id(self, tail: AssignmentTail) -> str:
+        plan, pipeline, state = self._plan, self._plan.pipeline, tail.state
+
+        def name(of_pipeline: str, number: int) -> str:
+            return transactional_id(of_pipeline, pipeline.group, number)
+
+        claims, instances = state.claims.values(), state.instances
+        number = free_number(pipeline.name, plan.slot, plan.slots, plan.generation, claims, instances, name)
+        return name(pipeline.name, number)
+
+    def _close_data(self, data: DataProducer) -> None:
+        """What is queued has a last chance, unless others copy these partitions now: it would only be duplicates."""
+        if all(plan.source in self._memory.taken for plan in self._plan.partitions):
+            data.discard()
+        data.close(10.0)
 
     def _sink(self) -> Sink:
-        pipeline = self._plan.pipeline
-        owner = transactional_id(pipeline.name, pipeline.group, self._plan.slot)
         each = self._memory.report_each or not self._plan.one_to_one
         if self._data is None:
-            return TransactionalSink(self._producer, owner, each)
-        return AtLeastOnceSink(self._producer, owner, each, self._data)
+            return TransactionalSink(self._producer, self._id, each)
+        return AtLeastOnceSink(self._producer, self._id, each, self._data)
 
     def _chain(self, target: Cluster) -> TargetChain | None:
         if not self._plan.one_to_one:

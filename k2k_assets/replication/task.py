@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from k2k_assets.errors import K2KError, Superseded
-from k2k_assets.replication.assignment import write_stop
+from k2k_assets.errors import K2KError
+from k2k_assets.replication.assignment.writing import write_stop
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import Slot
 from k2k_assets.topic_partition import TopicPartition
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-RESULT_DDL = "slot int, error string, message string, stopped string"
+RESULT_DDL = "slot int, error string, message string, stopped string, taken string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,14 @@ class SlotResult:
         error: Name of the error class; empty if it ended well.
         message: The error's message.
         stopped: Partitions that were stopped, with the reason.
+        taken: Partitions that were left to others, with who that is.
     """
 
     slot: int
     error: str
     message: str
     stopped: dict[TopicPartition, str]
+    taken: dict[TopicPartition, str]
 
 
 def run_slots(spark: SparkSession, plans: Sequence[SlotPlan]) -> list[SlotResult]:
@@ -55,15 +57,7 @@ def run_slots(spark: SparkSession, plans: Sequence[SlotPlan]) -> list[SlotResult
     """
     # A range with as many partitions as rows: each task gets exactly one slot.
     rows = spark.range(0, len(plans), 1, len(plans)).mapInArrow(copy_task(plans), RESULT_DDL).collect()
-    return [
-        SlotResult(
-            row.slot,
-            row.error,
-            row.message,
-            {TopicPartition(topic, partition): reason for topic, partition, reason in json.loads(row.stopped)},
-        )
-        for row in rows
-    ]
+    return [SlotResult(row.slot, row.error, row.message, _read(row.stopped), _read(row.taken)) for row in rows]
 
 
 def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -82,27 +76,35 @@ def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]],
 def copy_slot(plan: SlotPlan) -> SlotResult:
     """Runs one slot to its end; a slot that cannot go on asks the others of its generation to end too."""
     try:
-        return SlotResult(plan.slot, "", "", Slot(plan).run())
+        memory = Slot(plan).run()
+        return SlotResult(plan.slot, "", "", memory.stopped, memory.taken)
     except K2KError as failure:
-        if not isinstance(failure, Superseded):
-            with suppress(K2KError):
-                write_stop(plan.pipeline, plan.generation)
-        return SlotResult(plan.slot, type(failure).__name__, str(failure), {})
+        with suppress(K2KError):
+            write_stop(plan.pipeline, plan.generation)
+        return SlotResult(plan.slot, type(failure).__name__, str(failure), {}, {})
 
 
 def _row(result: SlotResult) -> pa.RecordBatch:
     import pyarrow as pa
 
-    reasons = json.dumps([[tp.topic, tp.partition, reason] for tp, reason in result.stopped.items()])
     return pa.RecordBatch.from_arrays(
         [
             pa.array([result.slot], pa.int32()),
             pa.array([result.error], pa.string()),
             pa.array([result.message], pa.string()),
-            pa.array([reasons], pa.string()),
+            pa.array([_written(result.stopped)], pa.string()),
+            pa.array([_written(result.taken)], pa.string()),
         ],
-        names=["slot", "error", "message", "stopped"],
+        names=["slot", "error", "message", "stopped", "taken"],
     )
+
+
+def _written(partitions: dict[TopicPartition, str]) -> str:
+    return json.dumps([[tp.topic, tp.partition, words] for tp, words in partitions.items()])
+
+
+def _read(text: str) -> dict[TopicPartition, str]:
+    return {TopicPartition(topic, partition): words for topic, partition, words in json.loads(text)}
 
 
 def _log_to_stderr() -> None:

@@ -7,7 +7,7 @@ offsets become runs; (c) commit and mapping records; (d) flush again; (e) EndTxn
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from k2k_assets.replication.commit_log import now_ms
@@ -31,6 +31,10 @@ class SlotMemory:
         sequence: Of the last transaction; it only has to rise.
         commits: Transactions that closed well: tells whether there is any progress.
         stopped: Partitions that were stopped, with the reason.
+        taken: Partitions that somebody else has a better right to, with who that is.
+        replaced: Whether another attempt of this slot has taken its place.
+        claims: Ids of all claims that the slot has written.
+        last_claim: Offset of the last of them; -1 if there is none.
         report_each: Whether every record has to report its target offset.
         predict: Whether mappings may be written before the target has said where the records went.
     """
@@ -39,6 +43,10 @@ class SlotMemory:
     sequence: int = 0
     commits: int = 0
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    taken: dict[TopicPartition, str] = field(default_factory=dict)
+    replaced: bool = False
+    claims: set[str] = field(default_factory=set)
+    last_claim: int = -1
     report_each: bool = False
     predict: bool = True
 
@@ -101,13 +109,18 @@ class Transactions:
         partition = stable_hash(spread_by) % self._plan.control.commit
         self._sink.write_control(self._pipeline.coordination.commit.topic, partition, key, record.value_bytes())
 
-    def close(self, moved: Sequence[PartitionState], kind: Kind, ids_match: Callable[[], None]) -> None:
+    def close(
+        self,
+        moved: Sequence[PartitionState],
+        ids_match: Callable[[], None],
+        releasing: Collection[TopicPartition] = (),
+    ) -> None:
         """Writes the progress of partitions and commits it with their records.
 
         Args:
             moved: What the commit records speak of.
-            kind: Of the commit records.
             ids_match: Asked before the commit; raises where a topic is no longer the same.
+            releasing: Partitions whose last commit by this slot it is.
 
         Raises:
             Restart: Nothing, or nothing certain, was committed.
@@ -115,12 +128,12 @@ class Transactions:
         self.begin()
         predicted = self._predict()
         if predicted is not None:
-            self._write_progress(moved, predicted, kind)
+            self._write_progress(moved, predicted, releasing)
         deliveries = list(self._sink.settle())  # a
         if self._chain:
             self._chain.follow(deliveries)
         if predicted is None:
-            self._write_progress(moved, deliveries, kind)
+            self._write_progress(moved, deliveries, releasing)
         elif deliveries != predicted:
             self._memory.predict = False
             raise Restart("the records did not go where the mapping says: they are copied again, without predictions")
@@ -147,14 +160,16 @@ class Transactions:
             return None
         return self._chain.predict(self._sent)
 
-    def _write_progress(self, moved: Iterable[PartitionState], deliveries: Sequence[Delivery], kind: Kind) -> None:
+    def _write_progress(
+        self, moved: Iterable[PartitionState], deliveries: Sequence[Delivery], releasing: Collection[TopicPartition]
+    ) -> None:
         runs = fold(deliveries)  # b
         self._memory.sequence += 1
         for state in moved:  # c
             of_state = runs.get(state.plan.source, {})
             self._account(state, of_state)
             self._write_mapping(state, of_state)
-            self.write_commit(state, kind)
+            self.write_commit(state, "release" if state.plan.source in releasing else "commit")
 
     def _account(self, state: PartitionState, runs: RunsByTarget) -> None:
         state.runs += sum(map(len, runs.values()))

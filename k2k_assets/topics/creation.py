@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import NewPartitions, NewTopic
 
 from k2k_assets.deadline import Deadline, wait_until
-from k2k_assets.errors import K2KError, Refused
+from k2k_assets.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.topic_partition import TopicPartition
@@ -75,6 +75,30 @@ def create_topics(
     return [topic.name for topic in created], seen
 
 
+def grow_topics(cluster: Cluster, wanted: Mapping[str, int]) -> None:
+    """Gives topics more partitions.
+
+    Args:
+        cluster: Whose topics.
+        wanted: How many partitions each of them is to have. Somebody else may have given it as many meanwhile.
+
+    Raises:
+        Refused: The cluster does not do it.
+        ClusterUnreachable: It does not answer.
+    """
+    if not wanted:
+        return
+    asked = cluster.admin.create_partitions(
+        [NewPartitions(name, count) for name, count in wanted.items()],
+        request_timeout=cluster.timeout,
+        operation_timeout=cluster.timeout,
+    )
+    for name, future in asked.items():
+        topic = WantedTopic(name, wanted[name])
+        if _is_done(future, topic, cluster, KafkaError.INVALID_PARTITIONS, "add partitions to"):
+            _log.warning("topic '%s' on the %s has %s now, like its source", name, cluster, partitions(wanted[name]))
+
+
 def rehearse_creation(cluster: Cluster, wanted: Sequence[WantedTopic]) -> None:
     """Lets the cluster say whether it would create the topics; creates none.
 
@@ -100,7 +124,8 @@ def _create(cluster: Cluster, wanted: Sequence[WantedTopic], validate_only: bool
     asked = cluster.admin.create_topics(
         new, request_timeout=cluster.timeout, operation_timeout=cluster.timeout, validate_only=validate_only
     )
-    return [topic for topic in wanted if _is_created(asked[topic.name], topic, cluster)]
+    there = KafkaError.TOPIC_ALREADY_EXISTS
+    return [topic for topic in wanted if _is_done(asked[topic.name], topic, cluster, there, "create")]
 
 
 def broker_count(cluster: Cluster) -> int:
@@ -124,8 +149,8 @@ def _no_answer(cluster: Cluster, why: str) -> K2KError:
     return clients.unreachable(cluster.role, {"bootstrap.servers": cluster.servers}, why)
 
 
-def _is_created(future: Future[Any], topic: WantedTopic, cluster: Cluster) -> bool:
-    """Whether this call created it; false when it was there already."""
+def _is_done(future: Future[Any], topic: WantedTopic, cluster: Cluster, already: int, what: str) -> bool:
+    """Whether this call did it; false when it was done already."""
     deadline = Deadline(cluster.timeout + 5)
     try:
         future.result(timeout=deadline.remaining())
@@ -133,16 +158,16 @@ def _is_created(future: Future[Any], topic: WantedTopic, cluster: Cluster) -> bo
         raise _no_answer(cluster, "no answer in time") from None
     except KafkaException as exception:
         error = clients.error_of(exception)
-        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+        if error.code() == already:
             return False
-        raise _refusal(error, topic, cluster) from None
+        raise _refusal(error, topic, cluster, what) from None
     return True
 
 
-def _refusal(error: KafkaError, topic: WantedTopic, cluster: Cluster) -> K2KError:
+def _refusal(error: KafkaError, topic: WantedTopic, cluster: Cluster, what: str) -> K2KError:
     if clients.is_unreachable(error):
         return _no_answer(cluster, error.str())
-    text = f"the {cluster} did not create the topic '{topic.name}': {error.str()} ({error.name()})."
+    text = f"the {cluster} did not {what} the topic '{topic.name}': {error.str()} ({error.name()})."
     if error.code() in _ABOUT_CONFIG and topic.config:
         named = ", ".join(f"{name}={topic.config[name]}" for name in _culprits(error, topic))
         return Refused(f"{text} Refused: {named}. Create the topic by hand with configs that this cluster takes.")
@@ -165,7 +190,7 @@ def _await_ready(pipeline: Pipeline, cluster: Cluster, names: list[str]) -> dict
     delay = pipeline.configuration.auto_control_topic_creation_check_delay.total_seconds()
     seconds = delay * pipeline.configuration.auto_control_topic_creation_max_attempts
     seen: dict[str, TopicDescription] = {}
-    refusals: list[Refused] = []
+    refusals: list[K2KError] = []
 
     def ready() -> bool:
         seen.update(cluster.describe(names))
@@ -173,7 +198,7 @@ def _await_ready(pipeline: Pipeline, cluster: Cluster, names: list[str]) -> dict
             return False
         try:
             cluster.offsets([TopicPartition(t.name, p) for t in seen.values() for p in range(t.partitions)], "latest")
-        except Refused as refusal:
+        except (Refused, ClusterUnreachable) as refusal:
             refusals[:] = [refusal]
             return False
         return True

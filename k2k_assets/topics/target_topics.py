@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topics.creation import WantedTopic, broker_count, create_topics, partitions
+from k2k_assets.topics.creation import WantedTopic, broker_count, create_topics, grow_topics, partitions
 from k2k_assets.topics.names import KAFKA_INTERNAL, own_control_topics
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _LONGEST_CHAIN = 4
 
 
 def ensure_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]) -> list[str]:
-    """Creates the target topics that are missing, like their source topics.
+    """Creates the target topics that are missing, like their source topics, and lets those grow that are too small.
 
     Args:
         pipeline: Routing, features.
@@ -57,6 +57,7 @@ def ensure_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, t
     """
     plan = plan_target_topics(pipeline, source, target, topics)
     created, seen = create_topics(pipeline, target, wanted_topics(source, target, plan, topics))
+    grow_topics(target, plan.too_small)
     # Whoever else created one of them in the meantime may have chosen another partition count.
     _refuse_too_few_partitions(pipeline, target, plan, topics, {name: seen[name].partitions for name in seen})
     return sorted(created)
@@ -69,10 +70,12 @@ class TargetPlan:
     Attributes:
         feeding: Target topic to its source topics, both sorted.
         missing: Target topics that do not exist yet.
+        too_small: Target topics that need more partitions, and how many they are to have.
     """
 
     feeding: Mapping[str, Sequence[str]]
     missing: Sequence[str]
+    too_small: Mapping[str, int]
 
 
 def plan_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]) -> TargetPlan:
@@ -84,8 +87,15 @@ def plan_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, top
     feeding = sources_by_target(pipeline, topics)
     _refuse_bookkeeping(pipeline, feeding)
     existing = {name: topic.partitions for name, topic in target.describe(list(feeding)).items()}
-    plan = TargetPlan(feeding, [name for name in feeding if name not in existing])
-    _refuse_too_few_partitions(pipeline, target, plan, topics, existing)
+    may_grow = pipeline.features.auto_create_topics and pipeline.routing.partition == "source"
+    needed = {name: max(topics[topic] for topic in sources) for name, sources in feeding.items()}
+    plan = TargetPlan(
+        feeding,
+        missing=[name for name in feeding if name not in existing],
+        too_small={name: needed[name] for name in existing if may_grow and needed[name] > existing[name]},
+    )
+    if not may_grow:
+        _refuse_too_few_partitions(pipeline, target, plan, topics, existing)
     if plan.missing and not pipeline.features.auto_create_topics:
         raise Refused(
             f"topics are missing on the {target}: {', '.join(plan.missing)}. Create them, "
@@ -179,7 +189,8 @@ def _refuse_too_few_partitions(
     if short:
         raise Refused(
             f"the {target} has too few partitions for 'partition: source': {'; '.join(short)}. "
-            "Add partitions to the target topic, or use 'partition: producer'."
+            "Add partitions to the target topic, set 'features.autoCreateTopics: enabled', or use "
+            "'partition: producer'."
         )
 
 

@@ -126,6 +126,11 @@ class DataProducer:
         with self._replaced_if_fatal():
             flush(self._producer, timeout)
 
+    def discard(self) -> None:
+        """Gives up what is queued and not yet on its way."""
+        with suppress(KafkaException, SystemError):
+            self._producer.purge(in_flight=False)
+
     def close(self, timeout: float) -> None:
         """Gives what is queued a last chance."""
         with suppress(KafkaException, SystemError):

@@ -190,7 +190,7 @@ class TransactionalSink:
     def commit(self) -> None:
         flush(self._producer, self._timeout)
         started = time.monotonic()
-        call("committing", self._producer.commit_transaction, -1)
+        call("committing", self._producer.commit_transaction, self._timeout)
         self._open = False
         ensure_unambiguous(time.monotonic() - started)
 

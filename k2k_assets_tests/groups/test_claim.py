@@ -10,7 +10,7 @@ from k2k_assets.errors import Refused, Superseded
 from k2k_assets.groups.claim import Claim, Claims
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment_records import Assignments
+from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.commit_record import is_other_kind
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all

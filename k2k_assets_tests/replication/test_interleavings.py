@@ -21,6 +21,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.fold import Covered, PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import starting
+from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.replication.commit_record import key_bytes
 from k2k_assets.replication.plan import stable_hash
 from k2k_assets.replication.transactions import Transactions
@@ -286,7 +287,7 @@ def test_an_assignment_topic_that_was_created_anew(
             copy_alone(pipeline)
         assert values(target, topic) == OLD
     else:
-        monkeypatch.setattr(replicate, "_ensure_newer", lambda *_: None)
+        monkeypatch.setattr(Neighbours, "ensure_not_lost", lambda *_: None)
         copy_alone(pipeline)
         assert values(target, topic) == OLD + NEW
         covered = fold(PartitionMapping(), mapping_records(pipeline, target)).covered

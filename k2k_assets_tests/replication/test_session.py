@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -20,7 +20,9 @@ from k2k_assets.mapping.runs import runs_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session as module
 from k2k_assets.replication import transactions
-from k2k_assets.replication.assignment_records import Assignments
+from k2k_assets.replication.assignment import holding
+from k2k_assets.replication.assignment.records import Claim
+from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
@@ -49,10 +51,14 @@ HOUR = timedelta(hours=1)
 
 
 class FakeTail:
-    """The assignment topic: asked to stop, or superseded, from a moment on."""
+    """The assignment topic: asked to stop, or others with a higher claim of a partition, from a moment on."""
 
-    def __init__(self, clock: Clock, stop_at: float, newer_at: float) -> None:
+    def __init__(self, clock: Clock, stop_at: float, newer_at: float, newer_of: Collection[TopicPartition]) -> None:
         self._clock, self._stop_at, self._newer_at = clock, stop_at, newer_at
+        self._newer = {
+            str(tp): Claim(f"s-{tp.topic}", tp.partition, "k2k.p.k2k.g.7", str(tp), GENERATION + 1, 0, tp.topic, 99)
+            for tp in newer_of
+        }
 
     @property
     def state(self) -> Assignments:
@@ -61,12 +67,9 @@ class FakeTail:
     def catch_up(self) -> Assignments:
         return self.look()
 
-    def look(self) -> Assignments:
-        return Assignments({}, {GENERATION} if self._clock.now >= self._stop_at else set())
-
-    def ensure_newest(self, generation: int) -> None:
-        if self._clock.now >= self._newer_at:
-            raise Superseded(f"newer than {generation}")
+    def look(self, timeout: float = 0.0) -> Assignments:
+        stops = {GENERATION} if self._clock.now >= self._stop_at else set()
+        return Assignments({}, stops, self._newer if self._clock.now >= self._newer_at else {})
 
 
 class Bench:
@@ -93,6 +96,7 @@ class Bench:
         poll_seconds: float = 0.0,
         stop_at: float = float("inf"),
         newer_at: float = float("inf"),
+        newer_of: Collection[TopicPartition] = (P0, P1),
         starts: Mapping[TopicPartition, int] | None = None,
         fail_at_commit: int = 0,
         chain: TargetChain | None = None,
@@ -107,12 +111,15 @@ class Bench:
         )
         self.sink = FakeSink(clock, fail_at_commit)
         self.clusters = (FakeCluster(TOPICS["s"], starts=starts, ends=ends), FakeCluster(TOPICS["t"]))
-        tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at)
-        self.session = Session(self.plan, self.memory, self.source, self.sink, self.clusters, tail, chain)  # type: ignore[arg-type]
+        self.tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at, newer_of)
+        self.session = Session(
+            self.plan, self.memory, self.source, self.sink, self.clusters, self.tail, "k2k.p.k2k.g.0", chain
+        )  # type: ignore[arg-type]
+        self.ended: bool | None = None
 
     def run(self) -> Bench:
-        self.session.start()
-        self.session.copy()
+        if self.session.start():
+            self.ended = self.session.copy()
         return self
 
     @property
@@ -140,7 +147,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     return pipeline_with(tmp_path_factory.mktemp("pipeline"))
 
 
-def pipeline_with(directory: Path, batch_size: int = 10, **features: str) -> Pipeline:
+def pipeline_with(directory: Path, batch_size: int = 10, seconds: int = 2, **features: str) -> Pipeline:
     return make_pipeline(
         directory,
         "a:1",
@@ -149,7 +156,7 @@ def pipeline_with(directory: Path, batch_size: int = 10, **features: str) -> Pip
         source={"kafka": {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": "k2k.g"}}},
         features={"exactlyOnce": "enabled", "offsetMapping": "enabled", **features},
         coordination={
-            "commit": {"topic": "commits", "batchSize": batch_size, "batchTimeout": "2 seconds"},
+            "commit": {"topic": "commits", "batchSize": batch_size, "batchTimeout": f"{seconds} seconds"},
             "assignment": {"topic": "claims"},
         },
         offsetMapping={"topic": "mappings"},
@@ -164,7 +171,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def use_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for used in (module, transactions):
+    for used in (module, transactions, holding):
         monkeypatch.setattr(used, "time", clock)
         monkeypatch.setattr(used, "now_ms", lambda: int(clock.now * 1000))
     return clock
@@ -219,19 +226,33 @@ def test_what_was_stopped_is_left_out_and_released_with_its_reason_where_it_is(b
     assert set(made.source.assigned) == {P1}
 
 
-def test_a_newer_instance_is_seen_before_its_id_is_claimed_away_from_it(bench: Any) -> None:
-    made = bench(arrivals(1), {P0: 2}, newer_at=0.0)
-    with pytest.raises(Superseded):
-        made.run()
+def test_what_others_copy_already_is_left_to_them_and_no_id_is_claimed_away_from_them(bench: Any) -> None:
+    made = bench(arrivals(1), {P0: 2}, newer_at=0.0).run()
     assert made.sink.steps == []
+    assert set(made.memory.taken) == {P0}
 
 
-def test_a_newer_instance_that_came_with_the_claim_is_seen_before_a_position_is_read(bench: Any) -> None:
-    made = bench(arrivals(1), {P0: 2}, newer_at=0.5)
-    made.sink.open = lambda: made.clock.advance(1)
-    with pytest.raises(Superseded):
+def test_a_higher_claim_that_came_with_the_own_one_is_seen_before_a_position_is_read(bench: Any) -> None:
+    made = bench(arrivals(1) + arrivals(5, source=P1), {P0: 2, P1: 6}, newer_at=0.5, newer_of=[P0])
+    made.sink.open = lambda: made.clock.advance(0.4)
+    catch_up = made.tail.catch_up
+    made.tail.catch_up = lambda: (made.clock.advance(0.05), catch_up())[1]
+    begin = made.sink.begin
+    made.sink.begin = lambda: (made.clock.advance(0.1), begin())[1]
+    made.run()
+    assert set(made.memory.taken) == {P0}
+    assert set(made.source.assigned) == {P1}
+    claims, given_up = (t.to("claims") for t in made.sink.transactions[:2])
+    assert len(claims) == 2
+    assert [(c.key, c.value) for c in given_up] == [(claims[0].key, None)]
+
+
+def test_an_instance_that_was_outrun_by_one_that_is_gone_already_copies_nothing(bench: Any) -> None:
+    """Its commit records would count for nothing."""
+    made = bench(arrivals(5), {P0: 6}, positions={P0: commit_record(P0, 5, generation=GENERATION + 1)})
+    with pytest.raises(Superseded, match="t-0 was copied by the instance of generation 18 meanwhile; this one is"):
         made.run()
-    assert made.sink.transactions == []
+    assert made.copying == []
 
 
 def test_a_slot_that_was_asked_to_stop_does_not_start(bench: Any) -> None:
@@ -454,22 +475,47 @@ def test_topic_ids_are_asked_in_each_transaction_and_a_changed_one_is_not_commit
     assert made.copying == []
 
 
-def test_a_newer_instance_ends_it_within_a_look(bench: Any) -> None:
+def test_a_higher_claim_ends_it_within_a_look_with_all_that_is_in_hand_committed(bench: Any) -> None:
     records = [Arrival(i / 10, P0, i) for i in range(100)]
-    made = bench(records, {P0: 100}, newer_at=3.0)
-    with pytest.raises(Superseded):
-        made.run()
+    made = bench(records, {P0: 100, P1: 0}, newer_at=3.0, newer_of=[P0], extent=Continuous()).run()
+    assert made.ended is False
     assert 3.0 <= made.clock.now - made.began < 3.5
+    last, given_up = made.sink.transactions[-2:]
+    assert [(r.source, r.kind, r.position) for r in made.commits(last)] == [(P0, "release", len(made.times()))]
+    claims = {json.loads(c.key)["partition"]: c.key for c in made.sink.transactions[0].to("claims")}
+    assert [(c.key, c.value) for c in given_up.to("claims")] == [(claims[0], None)]
+    assert set(made.memory.taken) == {P0}
+
+
+def test_an_idle_slot_shows_that_it_is_alive_three_times_in_a_grace_window(bench: Any) -> None:
+    made = bench([], {P0: 0}, extent=Window(HOUR, timedelta(seconds=31))).run()
+    beats = [t.at - made.began for t in made.sink.transactions if t.controls and b'"beat"' in t.controls[0].key]
+    assert beats == pytest.approx([5.0, 10.0, 15.0, 20.0, 25.0, 30.0], abs=1.0)
+
+
+def test_a_beat_waits_for_no_open_transaction(bench: Any, tmp_path: Path) -> None:
+    """One that stays open for longer is closed for it: a beat is visible at once, and holds no reader up."""
+    records = [Arrival(i / 1000, P0, i) for i in range(9000)]
+    slow = pipeline_with(tmp_path, 100_000, seconds=60)
+    made = bench(records, {P0: 9000}, poll_seconds=0.0005, pipeline=slow)
+    made.session._min_interval = 60.0
+    made.run()
+    first = made.sink.transactions[2]
+    assert first.chunks
+    assert first.at - made.began == pytest.approx(5.0, abs=0.3)
+    assert b'"beat"' in made.sink.transactions[3].controls[0].key
 
 
 # -- ends -----------------------------------------------------------------------------------------------------------
 
 
 def released(made: Bench) -> dict[TopicPartition, int]:
-    """Positions in the last transaction, which must release all claims too."""
-    last = made.sink.transactions[-1]
+    """Positions in the last transaction that copied; only after it all claims are released, and the beats end."""
+    *_, last, releases = made.sink.transactions
     claims = made.sink.transactions[0].to("claims")
-    assert [(c.key, c.value) for c in last.to("claims")] == [(c.key, None) for c in claims]
+    *given_up, beat = releases.to("claims")
+    assert [(c.key, c.value) for c in given_up] == [(c.key, None) for c in claims]
+    assert (json.loads(beat.key)["kind"], beat.value) == ("beat", None)
     return {r.source: r.position for r in made.commits(last, "release")}
 
 

@@ -1,9 +1,10 @@
-"""G6: one instance of a group works at a time; a superseded one can commit nothing and never claims again."""
+"""G6: one writer per partition; who was taken over from can commit nothing, and stands by."""
 
 from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,25 +12,49 @@ from k2k_assets.deadline import wait_until
 from k2k_assets.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.announce import announce
-from k2k_assets.replication.assignment import AssignmentTail, new_instance, write_instance
+from k2k_assets.replication.assignment.fencing import fence
+from k2k_assets.replication.assignment.state import Assignments
+from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.transport.errors import Fenced
 from k2k_assets.transport.librdkafka_sink import TransactionalSink
-from k2k_assets_tests.support.copying import Running, assert_exact_mappings, assert_same_content, commit_records, copy
+from k2k_assets_tests.support.copying import (
+    Running,
+    assert_exact_mappings,
+    assert_same_content,
+    commit_records,
+    contents,
+    copy,
+    in_processes,
+    in_threads,
+)
 from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
 
 
+GRACE_SECONDS = 2
+
+
 @pytest.fixture
 def pipeline(clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
     topic = create_topic(clusters.source_servers, unique("taken"), 4)
-    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"}
-    return make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=features)
+    return pipeline_of(clusters, tmp_path, [topic])
+
+
+def pipeline_of(clusters: KafkaSandbox, directory: Path, topics: list[str], mode: str = "enabled") -> Pipeline:
+    features = {"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"}
+    return make_pipeline(
+        directory,
+        clusters.source_servers,
+        clusters.target_servers,
+        topics,
+        features=features,
+        coordination={"assignment": {"topic": unique("claims"), "graceWindow": f"{GRACE_SECONDS} seconds"}},
+    )
 
 
 def topic_of(pipeline: Pipeline) -> str:
@@ -37,59 +62,118 @@ def topic_of(pipeline: Pipeline) -> str:
     return pipeline.selection.literal[0]
 
 
-@pytest.mark.parametrize(("first_slots", "second_slots"), [(2, 2), (3, 1), (1, 3)])
-def test_a_second_instance_takes_over(
-    clusters: KafkaSandbox, pipeline: Pipeline, first_slots: int, second_slots: int
+class Flow:
+    """Writes to a topic, a little at a time, and says how much there is."""
+
+    def __init__(self, clusters: KafkaSandbox, topic: str, partitions: int = 4) -> None:
+        self._servers, self._topic, self._partitions = clusters.source_servers, topic, partitions
+        self.written = 0
+
+    def write(self, count: int = 50) -> None:
+        for partition in range(self._partitions):
+            values = [b"%d-%d" % (partition, self.written + i) for i in range(count)]
+            produce(self._servers, self._topic, values, partition)
+        self.written += count * self._partitions
+
+
+def assert_exact(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
+    """Once each, in order, with true mappings; and no generation commits after a higher one of its partition."""
+    for topic in pipeline.selection.literal or ():
+        assert_same_content(clusters.source_servers, topic, clusters.target_servers)
+        assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic)
+    by_partition: dict[Any, list[int]] = {}
+    for record in sorted(commit_records(pipeline, clusters.target_servers), key=lambda r: r.time):
+        by_partition.setdefault(record.source, []).append(record.generation)
+    assert all(generations == sorted(generations) for generations in by_partition.values())
+
+
+@pytest.mark.parametrize(
+    ("first_slots", "second_slots", "mode"), [(2, 2, "enabled"), (3, 1, "enabled"), (1, 3, "disabled")]
+)
+def test_the_newer_instance_takes_over_and_the_older_stands_by_until_it_leaves(
+    clusters: KafkaSandbox, tmp_path: Path, first_slots: int, second_slots: int, mode: str
 ) -> None:
-    topic = topic_of(pipeline)
-    for partition in range(4):
-        produce(clusters.source_servers, topic, [b"first-%d" % i for i in range(50)], partition)
+    topic = create_topic(clusters.source_servers, unique("taken"), 4)
+    pipeline = pipeline_of(clusters, tmp_path, [topic], mode)
+    flow = Flow(clusters, topic)
+    flow.write()
     first = Running(pipeline, first_slots)
-    wait_until(lambda: first.copied() == 200, 60, "the first instance to copy")
+    wait_until(lambda: first.copied() == flow.written, 60, "the first instance to copy")
     second = Running(pipeline, second_slots)
-    first.join()
-    for partition in range(4):
-        produce(clusters.source_servers, topic, [b"second-%d" % i for i in range(50)], partition)
+    wait_until(lambda: owners(clusters, pipeline) == {2}, 60, "the second instance to hold all partitions")
+    flow.write()
+    wait_until(lambda: copied_to(pipeline, clusters) == flow.written, 60, "the second instance to copy")
+    assert first.error is None
+    assert owners(clusters, pipeline) == {2}, "the first one stands by"
+
+    second.end()
+    flow.write()
+    wait_until(lambda: copied_to(pipeline, clusters) == flow.written, 60, "the first instance to take over again")
+    first.end()
+    assert owners(clusters, pipeline) == set()
+    if mode == "enabled":
+        assert_exact(clusters, pipeline)
+    else:  # on a slow machine the first one was fenced before it had committed all: then it is copied once more
+        wanted = contents(read_all(clusters.source_servers, topic))
+        assert list(dict.fromkeys(map(without_headers, contents(read_all(clusters.target_servers, topic))))) == list(
+            map(without_headers, wanted)
+        )
+
+
+def test_a_silent_owner_is_taken_over_from_after_the_grace_window(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
+    """The newer instance dies without a word, all its slots at once; the stand-by notices by itself."""
+    flow = Flow(clusters, topic_of(pipeline))
+    flow.write()
+    first = Running(pipeline, 1)
+    wait_until(lambda: first.copied() == flow.written, 60, "the first instance to copy")
+    workers, kill = in_processes()
+    second = Running(pipeline, 2, workers)
+    wait_until(lambda: owners(clusters, pipeline) == {2}, 60, "the second instance to hold all partitions")
+    flow.write()
     wait_until(lambda: second.copied() == 200, 60, "the second instance to copy")
-    second.stop.set()
-    second.join()
-
-    assert isinstance(first.error, Superseded)
-    assert "newer instance" in str(first.error)
-    assert second.error is None
-    assert_same_content(clusters.source_servers, topic, clusters.target_servers)
-    assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic)
-    generations = [r.generation for r in commit_records(pipeline, clusters.target_servers)]
-    assert generations == sorted(generations)
+    second.abandon()
+    kill()
+    flow.write()
+    wait_until(lambda: first.copied() == 400, 60, "the first instance to take over")
+    first.end()
+    assert_exact(clusters, pipeline)
 
 
-def test_a_superseded_slot_can_commit_nothing(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
-    """Fencing alone: the old slot's open transaction dies with the announcement of the new instance."""
-    with Cluster("target", pipeline.client_properties("target", "admin")) as target:
-        ensure_control_topics(pipeline, target)
-        topic_id = target.describe([pipeline.coordination.commit.topic])[pipeline.coordination.commit.topic].topic_id
-        announce(pipeline, target, slots=3, commit_topic_id=topic_id)
-        properties = pipeline.client_properties("target", "producer")
-        old = TransactionalSink(properties, transactional_id(pipeline.name, pipeline.group, 2), report_each=False)
-        old.open()
-        old.begin()
-        old.write_control(pipeline.coordination.commit.topic, 0, b"{}", b"from a zombie")
-        announce(pipeline, target, slots=1, commit_topic_id=topic_id)
-        with pytest.raises(Fenced):
-            old.commit()
-        assert read_all(clusters.target_servers, pipeline.coordination.commit.topic) == []
+def test_instances_of_other_topics_share_and_never_fence_each_other_again(
+    clusters: KafkaSandbox, tmp_path: Path
+) -> None:
+    """A run of one topic takes it from an instance of two: both go on, and neither is fenced for ever."""
+    topics = [create_topic(clusters.source_servers, unique("shared"), 2) for _ in range(2)]
+    pipeline = pipeline_of(clusters, tmp_path, topics)
+    flows = [Flow(clusters, topic, 2) for topic in topics]
+    for flow in flows:
+        flow.write()
+    first = Running(pipeline, 2)
+    wait_until(lambda: first.copied() == 200, 60, "the first instance to copy")
+    second = Running(pipeline, 2, topics=topics[:1])
+    wait_until(lambda: owners(clusters, pipeline) == {1, 2}, 60, "the instances to share")
+    for _ in range(5):
+        before = first.copied() + second.copied()
+        for flow in flows:
+            flow.write(10)
+        wait_until(lambda before=before: first.copied() + second.copied() == before + 40, 60, "both to copy")
+    assert (first.copied(), second.copied()) == (300, 100)
+    assert generations(clusters, pipeline) == 2, "nobody had to begin anew"
+    second.end()
+    flows[0].write()
+    wait_until(lambda: first.copied() == 400, 60, "the first instance to take the topic back")
+    first.end()
+    assert_exact(clusters, pipeline)
 
 
-def test_a_slow_older_instance_ends_before_it_reads_a_position(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
-    """It wrote its record, was overtaken, and only then claims its slots: it finds the newer record and ends."""
-    topic = topic_of(pipeline)
-    produce(clusters.source_servers, topic, [b"x"] * 20, 0)
+def test_a_bounded_run_that_is_taken_over_from_says_so(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
+    """It wrote its record, was overtaken, and only then begins: it claims nothing."""
+    flow = Flow(clusters, topic_of(pipeline))
+    flow.write(20)
     released = threading.Event()
     overtaken: list[Exception] = []
 
     def slow(plans: list) -> list:  # type: ignore[type-arg]
-        from k2k_assets_tests.support.copying import in_threads
-
         released.wait(60)
         return in_threads(plans)
 
@@ -102,18 +186,58 @@ def test_a_slow_older_instance_ends_before_it_reads_a_position(clusters: KafkaSa
     thread = threading.Thread(target=run_slow, daemon=True)
     with Cluster("target", pipeline.client_properties("target", "admin")) as target:
         thread.start()
-        wait_until(lambda: _generation(pipeline, target) >= 0, 30, "the slow instance's record")
+        wait_until(lambda: _newest(pipeline, target) >= 0, 30, "the slow instance's record")
         newer = Running(pipeline, 2)
-        wait_until(lambda: newer.copied() == 20, 60, "the newer instance to copy")
+        wait_until(lambda: newer.copied() == flow.written, 60, "the newer instance to copy")
         released.set()
         thread.join(60)
-        produce(clusters.source_servers, topic, [b"y"] * 20, 0)
-        wait_until(lambda: newer.copied() == 40, 60, "the newer instance to copy on")
-        newer.stop.set()
-        newer.join()
+        flow.write(20)
+        wait_until(lambda: newer.copied() == flow.written, 60, "the newer instance to copy on")
+        newer.end()
     assert isinstance(overtaken[0], Superseded)
-    assert newer.error is None
-    assert_same_content(clusters.source_servers, topic, clusters.target_servers)
+    assert "a newer instance has taken over" in str(overtaken[0])
+    assert "process" in str(overtaken[0])
+    assert_exact(clusters, pipeline)
+
+
+def test_an_instance_that_was_outrun_by_one_that_is_gone_begins_anew(
+    clusters: KafkaSandbox, pipeline: Pipeline
+) -> None:
+    """Its generation is older than the newest commit records: what it commits under it would count for nothing."""
+    flow = Flow(clusters, topic_of(pipeline))
+    flow.write(20)
+    go = threading.Event()
+    begun = threading.Event()
+
+    def slow(plans: list) -> list:  # type: ignore[type-arg]
+        begun.set()
+        go.wait(60)
+        return in_threads(plans)
+
+    first = Running(pipeline, 1, slow)
+    assert begun.wait(30)
+    copy(pipeline)
+    flow.write(20)
+    go.set()
+    wait_until(lambda: first.copied() == 80, 60, "the first instance to copy")
+    first.end()
+    assert first.error is None
+    assert_exact(clusters, pipeline)
+
+
+def test_a_fenced_slot_can_commit_nothing(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
+    with Cluster("target", pipeline.client_properties("target", "admin")) as target:
+        ensure_control_topics(pipeline, target)
+    own = transactional_id(pipeline.name, pipeline.group, 2)
+    old = TransactionalSink(pipeline.client_properties("target", "producer"), own, report_each=False)
+    old.open()
+    old.begin()
+    old.write_control(pipeline.coordination.commit.topic, 0, b"{}", b"from a zombie")
+    fence(pipeline, [own])
+    with pytest.raises(Fenced):
+        old.commit()
+    committed = read_all(clusters.target_servers, pipeline.coordination.commit.topic)
+    assert b"from a zombie" not in [record.value for record in committed]
 
 
 def test_a_commit_topic_that_was_lost_is_not_a_fresh_start(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
@@ -126,22 +250,56 @@ def test_a_commit_topic_that_was_lost_is_not_a_fresh_start(clusters: KafkaSandbo
     assert_same_content(clusters.source_servers, topic, clusters.target_servers)
 
 
-def test_another_pipeline_of_the_same_group_takes_over_too(
-    clusters: KafkaSandbox, pipeline: Pipeline, tmp_path: Path
-) -> None:
+def test_another_pipeline_of_the_same_group_takes_over_too(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
     """Progress belongs to the group: two pipelines that share one would copy everything twice."""
-    with Cluster("target", pipeline.client_properties("target", "admin")) as target:
-        ensure_control_topics(pipeline, target)
-        first = Running(pipeline, 1)
-        wait_until(lambda: _generation(pipeline, target) >= 0, 30, "the first instance's record")
-        other = pipeline.model_copy(update={"name": unique("other")})
-        write_instance(other, new_instance(other, 1, "any"))
-        first.join()
-    assert isinstance(first.error, Superseded)
-    assert other.name in str(first.error)
+    flow = Flow(clusters, topic_of(pipeline))
+    flow.write(10)
+    first = Running(pipeline, 1)
+    wait_until(lambda: first.copied() == flow.written, 60, "the first pipeline to copy")
+    other = Running(pipeline.model_copy(update={"name": unique("other")}), 2)
+    wait_until(lambda: owners(clusters, pipeline) == {2}, 60, "the other pipeline to hold all partitions")
+    flow.write(10)
+    wait_until(lambda: other.copied() == 40, 60, "the other pipeline to copy")
+    other.end()
+    first.end()
+    assert_same_content(clusters.source_servers, topic_of(pipeline), clusters.target_servers)
 
 
-def _generation(pipeline: Pipeline, target: Cluster) -> int:
+def copied_to(pipeline: Pipeline, clusters: KafkaSandbox) -> int:
+    """Source offsets behind which all is copied; the topic has no gaps."""
+    newest = {record.source: record.position for record in commit_records(pipeline, clusters.target_servers)}
+    return sum(newest.values())
+
+
+def without_headers(record: tuple[Any, ...]) -> tuple[Any, ...]:
+    partition, key, value, _, timestamp = record
+    return partition, key, value, timestamp
+
+
+def assignments(clusters: KafkaSandbox, pipeline: Pipeline) -> Assignments:
+    state = Assignments()
+    for record in read_all(
+        clusters.target_servers, pipeline.coordination.assignment.topic, isolation="read_uncommitted"
+    ):
+        state.apply(pipeline.group, record.offset, record.key, record.value)
+    return state
+
+
+def owners(clusters: KafkaSandbox, pipeline: Pipeline) -> set[int]:
+    """Which instances hold partitions: 1 is the oldest that is known, 2 the next."""
+    state = assignments(clusters, pipeline)
+    numbers = {generation: number for number, generation in enumerate(sorted(state.instances), 1)}
+    return {numbers.get(claim.generation, 0) for claim in state.claims.values()}
+
+
+def generations(clusters: KafkaSandbox, pipeline: Pipeline) -> int:
+    """How often a generation was drawn."""
+    topic = pipeline.coordination.assignment.topic
+    records = read_all(clusters.target_servers, topic, isolation="read_uncommitted")
+    return sum(b'"kind":"instance"' in r.key and r.value is not None for r in records)
+
+
+def _newest(pipeline: Pipeline, target: Cluster) -> int:
     if pipeline.coordination.assignment.topic not in target.topics():
         return -1
     with AssignmentTail(pipeline, target) as tail:

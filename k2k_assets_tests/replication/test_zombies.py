@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from k2k_assets.deadline import wait_until
-from k2k_assets.errors import Superseded
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.plan import SlotPlan
@@ -140,8 +139,7 @@ def test_a_slot_that_was_overtaken_in_its_sleep_commits_nothing(
         newer = copy(pipeline, cores=2)
         write(writer, topic)
         runner.thaw()
-        with pytest.raises(Superseded):
-            running.result(SECONDS)
+        assert running.result(SECONDS).topics[topic].lag == 0, "it begins anew, and finds nothing to do"
     assert newer.topics[topic].lag == 0
     copy(pipeline)
     judged(clusters, pipeline, topic, zombies=True)
@@ -149,7 +147,7 @@ def test_a_slot_that_was_overtaken_in_its_sleep_commits_nothing(
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_two_attempts_of_one_slot_at_once(clusters: KafkaSandbox, make: Make, topic: str, mode: str) -> None:
-    """As a scheduler does that takes a slow task for a dead one: they fence each other until all is copied."""
+    """As a scheduler does that takes a slow task for a dead one: the earlier attempt gives way."""
     pipeline = make(mode)
 
     def twice(plans: Sequence[SlotPlan]) -> list[SlotResult]:

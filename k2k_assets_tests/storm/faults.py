@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from k2k_assets.pipeline.own_sections import Sync
 from k2k_assets_tests.storm.instances import Part
 from k2k_assets_tests.storm.scene import Scene
 
@@ -148,9 +147,6 @@ FAULTS = [
     Fault("instance stopped", 2, _stop_instance),
     Fault("commit topic held", 2, _foreign_transaction),
     Fault("source transaction open", 3, _source_transaction),
+    Fault("topic created", 1, _new_topic),
+    Fault("partition added", 1, _new_partition),
 ]
-if "metadata_interval" in Sync.model_fields:
-    FAULTS += [
-        Fault("topic created", 1, _new_topic),
-        Fault("partition added", 1, _new_partition),
-    ]

@@ -21,7 +21,6 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from k2k_assets.deadline import wait_until
-from k2k_assets.pipeline.own_sections import Sync
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.storm.faults import FAULTS, Fault
@@ -239,10 +238,8 @@ def _pipeline_file(directory: Path, sandbox: KafkaSandbox, plan: Plan, prefix: s
         "errorHandling": {"onCommitSyncTimeout": "ignore"},
         "spark": {"master": "local[4]"},
         # Transactions stay open for long, so that faults meet them.
-        "sync": {"minCommitInterval": "300 milliseconds"},
+        "sync": {"minCommitInterval": "300 milliseconds", "metadataInterval": "2 seconds"},
     }
-    if "metadata_interval" in Sync.model_fields:
-        sections["sync"]["metadataInterval"] = "2 seconds"
     features = {"exactlyOnce": "enabled" if plan.exactly_once else "disabled", "offsetMapping": "enabled"}
     return write_pipeline(
         directory,

@@ -48,16 +48,24 @@ def copy(
 class Running:
     """A continuous copy in a thread."""
 
-    def __init__(self, pipeline: Pipeline, cores: int) -> None:
+    def __init__(self, pipeline: Pipeline, cores: int, runner: Runner = in_threads, **rest: Any) -> None:
         self.progress: Progress | None = None
         self.error: Exception | None = None
         self.stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(pipeline, cores), daemon=True)
+        self._abandoned = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(pipeline, cores, runner), kwargs=rest, daemon=True)
         self._thread.start()
 
-    def _run(self, pipeline: Pipeline, cores: int) -> None:
+    def _run(self, pipeline: Pipeline, cores: int, runner: Runner, **rest: Any) -> None:
+        def held(plans: Any) -> list[SlotResult]:
+            try:
+                return runner(plans)
+            finally:
+                if self._abandoned.is_set():
+                    threading.Event().wait()  # a driver that died says and does nothing any more
+
         try:
-            copy(pipeline, Continuous(), cores, stop=self.stop, observer=self._observe)
+            copy(pipeline, Continuous(), cores, held, stop=self.stop, observer=self._observe, **rest)
         except Exception as error:
             self.error = error
 
@@ -77,6 +85,39 @@ class Running:
     def join(self) -> None:
         self._thread.join(60)
         assert not self._thread.is_alive()
+
+    def end(self) -> None:
+        """Stops it as a signal does; it must end well."""
+        self.stop.set()
+        self.join()
+        if self.error is not None:
+            raise self.error
+
+    def abandon(self) -> None:
+        """Lets the driver do nothing any more once its slots have ended, as if it had been killed with them."""
+        self._abandoned.set()
+
+
+def in_processes() -> tuple[Runner, Callable[[], None]]:
+    """A runner whose slots are processes, and what kills all of them by SIGKILL."""
+    workers: list[Any] = []
+
+    def run(plans: Any) -> list[SlotResult]:
+        new = [PROCESSES.Process(target=copy_slot, args=(plan,), daemon=True) for plan in plans]
+        workers.extend(new)
+        for worker in new:
+            worker.start()
+        for worker in new:
+            worker.join()
+        if any(worker.exitcode for worker in new):
+            raise RuntimeError("slots died")
+        return [SlotResult(plan.slot, "", "", {}, {}) for plan in plans]
+
+    def kill() -> None:
+        for worker in workers:
+            worker.kill()
+
+    return run, kill
 
 
 def dying_first(step: str, occurrence: int) -> Runner:

@@ -35,6 +35,7 @@ def slot_plan(
         cluster=CLUSTER,
         generation=GENERATION,
         slot=0,
+        slots=1,
         partitions=tuple(
             partition_plan(tp, end, pipeline.routing.target_topic(tp.topic)) for tp, end in stable_ends.items()
         ),

@@ -74,10 +74,26 @@ def test_too_few_target_partitions_are_refused_before_anything_is_created(
     create_topic(source.servers, wide, 4)
     create_topic(source.servers, other, 1)
     create_topic(target.servers, wide, 3)
-    pipeline = pipeline_of(tmp_path, source, target, [wide, other])
+    create_topic(target.servers, other, 1)
+    features = {"autoCreateTopics": "disabled"}
+    pipeline = pipeline_of(tmp_path, source, target, [wide, other], features=features)
     with pytest.raises(Refused, match=f"'{wide}' has 3 partitions and its source '{wide}' has 4"):
         ensure_target_topics(pipeline, source, target, {wide: 4, other: 1})
-    assert counts(target, other) == {}
+    assert counts(target, wide) == {wide: 3}
+
+
+def test_a_target_topic_grows_with_its_sources_where_topics_may_be_created(
+    tmp_path: Path, source: Cluster, target: Cluster
+) -> None:
+    wide, wider, together = unique("wide"), unique("wider"), unique("together")
+    create_topic(source.servers, wide, 4)
+    create_topic(source.servers, wider, 5)
+    create_topic(target.servers, together, 3)
+    pipeline = pipeline_of(tmp_path, source, target, [wide, wider], sink={"static": together})
+    assert ensure_target_topics(pipeline, source, target, {wide: 4, wider: 5}) == []
+    assert counts(target, together) == {together: 5}
+    assert ensure_target_topics(pipeline, source, target, {wide: 4}) == []
+    assert counts(target, together) == {together: 5}
 
 
 def test_too_few_target_partitions_are_fine_where_the_producer_chooses(

@@ -1,4 +1,4 @@
-"""Fences the slots of earlier instances: after this nothing of theirs can be committed any more."""
+"""Fences the holders of transactional ids: after this nothing of theirs can be committed any more."""
 
 from __future__ import annotations
 
@@ -6,17 +6,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment_records import Instance
-from k2k_assets.replication.plan import transactional_id
 from k2k_assets.transport.librdkafka_sink import claim, transactional_producer
 
 _TIMEOUT = 30.0
-
-
-def ids_to_fence(group: str, instances: Iterable[Instance]) -> list[str]:
-    """The transactional ids that the slots of these instances may hold."""
-    ids = {transactional_id(i.pipeline, group, slot) for i in instances for slot in range(i.slots)}
-    return sorted(ids)
 
 
 def fence(pipeline: Pipeline, transactional_ids: Iterable[str]) -> None:

@@ -1,0 +1,63 @@
+"""Writes the instance record of a driver: its offset is the generation under which the slots claim."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+
+from k2k_assets.errors import Refused
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment.records import Instance, beat_key, instance_key, stop_key
+from k2k_assets.replication.assignment.state import Assignments
+from k2k_assets.replication.assignment.tail import AssignmentTail
+from k2k_assets.replication.assignment.writing import write_instance, write_records
+
+log = logging.getLogger("k2k.replication")
+
+
+def announce(pipeline: Pipeline, tail: AssignmentTail, instance: Instance) -> int:
+    """Draws a generation, and removes what earlier instances left that no claim speaks of any more.
+
+    Nobody is fenced here: each slot does that for the partitions that it claims.
+
+    Args:
+        pipeline: Whose group.
+        tail: The assignment topic.
+        instance: This process. Written again under the same name, it replaces its former record.
+
+    Returns:
+        The generation: the offset of the instance record.
+
+    Raises:
+        Refused: The commit topic is not the one that the group used before.
+    """
+    state = tail.catch_up()
+    _ensure_same_commit_topic(pipeline, state, instance.commit_topic_id)
+    generation = write_instance(pipeline, replace(instance, time=int(time.time() * 1000)))
+    write_records(pipeline, [(key, None) for key in _left_over(pipeline.group, tail.catch_up(), generation)])
+    return generation
+
+
+def _left_over(group: str, state: Assignments, generation: int) -> list[bytes]:
+    claimed = {claim.generation for claim in state.claims.values()}
+    instances = [i.instance for g, i in state.instances.items() if g < generation and g not in claimed]
+    silent = [owner for owner in state.signs if owner[0] < generation and owner[0] not in claimed]
+    return [
+        *(instance_key(group, name) for name in instances),
+        *(beat_key(group, *owner) for owner in silent),
+        *(stop_key(group, g) for g in state.stops if g < generation and g not in claimed),
+    ]
+
+
+def _ensure_same_commit_topic(pipeline: Pipeline, state: Assignments, commit_topic_id: str) -> None:
+    """A commit topic that was lost would otherwise mean: copy everything once more."""
+    if not state.instances:
+        return
+    last = state.instances[state.newest()]
+    if last.commit_topic_id != commit_topic_id:
+        raise Refused(
+            f"the commit topic {pipeline.coordination.commit.topic} was deleted and created anew since group "
+            f"{pipeline.group} used it last (topic id {last.commit_topic_id} is now {commit_topic_id}): its positions "
+            "are lost. To copy everything from the start, use a new group.id"
+        )

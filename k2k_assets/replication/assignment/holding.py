@@ -1,0 +1,211 @@
+"""The claims of one session of a slot: written, defended, given up. The rules are in `rules.py`."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from k2k_assets.deadline import Deadline
+from k2k_assets.replication.assignment import rules
+from k2k_assets.replication.assignment.fencing import fence
+from k2k_assets.replication.assignment.records import PARTITION, Claim, beat_key, time_value
+from k2k_assets.replication.assignment.tail import AssignmentTail
+from k2k_assets.replication.assignment.times import beat_seconds, silence_seconds
+from k2k_assets.replication.commit_log import now_ms
+from k2k_assets.replication.plan import PartitionPlan, SlotPlan
+from k2k_assets.replication.transactions import SlotMemory, Transactions
+from k2k_assets.topic_partition import TopicPartition
+
+log = logging.getLogger("k2k.replication")
+
+# How often somebody who waits for a release looks for it.
+_LOOK_SECONDS = 0.1
+
+
+class Holding:
+    """What a slot holds during one session.
+
+    Args:
+        plan: The slot.
+        memory: Remembers the claims of former sessions, and what was taken.
+        transactions: Writes claims, beats and releases, each in a transaction of its own.
+        tail: The assignment topic.
+        transactional_id: Of this session.
+        fence_all: Claims ids away from others.
+    """
+
+    def __init__(
+        self,
+        plan: SlotPlan,
+        memory: SlotMemory,
+        transactions: Transactions,
+        tail: AssignmentTail,
+        transactional_id: str,
+        fence_all: Callable[[Iterable[str]], None] | None = None,
+    ) -> None:
+        self._plan = plan
+        self._pipeline = plan.pipeline
+        self._memory = memory
+        self._transactions = transactions
+        self._tail = tail
+        self._id = transactional_id
+        self._fence = fence_all or (lambda ids: fence(self._pipeline, ids))
+        self._claims: dict[TopicPartition, Claim] = {}
+        self._beat_every = beat_seconds(self._pipeline)
+        self._silence = silence_seconds(self._pipeline)
+        self._next_beat = time.monotonic() + self._beat_every
+
+    @property
+    def partitions(self) -> Collection[TopicPartition]:
+        """What is held."""
+        return self._claims
+
+    # -- before copying -----------------------------------------------------------------------------------------
+
+    def wanted(self) -> list[PartitionPlan]:
+        """The partitions of the plan that nobody else has a better right to, by what was read of the topic."""
+        state, memory = self._tail.state, self._memory
+        mine = self._plan.generation, self._plan.slot
+        memory.replaced |= rules.of_a_later_attempt(*mine, memory.claims, memory.last_claim, state.claims.values())
+        if memory.replaced:
+            return []
+        for plan in self._plan.partitions:
+            above = [c for c in state.of(plan.source_topic_id, plan.source.partition) if c.generation > mine[0]]
+            if above:
+                self._take(plan.source, above)
+        return [plan for plan in self._plan.partitions if plan.source not in memory.taken]
+
+    def claim(self, partitions: Iterable[PartitionPlan]) -> None:
+        """Writes claims, and tombstones of those that former holders of the id left: they were fenced just now."""
+        left = rules.left_by_former_holders(self._id, self._tail.catch_up().claims.values())
+        fresh = {
+            plan.source: Claim(
+                topic_id=plan.source_topic_id,
+                partition=plan.source.partition,
+                transactional_id=self._id,
+                claim=uuid.uuid4().hex,
+                generation=self._plan.generation,
+                slot=self._plan.slot,
+                topic=plan.source.topic,
+            )
+            for plan in partitions
+        }
+        written = [(claim, None) for claim in left]
+        self._write([*written, *((claim, claim.value_bytes(now_ms())) for claim in fresh.values())])
+        self._memory.claims.update(claim.claim for claim in fresh.values())
+        known = self._tail.catch_up().claims
+        # A claim that is not there any more has been fenced already: what is done under it will be refused.
+        self._claims = {tp: known.get(claim.claim, claim) for tp, claim in fresh.items()}
+        self._memory.last_claim = max((c.offset for c in self._claims.values()), default=self._memory.last_claim)
+
+    def settle(self, keep_waiting: Callable[[], None]) -> None:
+        """Yields to higher claims; waits for the release of lower ones, then fences those that are left.
+
+        Args:
+            keep_waiting: Called about ten times a second; may raise.
+        """
+        patience = Deadline(self._silence)
+        while True:
+            self.yield_to(self.outranked())
+            waiting = self._lower()
+            overdue = waiting if patience.expired() else [claim for claim in waiting if self._need_not_wait(claim)]
+            if overdue:
+                self._fence_owners(overdue)
+            elif not waiting:
+                return
+            self.beat_if_due()
+            keep_waiting()
+            self._tail.look(_LOOK_SECONDS)
+
+    def _lower(self) -> list[Claim]:
+        return [
+            claim for own in self._claims.values() for claim in rules.rivals(own, self._tail.state.of(*own.what))[1]
+        ]
+
+    def _need_not_wait(self, claim: Claim) -> bool:
+        """What this very slot left under another id, and owners that the driver has found silent."""
+        return claim.owner == (self._plan.generation, self._plan.slot) or claim.owner in self._plan.silent
+
+    def _fence_owners(self, claims: Sequence[Claim]) -> None:
+        ids = sorted({claim.transactional_id for claim in claims} - {self._id})
+        log.warning("slot %d fences %s: no release of what they claimed", self._plan.slot, ", ".join(ids))
+        self._fence(ids)
+        # Only now: who dies before this leaves claims that the next one fences again.
+        self._write([(claim, None) for claim in claims])
+        self._tail.catch_up()
+
+    # -- while copying ------------------------------------------------------------------------------------------
+
+    def outranked(self) -> list[TopicPartition]:
+        """Partitions that are held here though somebody has a higher claim."""
+        found = []
+        for tp, own in self._claims.items():
+            higher, _ = rules.rivals(own, self._tail.state.of(*own.what))
+            if higher:
+                self._take(tp, higher)
+                found.append(tp)
+        return found
+
+    def yield_to(self, partitions: Iterable[TopicPartition]) -> None:
+        """Releases partitions to their new owners. Everything that was done for them has been committed or aborted."""
+        given = list(partitions)
+        if given:
+            log.warning(
+                "slot %d gives up %s: taken over by %s",
+                self._plan.slot, ", ".join(map(str, given)),
+                self._memory.taken.get(given[0], "another attempt of this slot"),
+            )  # fmt: skip
+            self.release(given)
+
+    def give_up(self, partitions: Iterable[TopicPartition], owner: int) -> None:
+        """Releases partitions whose committed position is of a higher generation than this one."""
+        given = list(partitions)
+        for tp in given:
+            self._memory.taken[tp] = self._tail.state.describe(owner)
+        self.yield_to(given)
+
+    def release(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Writes the tombstones of claims; of all of them, and of the slot's beats, if none are named.
+
+        In a transaction of its own, after the last one that copied: so a release that can be seen is true.
+        """
+        names = list(self._claims) if partitions is None else list(partitions)
+        released: list[tuple[Claim, bytes | None]] = [(self._claims.pop(tp), None) for tp in names]
+        self._write(released, last=partitions is None)
+
+    @property
+    def beat_is_due(self) -> bool:
+        """Whether a sign of life has to be given, for which no transaction may be open."""
+        return time.monotonic() >= self._next_beat
+
+    def beat_if_due(self) -> None:
+        """Gives a sign of life, if it is time for one."""
+        if self.beat_is_due:
+            self._transactions.begin()
+            self._control(beat_key(self._pipeline.group, self._plan.generation, self._plan.slot), time_value(now_ms()))
+            self._transactions.commit()
+            self._next_beat = time.monotonic() + self._beat_every
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def _take(self, tp: TopicPartition, by: Sequence[Claim]) -> None:
+        owner = max(by, key=lambda claim: (claim.generation, claim.offset))
+        if owner.owner == (self._plan.generation, self._plan.slot):
+            self._memory.replaced = True
+            return
+        self._memory.taken[tp] = self._tail.state.describe(owner.generation)
+
+    def _write(self, records: Sequence[tuple[Claim, bytes | None]], last: bool = False) -> None:
+        if not records and not last:
+            return
+        self._transactions.begin()
+        for claim, value in records:
+            self._control(claim.key_bytes(self._pipeline.group), value)
+        if last:
+            self._control(beat_key(self._pipeline.group, self._plan.generation, self._plan.slot), None)
+        self._transactions.commit()
+
+    def _control(self, key: bytes, value: bytes | None) -> None:
+        self._transactions.write_control(self._pipeline.coordination.assignment.topic, PARTITION, key, value)

@@ -1,0 +1,101 @@
+"""What other instances do with the partitions of a run, as its driver sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from k2k_assets.errors import Refused
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment.announce import announce
+from k2k_assets.replication.assignment.records import Claim, Instance
+from k2k_assets.replication.assignment.tail import AssignmentTail
+from k2k_assets.replication.assignment.times import silence_seconds
+from k2k_assets.topic_partition import TopicPartition
+
+
+class Neighbours:
+    """Tells which partitions others copy, and when they have let go of them.
+
+    An instance that begins takes over all that it is to copy: the newest one is right. Later it draws new generations
+    only for what nobody else copies, else two instances would take partitions from each other for ever.
+
+    Args:
+        pipeline: Whose group.
+        tail: The assignment topic.
+    """
+
+    def __init__(self, pipeline: Pipeline, tail: AssignmentTail) -> None:
+        self._pipeline = pipeline
+        self._tail = tail
+        self._silence = silence_seconds(pipeline)
+        self._own: list[int] = []
+
+    def draw_generation(self, instance: Instance) -> int:
+        """Announces this process, once more if it has been announced before; returns the new generation."""
+        self._own.append(announce(self._pipeline, self._tail, instance))
+        return self._own[-1]
+
+    def look(self) -> None:
+        """Takes in what was written to the assignment topic since."""
+        self._tail.look()
+
+    def catch_up(self) -> None:
+        """Takes in all that the assignment topic holds now.
+
+        Raises:
+            ClusterUnreachable: It cannot be read.
+        """
+        self._tail.catch_up()
+
+    def ensure_not_lost(self, newest: int) -> None:
+        """Generations are offsets of the assignment topic: after it was lost they would start again below the old ones.
+
+        Args:
+            newest: Highest generation in the commit topic.
+
+        Raises:
+            Refused: It lies where the assignment topic has not been yet.
+        """
+        if newest < self._own[-1]:
+            return
+        self._tail.catch_up()
+        if newest == self._own[-1] or newest >= self._tail.end:
+            raise Refused(
+                f"the assignment topic {self._pipeline.coordination.assignment.topic} was deleted and created anew: "
+                f"this run would be generation {self._own[-1]}, but group {self._pipeline.group} has committed as "
+                f"generation {newest}, and of two records the higher generation counts. To copy everything from the "
+                "start, use a new group.id"
+            )
+
+    def elsewhere(self, partitions: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
+        """The partitions that newer instances copy, each with who that is.
+
+        Args:
+            partitions: Source topic id of each partition.
+        """
+        newer = self._newer()
+        by_partition = {claim.what: claim for claim in newer}
+        return {
+            tp: self._tail.state.describe(by_partition[topic_id, tp.partition].generation)
+            for tp, topic_id in partitions.items()
+            if (topic_id, tp.partition) in by_partition
+        }
+
+    def silent(self) -> frozenset[tuple[int, int]]:
+        """Slots of others, by generation and number, that claim something and have been silent for `graceWindow`."""
+        owners = {claim.owner for claim in self._tail.state.claims.values() if claim.generation not in self._own}
+        return frozenset(owner for owner in owners if self._is_silent(owner))
+
+    def _newer(self) -> Iterable[Claim]:
+        if not self._own:
+            return []
+        return [
+            claim
+            for claim in self._tail.state.claims.values()
+            if claim.generation > self._own[0]
+            and claim.generation not in self._own
+            and not self._is_silent(claim.owner)
+        ]
+
+    def _is_silent(self, owner: tuple[int, int]) -> bool:
+        return self._tail.silence(owner) >= self._silence

@@ -1,0 +1,197 @@
+"""The records of the assignment topic. All lie in its partition 0, so offsets order them.
+
+| kind | written by | meaning |
+| --- | --- | --- |
+| instance | a driver, outside transactions | an attempt to run a pipeline; its own offset is its *generation* |
+| claim | a slot, in a small transaction of its own | it copies this partition; a tombstone: released, or fenced |
+| beat | a slot, likewise | it is alive |
+| stop | whoever wants an end, outside transactions | the slots of this generation commit and leave |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from k2k_assets import json_codec
+
+VERSION = 1
+PARTITION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One attempt to run a pipeline.
+
+    Attributes:
+        instance: A name that nobody else has.
+        pipeline: Name of the pipeline.
+        slots: How many slots it uses, so which transactional ids it begins with.
+        commit_topic_id: Of the commit topic that it used: another one means that progress was lost.
+        host: Where it runs, for people.
+        pid: Likewise.
+        time: Milliseconds since the epoch, UTC.
+        continuous: Whether it goes on until somebody stops it.
+    """
+
+    instance: str
+    pipeline: str
+    slots: int
+    commit_topic_id: str
+    host: str
+    pid: int
+    time: int
+    continuous: bool = False
+
+    def __str__(self) -> str:
+        return f"pipeline {self.pipeline} on {self.host}, process {self.pid}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A slot's word that it copies a partition.
+
+    Attributes:
+        topic_id: Of the source topic.
+        partition: Of the source.
+        transactional_id: Under which the slot commits: claimed anew, the slot is fenced.
+        claim: Drawn anew each time that the id is claimed, so that compaction never takes one claim for another.
+        generation: Of the slot's instance.
+        slot: Which slot.
+        topic: Name of the source topic, for people.
+        offset: Where the claim lies; a claim that is not written yet has none and comes after all others.
+    """
+
+    topic_id: str
+    partition: int
+    transactional_id: str
+    claim: str
+    generation: int
+    slot: int
+    topic: str
+    offset: int = -1
+
+    @property
+    def what(self) -> tuple[str, int]:
+        """The partition, by topic id."""
+        return self.topic_id, self.partition
+
+    @property
+    def owner(self) -> tuple[int, int]:
+        """The slot: its generation and number."""
+        return self.generation, self.slot
+
+    def key_bytes(self, group: str) -> bytes:
+        """The record's key: that of this very claim, so that its tombstone can never remove another one."""
+        return json_codec.encode(
+            {
+                "kind": "claim",
+                "group": group,
+                "topicId": self.topic_id,
+                "partition": self.partition,
+                "transactionalId": self.transactional_id,
+                "claim": self.claim,
+            }
+        )
+
+    def value_bytes(self, time: int) -> bytes:
+        """The record's value.
+
+        Args:
+            time: Milliseconds since the epoch, UTC.
+        """
+        return json_codec.encode(
+            {"version": VERSION, "generation": self.generation, "slot": self.slot, "topic": self.topic, "time": time}
+        )
+
+    @classmethod
+    def parse(cls, head: dict[str, Any], value: bytes, offset: int, where: str) -> Claim:
+        """Reads a claim.
+
+        Args:
+            head: The decoded key.
+            value: The value.
+            offset: Where it lies.
+            where: Named in errors.
+
+        Raises:
+            ValueError: It cannot be read.
+        """
+        body = json_codec.decode(value, where)
+        json_codec.check_version(body, VERSION, where)
+        try:
+            return cls(
+                topic_id=str(head["topicId"]),
+                partition=int(head["partition"]),
+                transactional_id=str(head["transactionalId"]),
+                claim=str(head["claim"]),
+                generation=int(body["generation"]),
+                slot=int(body["slot"]),
+                topic=str(body["topic"]),
+                offset=offset,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise _wrong(where, error) from None
+
+
+def instance_key(group: str, instance: str) -> bytes:
+    """The key of an instance record."""
+    return json_codec.encode({"kind": "instance", "group": group, "instance": instance})
+
+
+def instance_value(instance: Instance) -> bytes:
+    """The value of an instance record."""
+    return json_codec.encode(
+        {
+            "version": VERSION,
+            "pipeline": instance.pipeline,
+            "slots": instance.slots,
+            "commitTopicId": instance.commit_topic_id,
+            "host": instance.host,
+            "pid": instance.pid,
+            "time": instance.time,
+            "continuous": instance.continuous,
+        }
+    )
+
+
+def parse_instance(name: str, value: bytes, where: str) -> Instance:
+    """Reads an instance record.
+
+    Raises:
+        ValueError: It cannot be read.
+    """
+    body = json_codec.decode(value, where)
+    json_codec.check_version(body, VERSION, where)
+    try:
+        return Instance(
+            instance=name,
+            pipeline=body["pipeline"],
+            slots=int(body["slots"]),
+            commit_topic_id=body["commitTopicId"],
+            host=body.get("host", "?"),
+            pid=int(body.get("pid", 0)),
+            time=int(body.get("time", 0)),
+            continuous=bool(body.get("continuous", False)),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _wrong(where, error) from None
+
+
+def stop_key(group: str, generation: int) -> bytes:
+    """The key of a stop record."""
+    return json_codec.encode({"kind": "stop", "group": group, "generation": generation})
+
+
+def beat_key(group: str, generation: int, slot: int) -> bytes:
+    """The key of a slot's beats."""
+    return json_codec.encode({"kind": "beat", "group": group, "generation": generation, "slot": slot})
+
+
+def time_value(time: int) -> bytes:
+    """The value of a stop record or a beat: when it was written, in milliseconds since the epoch, UTC."""
+    return json_codec.encode({"version": VERSION, "time": time})
+
+
+def _wrong(where: str, error: Exception) -> ValueError:
+    return ValueError(f"{where}: field missing or of a wrong type: {error}")

@@ -1,0 +1,79 @@
+"""What the assignment topic says of one group, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from k2k_assets import json_codec
+from k2k_assets.replication.assignment.records import Claim, Instance, parse_instance
+
+
+@dataclass(slots=True)
+class Assignments:
+    """What the assignment topic says of one group.
+
+    Claims are taken as they lie in the log, committed or not: one whose transaction was aborted costs a needless
+    fencing, and a release is written only after all that it speaks of has been committed.
+
+    Attributes:
+        instances: By generation.
+        stops: Generations that were asked to stop.
+        claims: Those neither released nor fenced, by their claim id.
+        signs: Offset of the last sign of life of each slot, by generation and slot: a claim or a beat.
+    """
+
+    instances: dict[int, Instance] = field(default_factory=dict)
+    stops: set[int] = field(default_factory=set)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    signs: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def newest(self) -> int:
+        """The highest generation; -1 if there is none."""
+        return max(self.instances, default=-1)
+
+    def of(self, topic_id: str, partition: int) -> Iterable[Claim]:
+        """The claims of one partition."""
+        return [claim for claim in self.claims.values() if claim.what == (topic_id, partition)]
+
+    def describe(self, generation: int) -> str:
+        """Names an instance, for people."""
+        instance = self.instances.get(generation)
+        return f"{instance} (generation {generation})" if instance else f"the instance of generation {generation}"
+
+    def apply(self, group: str, offset: int, key: bytes | None, value: bytes | None) -> None:
+        """Takes in one record; those of other groups and of kinds that say nothing here are passed over.
+
+        Raises:
+            ValueError: It cannot be read.
+        """
+        where = f"assignment record at offset {offset}"
+        head = json_codec.decode(key, f"{where}, key")
+        if head.get("group") != group:
+            return
+        try:
+            self._apply(head, offset, value, where)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{where}, key: field missing or of a wrong type: {error}") from None
+
+    def _apply(self, head: dict[str, Any], offset: int, value: bytes | None, where: str) -> None:
+        match head.get("kind"):
+            case "instance":
+                self.instances = {g: i for g, i in self.instances.items() if i.instance != head["instance"]}
+                if value is not None:
+                    self.instances[offset] = parse_instance(head["instance"], value, where)
+            case "claim":
+                self.claims.pop(head["claim"], None)
+                if value is not None:
+                    claim = Claim.parse(head, value, offset, where)
+                    self.claims[claim.claim] = claim
+                    self.signs[claim.owner] = offset
+            case "beat" if value is None:
+                self.signs.pop((int(head["generation"]), int(head["slot"])), None)
+            case "beat":
+                self.signs[int(head["generation"]), int(head["slot"])] = offset
+            case "stop" if value is None:
+                self.stops.discard(int(head["generation"]))
+            case "stop":
+                self.stops.add(int(head["generation"]))

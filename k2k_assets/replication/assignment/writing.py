@@ -1,0 +1,88 @@
+"""Writes records of the assignment topic outside transactions: what no slot has to be fenced from."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from k2k_assets.kafka import clients
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment.records import (
+    PARTITION,
+    Instance,
+    instance_key,
+    instance_value,
+    stop_key,
+    time_value,
+)
+
+_WRITE_TIMEOUT = 30.0
+
+
+def new_instance(pipeline: Pipeline, slots: int, commit_topic_id: str, continuous: bool = False) -> Instance:
+    """This process as an instance."""
+    return Instance(
+        instance=uuid.uuid4().hex,
+        pipeline=pipeline.name,
+        slots=slots,
+        commit_topic_id=commit_topic_id,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        time=int(time.time() * 1000),
+        continuous=continuous,
+    )
+
+
+def write_instance(pipeline: Pipeline, instance: Instance) -> int:
+    """Writes an instance record; returns its generation."""
+    return write_record(pipeline, instance_key(pipeline.group, instance.instance), instance_value(instance))
+
+
+def write_stop(pipeline: Pipeline, generation: int) -> None:
+    """Asks the slots of a generation to end: the driver has no other channel to a running Spark task."""
+    write_record(pipeline, stop_key(pipeline.group, generation), time_value(int(time.time() * 1000)))
+
+
+def write_record(pipeline: Pipeline, key: bytes, value: bytes | None) -> int:
+    """Writes one record of the assignment topic; returns its offset.
+
+    Raises:
+        ClusterUnreachable: It was not taken.
+    """
+    return write_records(pipeline, [(key, value)])[0]
+
+
+def write_records(pipeline: Pipeline, records: list[tuple[bytes, bytes | None]]) -> list[int]:
+    """Writes records of the assignment topic in order; returns their offsets.
+
+    Raises:
+        ClusterUnreachable: One was not taken.
+    """
+    if not records:
+        return []
+    answers: list[tuple[KafkaError | None, int]] = []
+
+    def answer(error: KafkaError | None, message: Message) -> None:
+        answers.append((error, -1 if error else message.offset()))
+
+    settings = {"enable.idempotence": True, "acks": "all", "message.timeout.ms": int(_WRITE_TIMEOUT * 1000)}
+    properties = pipeline.client_properties("target", "producer")
+    properties = {k: v for k, v in properties.items() if k != "transaction.timeout.ms"}
+    producer = clients.producer(properties, settings)
+    topic = pipeline.coordination.assignment.topic
+    try:
+        clients.know_cluster(producer, _WRITE_TIMEOUT)
+    except KafkaException as error:
+        raise clients.unreachable("target", properties, clients.error_of(error).str()) from None
+    for key, value in records:
+        producer.produce(topic, value, key, PARTITION, answer)
+    producer.flush(_WRITE_TIMEOUT + 5)
+    failure = next((error for error, _ in answers if error is not None), None)
+    if failure is not None or len(answers) < len(records):
+        why = failure.str() if failure else "no answer in time"
+        raise clients.unreachable("target", properties, f"writing to {topic} failed: {why}")
+    return [offset for _, offset in answers]

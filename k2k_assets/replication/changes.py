@@ -1,0 +1,73 @@
+"""Looks for topics and partitions that the source has got since a run began."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection
+
+from k2k_assets.errors import K2KError
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.planning import Ground, prepare
+from k2k_assets.topics.selection import resolve_topics
+
+log = logging.getLogger("k2k.replication")
+
+
+class Changes:
+    """Asks the source each `sync.metadataInterval`.
+
+    Args:
+        pipeline: What it selects.
+        source: The source cluster.
+        target: The target cluster, which gets what the new topics need.
+        only: Only these source topics; all that the pipeline selects if None.
+        clock: Seconds that only rise.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        source: Cluster,
+        target: Cluster,
+        only: Collection[str] | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pipeline = pipeline
+        self._clusters = source, target
+        self._only = only
+        self._clock = clock
+        self._interval = pipeline.sync.metadata_interval.total_seconds()
+        self._next = clock() + self._interval
+        self._said = ""
+
+    def look(self, ground: Ground) -> Ground | None:
+        """The clusters as they are now, if there is something new to copy and it is time to look; else nothing.
+
+        What stands against copying it is logged, and does not disturb what is copied already.
+        """
+        if self._clock() < self._next:
+            return None
+        try:
+            new = self._new(ground)
+            if not new:
+                return None
+            log.info("new on the source: %s", ", ".join(new))
+            return prepare(self._pipeline, *self._clusters, self._only)
+        except K2KError as error:
+            if str(error) != self._said:
+                log.error("what is new on the source cannot be copied yet: %s", error)
+            self._said = str(error)
+            return None
+        finally:
+            self._next = self._clock() + self._interval
+
+    def _new(self, ground: Ground) -> list[str]:
+        found = resolve_topics(self._pipeline, self._clusters[0])
+        known = {topic: count for topic, (_, count) in ground.topics.items()}
+        return [
+            f"{topic} ({count} partitions)" if topic not in known else f"{topic} ({known[topic]} to {count} partitions)"
+            for topic, count in found.items()
+            if count > known.get(topic, 0) and (self._only is None or topic in self._only)
+        ]

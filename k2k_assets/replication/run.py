@@ -1,0 +1,308 @@
+"""One instance from its first generation to its last.
+
+A generation is one job: its slots copy what nobody newer copies. A new one is drawn when the job failed, when the
+source has something new, or when partitions that others copied became free; a continuous instance that has nothing to
+copy stands by until then. The slots of the old generation commit and release before those of the new one claim.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from k2k_assets.errors import ClusterUnreachable, K2KError, Superseded
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment.neighbours import Neighbours
+from k2k_assets.replication.assignment.records import Instance
+from k2k_assets.replication.assignment.writing import new_instance, write_stop
+from k2k_assets.replication.changes import Changes
+from k2k_assets.replication.commit_log import CommitLog, read_commit_log
+from k2k_assets.replication.extent import Continuous, Extent
+from k2k_assets.replication.job import Job, Runner
+from k2k_assets.replication.outcome import Outcome, outcome_of
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.planning import Ground, plan_slots
+from k2k_assets.replication.progress import Progress, ProgressReader
+from k2k_assets.replication.traces import ensure_new_group
+from k2k_assets.topic_partition import TopicPartition
+
+log = logging.getLogger("k2k.replication")
+
+Observer = Callable[[Progress], None]
+
+_LOOK_SECONDS = 0.25
+_OBSERVE_SECONDS = 1.0
+# A Spark job that fails (a killed worker, a lost executor) is run again under a new generation, this often in a row.
+_MOST_FAILURES = 5
+_LONGEST_PAUSE = 30.0
+
+
+@dataclass(slots=True)
+class Run:
+    """One instance.
+
+    Attributes:
+        pipeline: What to copy, and how.
+        extent: When to end.
+        ground: The clusters as they were when last looked at.
+        slots: How many slots to use for how many partitions.
+        clusters: Source and target.
+        progress: Follows the commit topic.
+        neighbours: Other instances.
+        changes: Looks for new topics and partitions.
+    """
+
+    pipeline: Pipeline
+    extent: Extent
+    ground: Ground
+    slots: Callable[[int], int]
+    clusters: tuple[Cluster, Cluster]
+    progress: ProgressReader
+    neighbours: Neighbours
+    changes: Changes
+    _instance: Instance | None = None
+    _generation: int = -1
+    _waited_for: set[TopicPartition] = field(default_factory=set)
+    _stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    _topics: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _has_worked: bool = False
+    _begun_with: frozenset[str] = frozenset()
+    _standing_by: str = ""
+    _next_observation: float = 0.0
+
+    def until_done(self, runner: Runner, stop: threading.Event, observer: Observer | None) -> Outcome:
+        """Runs generations until the extent is reached.
+
+        Raises:
+            Superseded: A newer instance copies what a bounded run was to copy.
+            K2KError: The run cannot go on.
+        """
+        started = time.monotonic()
+        failures = 0
+        while True:
+            plans = self._next_generation(stop)
+            job = Job(runner, plans)
+            self._has_worked = True
+            copied_before = self._copied()
+            asked = self._watch(job, stop, observer)
+            job.raise_errors()
+            self._stopped.update(job.stopped)
+            if job.failure is not None and not stop.is_set():
+                failures = 1 if self._copied() > copied_before else failures + 1
+                self._pause_after(job.failure, failures, stop)
+            elif stop.is_set() or self._is_over(job, asked):
+                return self._outcome(time.monotonic() - started)
+            elif not asked and not job.outrun:
+                self._stand_by(stop, observer)
+                if stop.is_set():
+                    return self._outcome(time.monotonic() - started)
+
+    # -- generations --------------------------------------------------------------------------------------------
+
+    def _next_generation(self, stop: threading.Event) -> list[SlotPlan]:
+        """Takes over; an instance that has worked already waits for a target that does not answer."""
+        pause = 0.5
+        while True:
+            try:
+                return self._take_over(stop)
+            except _StoppedMeanwhile:
+                if not self._has_worked:
+                    raise
+                return []
+            except ClusterUnreachable as error:
+                if self._generation < 0 or not isinstance(self.extent, Continuous) or stop.is_set():
+                    raise
+                log.warning("waiting for the target: %s", error)
+                stop.wait(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _take_over(self, stop: threading.Event) -> list[SlotPlan]:
+        """Draws a generation for all that nobody newer copies, and plans."""
+        self.neighbours.catch_up()
+        elsewhere = self.neighbours.elsewhere(self.ground.topic_ids)
+        if elsewhere and not isinstance(self.extent, Continuous):
+            raise _superseded(elsewhere)
+        self._waited_for = set(elsewhere)
+        mine = [tp for tp in self.ground.partitions if tp not in elsewhere]
+        self._begun_with = self._begun_with or frozenset(self.ground.topics)
+        self._topics.update(self.ground.topics)
+        self.progress.follow(self.ground.partitions)
+        if not mine:
+            return []
+        slots = self.slots(len(mine))
+        silent = self.neighbours.silent()
+        self._generation = self.neighbours.draw_generation(self._as_instance(slots))
+        commit_log = self._read_commit_log(stop)
+        self.neighbours.ensure_not_lost(max((r.generation for r in commit_log.positions.values()), default=-1))
+        if not commit_log.positions:
+            ensure_new_group(self.pipeline, self.clusters[1])
+        # What appeared while this instance ran starts at its beginning, as partitions do that a known topic got.
+        appeared = self.ground.topics.keys() - self._begun_with
+        known = frozenset(tp.topic for tp in commit_log.positions) | appeared
+        plans = plan_slots(
+            self.pipeline,
+            self.ground,
+            self.clusters[0],
+            self._generation,
+            slots,
+            self.extent,
+            known,
+            elsewhere=elsewhere,
+            silent=silent,
+        )
+        log.info("generation %d: %d partitions in %d slots", self._generation, len(mine), len(plans))
+        return plans
+
+    def _as_instance(self, slots: int) -> Instance:
+        continuous = isinstance(self.extent, Continuous)
+        own = self._instance or new_instance(self.pipeline, slots, self.ground.commit_topic_id, continuous)
+        self._instance = replace(own, slots=slots, commit_topic_id=self.ground.commit_topic_id)
+        return self._instance
+
+    def _read_commit_log(self, stop: threading.Event) -> CommitLog:
+        commit_log = read_commit_log(
+            self.pipeline, self.ground.cluster_id, self.clusters[1], keep_waiting=lambda: _ensure_not_stopped(stop)
+        )
+        self.progress.begin(commit_log)
+        self.progress.counts_for(self._generation)
+        return commit_log
+
+    def _is_over(self, job: Job, asked: bool) -> bool:
+        """Whether the extent was reached: always at the end of a bounded job, unless others took something.
+
+        Raises:
+            Superseded: They did.
+        """
+        if asked or job.outrun:
+            return False
+        if isinstance(self.extent, Continuous):
+            return not job.taken and not self._waited_for
+        if job.taken:
+            raise _superseded(job.taken)
+        return True
+
+    def _pause_after(self, failure: Exception, failures: int, stop: threading.Event) -> None:
+        words = _first_line(failure)
+        if failures >= _MOST_FAILURES and not isinstance(self.extent, Continuous):
+            raise K2KError(f"the Spark job failed {failures} times in a row: {words}")
+        log.warning("the Spark job failed and is run again: %s", words)
+        stop.wait(min(0.5 * 2.0**failures, _LONGEST_PAUSE))
+
+    # -- while the slots work -----------------------------------------------------------------------------------
+
+    def _watch(self, job: Job, stop: threading.Event, observer: Observer | None) -> bool:
+        """Waits for the end of a job; asks for it when told to stop, and when a new generation is needed.
+
+        Returns:
+            Whether a new generation is needed.
+        """
+        asked = stopping = False
+        while not job.done.wait(_LOOK_SECONDS):
+            self._read_progress()
+            if stop.is_set() and not stopping:
+                stopping = True
+                write_stop(self.pipeline, self._generation)
+            elif not stopping and not asked and self._needs_new_generation():
+                asked = self._ask_to_end()
+            self._observe(observer)
+        self._read_progress()
+        self._next_observation = 0.0
+        self._observe(observer)
+        return asked
+
+    def _ask_to_end(self) -> bool:
+        try:
+            write_stop(self.pipeline, self._generation)
+        except ClusterUnreachable as error:
+            log.warning("the slots cannot be asked to end: %s", error)
+            return False
+        return True
+
+    def _stand_by(self, stop: threading.Event, observer: Observer | None) -> None:
+        """Waits until there is something to copy."""
+        while not stop.wait(_LOOK_SECONDS) and not self._needs_new_generation():
+            self._read_progress()
+            self._observe(observer)
+
+    def _needs_new_generation(self) -> bool:
+        if not isinstance(self.extent, Continuous):
+            return False
+        if changed := self.changes.look(self.ground):
+            self.ground = changed
+            return True
+        try:
+            self.neighbours.look()
+        except K2KError as error:
+            log.warning("what other instances do is not known: %s", error)
+            return False
+        elsewhere = self.neighbours.elsewhere(self.ground.topic_ids)
+        freed = self._waited_for - set(elsewhere)
+        self._waited_for |= set(elsewhere)
+        self._say_what_is_elsewhere(elsewhere)
+        if freed:
+            log.info("free again: %s", ", ".join(sorted(map(str, freed))))
+        return bool(freed)
+
+    def _say_what_is_elsewhere(self, elsewhere: dict[TopicPartition, str]) -> None:
+        owners = ", ".join(sorted(set(elsewhere.values())))
+        if owners != self._standing_by:
+            self._standing_by = owners
+            if owners:
+                count, all_of = len(elsewhere), len(self.ground.partitions)
+                log.info("standing by for %d of %d partitions, which are copied by %s", count, all_of, owners)
+
+    def _read_progress(self) -> None:
+        """What cannot be seen now is seen later: a target that restarts is the slots' matter."""
+        try:
+            self.progress.read()
+        except K2KError as error:
+            log.warning("progress is not known: %s", error)
+
+    def _observe(self, observer: Observer | None) -> None:
+        """A source that does not answer now is the slots' matter, not a reason to end."""
+        if time.monotonic() < self._next_observation:
+            return
+        self._next_observation = time.monotonic() + _OBSERVE_SECONDS
+        try:
+            progress = self.progress.refresh()
+        except K2KError as error:
+            log.warning("progress is not known: %s", error)
+            progress = self.progress.current()
+        if observer:
+            observer(progress)
+
+    def _copied(self) -> int:
+        return sum(p.records for p in self.progress.current().partitions.values())
+
+    def _outcome(self, seconds: float) -> Outcome:
+        """From the commit log as it is now: nobody's memory."""
+        commit_log = read_commit_log(self.pipeline, self.ground.cluster_id, self.clusters[1])
+        for newest in commit_log.positions.values():
+            self.progress.apply(newest)
+        return outcome_of(self._topics, commit_log, self.progress, self._stopped, self._generation, seconds)
+
+
+def _superseded(elsewhere: dict[TopicPartition, str]) -> Superseded:
+    names = sorted(map(str, elsewhere))
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return Superseded(f"a newer instance has taken over {shown}: {', '.join(sorted(set(elsewhere.values())))}")
+
+
+class _StoppedMeanwhile(K2KError):
+    """Asked to stop while the commit topic was read."""
+
+
+def _ensure_not_stopped(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise _StoppedMeanwhile(
+            "stopped while the commit topic was held by somebody else's transaction; nothing was copied"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

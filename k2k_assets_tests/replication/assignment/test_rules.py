@@ -1,0 +1,78 @@
+"""Who yields to whom, and under which transactional id: pure decisions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k2k_assets.replication.assignment.records import Claim, Instance
+from k2k_assets.replication.assignment.rules import free_number, is_higher, of_a_later_attempt, rivals
+from k2k_assets.replication.plan import transactional_id
+
+OWN = Claim("s", 0, "k2k.p.g.0", "own", 9, 0, "orders", 20)
+OTHER = replace(OWN, claim="other", transactional_id="k2k.p.g.1")
+
+
+def name(pipeline: str, number: int) -> str:
+    return transactional_id(pipeline, "g", number)
+
+
+def instance(pipeline: str = "p", slots: int = 2) -> Instance:
+    return Instance(f"{pipeline}-{slots}", pipeline, slots, "c", "host", 1, 0)
+
+
+def test_a_higher_generation_wins_and_of_one_generation_the_later_claim() -> None:
+    older = replace(OTHER, generation=8, offset=30)
+    earlier = replace(OTHER, offset=19)
+    newer = replace(OTHER, generation=10, offset=1)
+    later = replace(OTHER, offset=21)
+    elsewhere = replace(OTHER, generation=99, partition=1)
+    assert rivals(OWN, [older, OWN, elsewhere, newer, earlier, later]) == ([newer, later], [older, earlier])
+
+
+claims = st.builds(
+    lambda generation, offset: replace(OWN, generation=generation, offset=offset, claim=str(offset)),
+    st.integers(0, 5),
+    st.integers(0, 50),
+)
+
+
+@given(claims, claims)
+def test_of_two_claims_exactly_one_is_higher(a: Claim, b: Claim) -> None:
+    if a.offset != b.offset:
+        assert is_higher(a, b) != is_higher(b, a)
+
+
+def test_a_slot_uses_its_own_number_unless_a_higher_generation_does() -> None:
+    def number(slot: int, slots: int, held: list[Claim], above: dict[int, Instance]) -> int:
+        return free_number("p", slot, slots, 9, held, above, name)
+
+    lower = replace(OTHER, generation=8, transactional_id="k2k.p.g.0")
+    higher = replace(OTHER, generation=10, transactional_id="k2k.p.g.0")
+    assert number(0, 2, [lower], {8: instance(slots=7), 9: instance()}) == 0
+    assert number(0, 2, [higher], {}) == 2
+    assert number(1, 2, [higher], {}) == 1
+    assert number(0, 2, [], {10: instance(slots=1)}) == 2
+    assert number(0, 2, [], {10: instance(slots=3)}) == 4
+    assert number(0, 2, [], {10: instance("another", slots=3)}) == 0
+
+
+@given(st.integers(1, 5), st.integers(1, 9), st.sets(st.integers(0, 30)))
+def test_the_numbers_of_one_instance_never_meet(slots: int, above: int, used: set[int]) -> None:
+    held = [replace(OTHER, generation=10, claim=str(n), transactional_id=name("p", n)) for n in used]
+    numbers = [free_number("p", slot, slots, 9, held, {10: instance(slots=above)}, name) for slot in range(slots)]
+    assert len(set(numbers)) == slots
+    assert not set(numbers) & (used | set(range(above)))
+
+
+def test_an_attempt_that_was_begun_again_gives_way_once_the_later_one_has_claimed() -> None:
+    own = {"own"}
+    later = replace(OTHER, offset=21)
+    assert of_a_later_attempt(9, 0, own, 20, [OWN, later])
+    assert not of_a_later_attempt(9, 0, own, 20, [OWN])
+    assert not of_a_later_attempt(9, 0, own, 20, [OWN, replace(later, offset=19)])
+    assert not of_a_later_attempt(9, 0, own, 20, [OWN, replace(later, slot=1)])
+    assert not of_a_later_attempt(9, 0, own, 20, [OWN, replace(later, generation=10)])
+    assert not of_a_later_attempt(9, 0, set(), -1, [OWN, later]), "it has to take over from the first attempt"

@@ -1,0 +1,108 @@
+"""What the assignment topic says: instances, stops, claims, beats, and nothing of other groups."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from k2k_assets.replication.assignment.records import (
+    Claim,
+    Instance,
+    beat_key,
+    instance_key,
+    instance_value,
+    stop_key,
+    time_value,
+)
+from k2k_assets.replication.assignment.state import Assignments
+
+FIRST = Instance("i1", "p", 3, "commit-id", "host-a", 11, 1_700_000_000_000)
+SECOND = Instance("i2", "p", 5, "commit-id", "host-b", 12, 1_700_000_001_000, continuous=True)
+CLAIM = Claim("s", 2, "k2k.p.k2k.g.0", "c1", 9, 0, "orders", 4)
+KEY, VALUE = CLAIM.key_bytes("k2k.g"), CLAIM.value_bytes(1)
+
+
+def told(*records: tuple[int, bytes, bytes | None]) -> Assignments:
+    state = Assignments()
+    for offset, key, value in records:
+        state.apply("k2k.g", offset, key, value)
+    return state
+
+
+def test_the_offset_is_the_generation_and_the_newest_is_the_highest() -> None:
+    state = told(
+        (4, instance_key("k2k.g", "i1"), instance_value(FIRST)),
+        (9, instance_key("k2k.g", "i2"), instance_value(SECOND)),
+    )
+    assert state.instances == {4: FIRST, 9: SECOND}
+    assert state.newest() == 9
+    assert Assignments().newest() == -1
+    assert state.describe(9) == "pipeline p on host-b, process 12 (generation 9)"
+    assert state.describe(5) == "the instance of generation 5"
+
+
+def test_an_instance_that_draws_again_has_one_generation_and_a_tombstone_forgets_it() -> None:
+    again = (
+        (4, instance_key("k2k.g", "i1"), instance_value(FIRST)),
+        (9, instance_key("k2k.g", "i1"), instance_value(FIRST)),
+    )
+    assert told(*again).instances == {9: FIRST}
+    assert told(*again, (10, instance_key("k2k.g", "i1"), None), (11, instance_key("k2k.g", "x"), None)).instances == {}
+
+
+def test_a_claim_lives_until_the_tombstone_of_its_very_own_key() -> None:
+    other = Claim("s", 2, "k2k.p.k2k.g.0", "c2", 9, 0, "orders")
+    assert told((4, KEY, VALUE)).claims == {"c1": CLAIM}
+    assert set(told((4, KEY, VALUE), (5, other.key_bytes("k2k.g"), other.value_bytes(1))).claims) == {"c1", "c2"}
+    late_mark = (6, KEY, None)
+    state = told((4, KEY, VALUE), (5, other.key_bytes("k2k.g"), other.value_bytes(1)), late_mark)
+    assert set(state.claims) == {"c2"}
+    assert list(state.of("s", 2)) == list(state.claims.values())
+    assert list(state.of("s", 1)) == []
+
+
+def test_claims_and_beats_are_signs_of_life() -> None:
+    beat = beat_key("k2k.g", 9, 0)
+    assert told((4, KEY, VALUE)).signs == {(9, 0): 4}
+    assert told((4, KEY, VALUE), (7, beat, time_value(1)), (8, KEY, None)).signs == {(9, 0): 7}
+    assert told((4, KEY, VALUE), (7, beat, time_value(1)), (9, beat, None)).signs == {}
+
+
+def test_stops_and_other_groups() -> None:
+    state = told(
+        (0, stop_key("k2k.g", 9), time_value(1)),
+        (1, stop_key("k2k.g", 8), time_value(1)),
+        (2, stop_key("k2k.g", 8), None),
+        (3, stop_key("other", 7), time_value(1)),
+        (4, instance_key("other", "x"), b"not even JSON: it is not ours"),
+        (6, json.dumps({"group": "k2k.g", "kind": "of a later release"}).encode(), b"?"),
+    )
+    assert state == Assignments({}, {9})
+
+
+def test_fields_of_later_releases_are_passed_over_and_those_for_people_may_be_missing() -> None:
+    body = {**json.loads(instance_value(FIRST)), "later": [1]}
+    del body["host"], body["pid"], body["time"], body["continuous"]
+    (instance,) = told((4, instance_key("k2k.g", "i1"), json.dumps(body).encode())).instances.values()
+    assert (instance.instance, instance.slots, instance.commit_topic_id) == ("i1", 3, "commit-id")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, instance_value(FIRST)),
+        (b"\xff", instance_value(FIRST)),
+        (instance_key("k2k.g", "i1"), b"{"),
+        (instance_key("k2k.g", "i1"), b'{"version":2}'),
+        (instance_key("k2k.g", "i1"), b'{"version":1,"pipeline":"p"}'),
+        (instance_key("k2k.g", "i1"), b'{"version":1,"pipeline":"p","slots":"many","commitTopicId":"c"}'),
+        (KEY, b'{"version":2}'),
+        (KEY, b'{"version":1,"generation":1}'),
+        (b'{"kind":"claim","group":"k2k.g"}', VALUE),
+        (b'{"kind":"beat","group":"k2k.g"}', time_value(1)),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_offset(key: bytes | None, value: bytes) -> None:
+    with pytest.raises(ValueError, match="assignment record at offset 7"):
+        told((7, key, value))  # type: ignore[arg-type]

@@ -1,0 +1,92 @@
+"""What the source gets while a copy runs: new topics that the pattern matches, and new partitions."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.copying import Running, assert_exact_mappings, assert_same_content, commit_records
+from k2k_assets_tests.support.kafka import add_partitions, create_topic, end_offsets, produce, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def pipeline(clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
+    prefix = unique("growing")
+    return make_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        f"{prefix}-.*",
+        source={
+            "kafka": {
+                "common": {"bootstrap.servers": clusters.source_servers},
+                "consumer": {"group.id": prefix, "auto.offset.reset": "latest"},
+            }
+        },
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"},
+        sync={"metadataInterval": "1 second"},
+    )
+
+
+def named(pipeline: Pipeline, name: str) -> str:
+    return f"{pipeline.group}-{name}"
+
+
+def begun(pipeline: Pipeline, servers: str) -> int:
+    """How many partitions have a start position, from which `latest` cannot move them any more."""
+    return len({r.source for r in commit_records(pipeline, servers)})
+
+
+def test_new_topics_and_partitions_are_copied_from_their_beginning_and_the_target_grows(
+    clusters: KafkaSandbox, pipeline: Pipeline, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    first, second = named(pipeline, "a"), named(pipeline, "b")
+    create_topic(source, first, 2)
+    with caplog.at_level(logging.INFO, "k2k"):
+        running = Running(pipeline, 2)
+        wait_until(lambda: begun(pipeline, target) == 2, 60, "the start positions")
+        produce(source, first, [b"one"] * 20, 1)
+        wait_until(lambda: running.copied() == 20, 60, "the first records")
+        add_partitions(source, first, 3)
+        produce(source, first, [b"two"] * 20, 2)
+        create_topic(source, second, 1)
+        produce(source, second, [b"three"] * 20)
+        wait_until(lambda: running.copied() == 60, 60, "what is new")
+        produce(source, first, [b"four"] * 20, 0)
+        wait_until(lambda: running.copied() == 80, 60, "what was there before to go on")
+        running.end()
+    for topic in (first, second):
+        assert_same_content(source, topic, target)
+        assert_exact_mappings(pipeline, source, target, topic)
+    assert len(end_offsets(target, first)) == 3
+    assert f"new on the source: {first} (2 to 3 partitions)" in caplog.text
+    assert f"topic '{first}' on the target cluster ({target}) has 3 partitions now, like its source" in caplog.text
+
+
+def test_what_is_new_and_cannot_be_copied_disturbs_nothing_and_is_said_once(
+    clusters: KafkaSandbox, pipeline: Pipeline, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = clusters.source_servers
+    features = pipeline.features.model_copy(update={"auto_create_topics": False})
+    fixed = pipeline.model_copy(update={"features": features})
+    first, second = named(fixed, "a"), named(fixed, "b")
+    create_topic(source, first)
+    create_topic(clusters.target_servers, first)
+    running = Running(fixed, 1)
+    wait_until(lambda: begun(fixed, clusters.target_servers) == 1, 60, "the start position")
+    create_topic(source, second)
+    words = "what is new on the source cannot be copied yet: topics are missing on the target"
+    wait_until(lambda: words in caplog.text, 60, "the reason")
+    produce(source, first, [b"on"] * 20)
+    wait_until(lambda: running.copied() == 20, 60, "the first topic to go on")
+    running.end()
+    assert caplog.text.count(words) == 1

@@ -100,6 +100,11 @@ class ProgressReader:
         properties = pipeline.client_properties("target", "consumer")
         self._reader = LogReader(properties, starts, committed_only=True, follow=True)
 
+    @property
+    def newest(self) -> Mapping[TopicPartition, CommitRecord]:
+        """The newest commit record of each partition that was seen."""
+        return self._newest
+
     def follow(self, partitions: Iterable[TopicPartition]) -> None:
         """Follows these too."""
         for tp in partitions:

@@ -12,7 +12,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable, K2KError, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
@@ -280,7 +282,14 @@ class Run:
 
     def _outcome(self, seconds: float) -> Outcome:
         """From the commit log as it is now: nobody's memory."""
-        commit_log = read_commit_log(self.pipeline, self.ground.cluster_id, self.clusters[1])
+        deadline = Deadline(self.pipeline.coordination.commit.sync_timeout.total_seconds())
+        try:
+            commit_log = read_commit_log(
+                self.pipeline, self.ground.cluster_id, self.clusters[1], keep_waiting=partial(_ensure_in_time, deadline)
+            )
+        except _HeldAtTheEnd:
+            log.warning("the commit topic is held by somebody else's transaction; what is told may not be the newest")
+            commit_log = CommitLog(dict(self.progress.newest))
         for newest in commit_log.positions.values():
             self.progress.apply(newest)
         return outcome_of(self._topics, commit_log, self.progress, self._stopped, self._generation, seconds)
@@ -294,6 +303,15 @@ def _superseded(elsewhere: dict[TopicPartition, str]) -> Superseded:
 
 class _StoppedMeanwhile(K2KError):
     """Asked to stop while the commit topic was read."""
+
+
+class _HeldAtTheEnd(K2KError):
+    """The commit topic was not read to its end, and nothing depends on it any more."""
+
+
+def _ensure_in_time(deadline: Deadline) -> None:
+    if deadline.expired():
+        raise _HeldAtTheEnd
 
 
 def _ensure_not_stopped(stop: threading.Event) -> None:

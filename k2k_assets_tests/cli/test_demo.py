@@ -89,7 +89,9 @@ def test_the_summary_is_the_truth(truth: dict[str, tuple[int, int, int]]) -> Non
         assert (row.runs > 0) == (row.records > 0), topic
         # Each commit takes one offset on each partition that it touched.
         assert row.target_end > row.records or row.records == 0, topic
-    assert dict.fromkeys(CHECKS, "passed") == {name: verdict for verdict, name in _CHECK.findall(ended.stdout)}
+    assert dict.fromkeys([*CHECKS, "copies_on"], "passed") == {
+        name: verdict for verdict, name in _CHECK.findall(ended.stdout)
+    }
     total = sum(records for records, _, _ in truth.values())
     assert f"{total:,} records written and committed on the source, {total:,} copied." in ended.stdout
     _assert_groups(ended.stdout, truth)

@@ -92,7 +92,7 @@ def test_connect_goes_on_after_a_fault(
     wide = kafka.unique("wide")
     kafka.create_topic(clusters.source_servers, wide, 3)
     kafka.create_topic(clusters.target_servers, wide, 2)
-    features = {"autoCreateControlTopics": "disabled"}
+    features = {"autoCreateControlTopics": "disabled", "autoCreateTopics": "disabled"}
     path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [wide], features=features)
     assert run(["validate", "-f", str(path), "--connect"]) == 3
     shown = capsys.readouterr().err

@@ -344,6 +344,9 @@ def test_a_frozen_mapper_leaves_no_wrong_offset_behind(world: World, tmp_path: P
     assert sync_once(world.pipeline([group])).committed == frozenset()
 
 
+# Under load the client library aborts the process in about one of four runs (Fatal Python error: Aborted, in a thread
+# of librdkafka): the cause is not found yet, so it would end the whole suite.
+@pytest.mark.storm
 @pytest.mark.parametrize("victim", ["source", "target"])
 def test_a_broker_that_dies_and_comes_back(clusters: KafkaSandbox, world: World, victim: str) -> None:
     group, at = unique("restart"), world.at(1)

@@ -42,7 +42,7 @@ def await_copied(process: subprocess.Popen[str], target: str, topic: str, count:
             raise AssertionError(f"ended with {process.returncode}: {process.communicate()[1]}")
         return topic in kafka.topics(target) and len(kafka.read_all(target, topic)) == count
 
-    wait_until(copied, 90, f"{count} records in {topic}", interval=0.3)
+    wait_until(copied, 150, f"{count} records in {topic}", interval=0.3)
 
 
 def copy_workers(process: HasPid) -> list[psutil.Process]:

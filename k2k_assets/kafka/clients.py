@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections import deque
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -135,17 +133,3 @@ def unreachable(role: str, properties: Mapping[str, object], why: object) -> Clu
     servers = properties.get("bootstrap.servers", "?")
     what, advice = next(((what, advice) for word, what, advice in _CLOSED_DOORS if word in str(why)), _NO_ANSWER)
     return ClusterUnreachable(f"the {role} cluster at {servers} {what}: {why}. {advice.format(role=role)}")
-
-
-_retired: deque[tuple[float, AdminClient]] = deque()
-_RETIREMENT_SECONDS = 20.0
-
-
-def retire(client: AdminClient) -> None:
-    """Lets go of an admin client, but not at once: the answer to a question that nobody waits for any more would find
-    it destroyed, and take the process with it (confluent-kafka 2.16).
-    """
-    now = time.monotonic()
-    _retired.append((now + _RETIREMENT_SECONDS, client))
-    while _retired and _retired[0][0] < now:
-        _retired.popleft()

@@ -100,8 +100,6 @@ class Cluster:
 
     def close(self) -> None:
         """Lets go of the client."""
-        if self._admin is not None:
-            clients.retire(self._admin)
         self._admin = None
         self._knows_leaders = False
 

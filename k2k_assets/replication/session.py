@@ -121,10 +121,11 @@ class Session:
 
     def _start(self) -> bool:
         self._keep_waiting()
-        if not self._holding.wanted():
+        wanted = self._holding.wanted()
+        if not wanted:
             return False
         self._sink.open()  # 1: fences the former holder, aborts what it left open
-        self._holding.claim(self._holding.wanted())  # 2
+        self._holding.claim(wanted)  # 2
         self._holding.settle(self._keep_waiting)
         commit_log = read_commit_log(  # 3
             self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._wait_for_commit_log

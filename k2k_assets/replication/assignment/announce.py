@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
 
 from k2k_assets.errors import Refused
@@ -12,6 +11,7 @@ from k2k_assets.replication.assignment.records import Instance, beat_key, instan
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.writing import write_instance, write_records
+from k2k_assets.replication.commit_log import now_ms
 
 log = logging.getLogger("k2k.replication")
 
@@ -34,7 +34,7 @@ def announce(pipeline: Pipeline, tail: AssignmentTail, instance: Instance) -> in
     """
     state = tail.catch_up()
     _ensure_same_commit_topic(pipeline, state, instance.commit_topic_id)
-    generation = write_instance(pipeline, replace(instance, time=int(time.time() * 1000)))
+    generation = write_instance(pipeline, replace(instance, time=now_ms()))
     write_records(pipeline, [(key, None) for key in _left_over(pipeline.group, tail.catch_up(), generation)])
     return generation
 

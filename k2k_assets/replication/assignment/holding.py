@@ -33,7 +33,6 @@ class Holding:
         transactions: Writes claims, beats and releases, each in a transaction of its own.
         tail: The assignment topic.
         transactional_id: Of this session.
-        fence_all: Claims ids away from others.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class Holding:
         transactions: Transactions,
         tail: AssignmentTail,
         transactional_id: str,
-        fence_all: Callable[[Iterable[str]], None] | None = None,
     ) -> None:
         self._plan = plan
         self._pipeline = plan.pipeline
@@ -51,7 +49,6 @@ class Holding:
         self._transactions = transactions
         self._tail = tail
         self._id = transactional_id
-        self._fence = fence_all or (lambda ids: fence(self._pipeline, ids))
         self._claims: dict[TopicPartition, Claim] = {}
         self._beat_every = beat_seconds(self._pipeline)
         self._silence = silence_seconds(self._pipeline)
@@ -66,13 +63,14 @@ class Holding:
 
     def wanted(self) -> list[PartitionPlan]:
         """The partitions of the plan that nobody else has a better right to, by what was read of the topic."""
-        state, memory = self._tail.state, self._memory
+        state, memory, by_partition = self._tail.state, self._memory, self._tail.state.by_partition()
         mine = self._plan.generation, self._plan.slot
         memory.replaced |= rules.of_a_later_attempt(*mine, memory.claims, memory.last_claim, state.claims.values())
         if memory.replaced:
             return []
         for plan in self._plan.partitions:
-            above = [c for c in state.of(plan.source_topic_id, plan.source.partition) if c.generation > mine[0]]
+            claims = by_partition.get((plan.source_topic_id, plan.source.partition), ())
+            above = [claim for claim in claims if claim.generation > mine[0]]
             if above:
                 self._take(plan.source, above)
         return [plan for plan in self._plan.partitions if plan.source not in memory.taken]
@@ -120,8 +118,9 @@ class Holding:
             self._tail.look(_LOOK_SECONDS)
 
     def _lower(self) -> list[Claim]:
+        by_partition = self._tail.state.by_partition()
         return [
-            claim for own in self._claims.values() for claim in rules.rivals(own, self._tail.state.of(*own.what))[1]
+            claim for own in self._claims.values() for claim in rules.rivals(own, by_partition.get(own.what, ()))[1]
         ]
 
     def _need_not_wait(self, claim: Claim) -> bool:
@@ -131,7 +130,7 @@ class Holding:
     def _fence_owners(self, claims: Sequence[Claim]) -> None:
         ids = sorted({claim.transactional_id for claim in claims} - {self._id})
         log.warning("slot %d fences %s: no release of what they claimed", self._plan.slot, ", ".join(ids))
-        self._fence(ids)
+        fence(self._pipeline, ids)
         # Only now: who dies before this leaves claims that the next one fences again.
         self._write([(claim, None) for claim in claims])
         self._tail.catch_up()
@@ -141,8 +140,9 @@ class Holding:
     def outranked(self) -> list[TopicPartition]:
         """Partitions that are held here though somebody has a higher claim."""
         found = []
+        by_partition = self._tail.state.by_partition()
         for tp, own in self._claims.items():
-            higher, _ = rules.rivals(own, self._tail.state.of(*own.what))
+            higher, _ = rules.rivals(own, by_partition.get(own.what, ()))
             if higher:
                 self._take(tp, higher)
                 found.append(tp)
@@ -158,13 +158,6 @@ class Holding:
                 self._memory.taken.get(given[0], "another attempt of this slot"),
             )  # fmt: skip
             self.release(given)
-
-    def give_up(self, partitions: Iterable[TopicPartition], owner: int) -> None:
-        """Releases partitions whose committed position is of a higher generation than this one."""
-        given = list(partitions)
-        for tp in given:
-            self._memory.taken[tp] = self._tail.state.describe(owner)
-        self.yield_to(given)
 
     def release(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Writes the tombstones of claims; of all of them, and of the slot's beats, if none are named.

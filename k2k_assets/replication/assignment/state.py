@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,9 +32,12 @@ class Assignments:
         """The highest generation; -1 if there is none."""
         return max(self.instances, default=-1)
 
-    def of(self, topic_id: str, partition: int) -> Iterable[Claim]:
-        """The claims of one partition."""
-        return [claim for claim in self.claims.values() if claim.what == (topic_id, partition)]
+    def by_partition(self) -> dict[tuple[str, int], list[Claim]]:
+        """The claims by topic id and partition; made in one pass, for those who ask for many partitions."""
+        found: dict[tuple[str, int], list[Claim]] = {}
+        for claim in self.claims.values():
+            found.setdefault(claim.what, []).append(claim)
+        return found
 
     def describe(self, generation: int) -> str:
         """Names an instance, for people."""

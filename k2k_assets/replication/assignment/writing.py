@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 import uuid
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -19,6 +18,7 @@ from k2k_assets.replication.assignment.records import (
     stop_key,
     time_value,
 )
+from k2k_assets.replication.commit_log import now_ms
 
 _WRITE_TIMEOUT = 30.0
 
@@ -32,7 +32,7 @@ def new_instance(pipeline: Pipeline, slots: int, commit_topic_id: str, continuou
         commit_topic_id=commit_topic_id,
         host=socket.gethostname(),
         pid=os.getpid(),
-        time=int(time.time() * 1000),
+        time=now_ms(),
         continuous=continuous,
     )
 
@@ -44,7 +44,7 @@ def write_instance(pipeline: Pipeline, instance: Instance) -> int:
 
 def write_stop(pipeline: Pipeline, generation: int) -> None:
     """Asks the slots of a generation to end: the driver has no other channel to a running Spark task."""
-    write_record(pipeline, stop_key(pipeline.group, generation), time_value(int(time.time() * 1000)))
+    write_record(pipeline, stop_key(pipeline.group, generation), time_value(now_ms()))
 
 
 def write_record(pipeline: Pipeline, key: bytes, value: bytes | None) -> int:

@@ -58,8 +58,7 @@ def test_a_claim_lives_until_the_tombstone_of_its_very_own_key() -> None:
     late_mark = (6, KEY, None)
     state = told((4, KEY, VALUE), (5, other.key_bytes("k2k.g"), other.value_bytes(1)), late_mark)
     assert set(state.claims) == {"c2"}
-    assert list(state.of("s", 2)) == list(state.claims.values())
-    assert list(state.of("s", 1)) == []
+    assert state.by_partition() == {("s", 2): list(state.claims.values())}
 
 
 def test_claims_and_beats_are_signs_of_life() -> None:

@@ -28,7 +28,7 @@ from k2k_assets.replication.assignment.records import PARTITION, Claim
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.writing import new_instance
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
-from k2k_assets.replication.plan import stable_hash, transactional_id
+from k2k_assets.replication.plan import commit_partition, mapping_partition, transactional_id
 from k2k_assets.replication.traces import ensure_new_group
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
@@ -50,8 +50,7 @@ def rehearse(pipeline: Pipeline, source: Cluster, target: Cluster, request: Requ
         Refused: It is not possible.
         ClusterUnreachable: A cluster does not answer.
     """
-    scene = look(pipeline, source, target, request.topics)
-    return _decide(pipeline, scene, _read_log(pipeline, scene, target), request)
+    return _rehearse(pipeline, look(pipeline, source, target, request.topics), target, request)
 
 
 def override(
@@ -74,9 +73,9 @@ def override(
         Superseded: Another instance started meanwhile; nothing was changed.
         ClusterUnreachable: A cluster does not answer.
     """
-    rehearse(pipeline, source, target, request)
-    ensure_control_topics(pipeline, target)
     before = look(pipeline, source, target, request.topics)
+    _rehearse(pipeline, before, target, request)
+    ensure_control_topics(pipeline, target)
     if not force:
         _ensure_free(pipeline, target, before, request)
     counts = {topic.name: topic.partitions for topic in before.topics.values()}
@@ -198,12 +197,17 @@ class _Writer:
         for one in decided:
             record = commit_record(one, pipeline, cluster, request, self._generation, time)
             key = record.key_bytes()
-            spread_by = pipeline.group.encode() if pipeline.features.optimize_offset_commit_partition else key
-            self._sink.write_control(commits, stable_hash(spread_by) % counts[commits], key, record.value_bytes())
+            partition = commit_partition(pipeline, key, counts[commits])
+            self._sink.write_control(commits, partition, key, record.value_bytes())
             mapping = mapping_record(one, pipeline, cluster, request, self._generation, time)
             if mapping is not None and pipeline.features.offset_mapping:
                 key = mapping.key_bytes()
-                self._sink.write_control(mappings, stable_hash(key) % counts[mappings], key, mapping.value_bytes())
+                partition = mapping_partition(key, counts[mappings])
+                self._sink.write_control(mappings, partition, key, mapping.value_bytes())
+
+
+def _rehearse(pipeline: Pipeline, scene: Scene, target: Cluster, request: Request) -> list[Override]:
+    return _decide(pipeline, scene, _read_log(pipeline, scene, target), request)
 
 
 def _decide(pipeline: Pipeline, scene: Scene, log: CommitLog, request: Request) -> list[Override]:

@@ -83,6 +83,17 @@ def stable_hash(data: bytes) -> int:
     return zlib.crc32(data)
 
 
+def commit_partition(pipeline: Pipeline, key: bytes, partitions: int) -> int:
+    """The partition of the commit topic for a commit record: all of a group in one, if the pipeline says so."""
+    spread_by = pipeline.group.encode() if pipeline.features.optimize_offset_commit_partition else key
+    return stable_hash(spread_by) % partitions
+
+
+def mapping_partition(key: bytes, partitions: int) -> int:
+    """The partition of the mapping topic for a mapping record: all of a source partition in one."""
+    return stable_hash(key) % partitions
+
+
 def slot_of(tp: TopicPartition, slots: int) -> int:
     """The slot that copies a partition: those of one topic in turn, so that each slot gets its share of each topic."""
     return (stable_hash(tp.topic.encode()) + tp.partition) % slots

@@ -14,7 +14,7 @@ from k2k_assets.replication.commit_log import now_ms
 from k2k_assets.replication.commit_record import CommitRecord, Kind
 from k2k_assets.replication.folding import RunsByTarget, fold
 from k2k_assets.replication.partition_state import PartitionState, commit_record, mapping_record
-from k2k_assets.replication.plan import SlotPlan, stable_hash
+from k2k_assets.replication.plan import SlotPlan, commit_partition, mapping_partition
 from k2k_assets.replication.target_chain import TargetChain
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Sent
@@ -105,8 +105,7 @@ class Transactions:
     def write_commit_record(self, record: CommitRecord) -> None:
         """Queues a commit record."""
         key = record.key_bytes()
-        spread_by = self._pipeline.group.encode() if self._pipeline.features.optimize_offset_commit_partition else key
-        partition = stable_hash(spread_by) % self._plan.control.commit
+        partition = commit_partition(self._pipeline, key, self._plan.control.commit)
         self._sink.write_control(self._pipeline.coordination.commit.topic, partition, key, record.value_bytes())
 
     def close(
@@ -182,5 +181,5 @@ class Transactions:
             return
         record = mapping_record(self._plan, state, runs, self._memory.sequence, now_ms())
         key = record.key_bytes()
-        partition = stable_hash(key) % self._plan.control.mapping
+        partition = mapping_partition(key, self._plan.control.mapping)
         self._sink.write_control(self._pipeline.offset_mapping.topic, partition, key, record.value_bytes())

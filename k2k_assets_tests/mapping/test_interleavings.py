@@ -18,7 +18,6 @@ from k2k_assets.deadline import wait_until
 from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.observed import Committed, GroupOffsets
 from k2k_assets.groups.position_translator import PositionTranslator
-from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping import translate
 from k2k_assets.mapping.held import Held, Placed
 from k2k_assets.mapping.translate import State
@@ -29,7 +28,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import copy, mapping_records
 from k2k_assets_tests.support.exactness import BothSides
-from k2k_assets_tests.support.interleaving import RULE, at_step, copy_alone, pipeline_of
+from k2k_assets_tests.support.interleaving import RULE, at_step, copy_alone, ends_are, pipeline_of
 from k2k_assets_tests.support.kafka import (
     SECONDS,
     create_topic,
@@ -115,7 +114,8 @@ def test_slots_that_commit_out_of_order_into_one_target_partition(
     wait_until(lambda: [r.topic for r in _mappings_if_any(pipeline, target)] == [early], SECONDS, "the second slot")
     try:
         if not rule:
-            _ends_are_high_watermarks(monkeypatch, mixed)
+            # the rule: no answer lies behind the last stable offset of the target partition
+            ends_are(monkeypatch, mixed, "stable", "latest")
         group = {of_late: 0, of_early: 10}
         (answer,) = answers(pipeline, group)
     finally:
@@ -136,18 +136,6 @@ def test_slots_that_commit_out_of_order_into_one_target_partition(
 
 def _mappings_if_any(pipeline: Pipeline, target: str) -> Sequence[Any]:
     return mapping_records(pipeline, target) if pipeline.offset_mapping.topic in topics(target) else []
-
-
-def _ends_are_high_watermarks(monkeypatch: pytest.MonkeyPatch, topic: str) -> None:
-    """The rule: no answer lies behind the last stable offset of the target partition."""
-    real = Cluster.offsets
-
-    def offsets(self: Cluster, partitions: Any, which: str, **rest: Any) -> dict[TopicPartition, int]:
-        wanted = list(partitions)
-        mine = which == "stable" and any(tp.topic == topic for tp in wanted)
-        return real(self, wanted, "latest" if mine else which, **rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Cluster, "offsets", offsets)
 
 
 @RULE

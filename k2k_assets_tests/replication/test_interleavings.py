@@ -39,7 +39,9 @@ from k2k_assets_tests.support.interleaving import (
     copy_alone,
     crash,
     die,
+    ends_are,
     pipeline_of,
+    values,
 )
 from k2k_assets_tests.support.kafka import (
     SECONDS,
@@ -59,10 +61,6 @@ pytestmark = pytest.mark.integration
 # The package has a function of the same name.
 replicate = importlib.import_module("k2k_assets.replication.replicate")
 OLD, NEW = ([b"%s-%d" % (age, n) for n in range(10)] for age in (b"old", b"new"))
-
-
-def values(servers: str, topic: str) -> list[bytes | None]:
-    return [record.value for record in read_all(servers, topic)]
 
 
 # -- between the start and the first record ---------------------------------------------------------------------------
@@ -337,7 +335,8 @@ def test_a_commit_record_behind_somebody_elses_open_transaction(
         assert values(target, topic) == OLD + NEW
         assert_exact_mappings(pipeline, source, target, topic)
     else:
-        _ends_are_last_stable_offsets(monkeypatch, commits)
+        # the rule: the commit topic is read to its high watermarks
+        ends_are(monkeypatch, commits, "latest", "stable")
         copy_alone(pipeline)
         others[0].abort_transaction(SECONDS)
         assert values(target, topic) == OLD + NEW + NEW, "the stale record below was taken for the newest"
@@ -348,15 +347,3 @@ def _with_sync_timeout(pipeline: Pipeline, seconds: float) -> Pipeline:
     """Shorter than a file may say under exactly-once: the tests' transactions end when they say so."""
     commit = pipeline.coordination.commit.model_copy(update={"sync_timeout": timedelta(seconds=seconds)})
     return pipeline.model_copy(update={"coordination": pipeline.coordination.model_copy(update={"commit": commit})})
-
-
-def _ends_are_last_stable_offsets(monkeypatch: pytest.MonkeyPatch, topic: str) -> None:
-    """The rule: the commit topic is read to its high watermarks."""
-    real = Cluster.offsets
-
-    def offsets(self: Cluster, partitions: Any, which: str, **rest: Any) -> dict[TopicPartition, int]:
-        wanted = list(partitions)
-        mine = which == "latest" and any(tp.topic == topic for tp in wanted)
-        return real(self, wanted, "stable" if mine else which, **rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Cluster, "offsets", offsets)

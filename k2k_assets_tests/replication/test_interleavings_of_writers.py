@@ -34,7 +34,7 @@ from k2k_assets_tests.support.copying import (
     copy,
     mapping_records,
 )
-from k2k_assets_tests.support.interleaving import RULE, at_step, copy_alone, inside_chunks, pipeline_of
+from k2k_assets_tests.support.interleaving import RULE, at_step, copy_alone, inside_chunks, pipeline_of, values
 from k2k_assets_tests.support.kafka import (
     SECONDS,
     create_topic,
@@ -48,10 +48,6 @@ from k2k_assets_tests.support.kafka import (
 pytestmark = pytest.mark.integration
 
 OLD, NEW = ([b"%s-%d" % (age, n) for n in range(20)] for age in (b"old", b"new"))
-
-
-def values(servers: str, topic: str) -> list[bytes | None]:
-    return [record.value for record in read_all(servers, topic)]
 
 
 # -- who writes to the target partition -------------------------------------------------------------------------------

@@ -12,15 +12,17 @@ from typing import Any, Literal
 
 import pytest
 
+from k2k_assets.kafka.cluster import Cluster, Which
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport import librdkafka_sink
 from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import copy, in_threads
-from k2k_assets_tests.support.kafka import SECONDS, unique
+from k2k_assets_tests.support.kafka import SECONDS, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 RULE = pytest.mark.parametrize("rule", [True, False], ids=["with the rule", "without it"])
@@ -217,3 +219,20 @@ def pipeline_of(
         },
         **{**rest, "features": {**features, **rest.get("features", {})}},
     )
+
+
+def values(servers: str, topic: str) -> list[bytes | None]:
+    """The values of a topic."""
+    return [record.value for record in read_all(servers, topic)]
+
+
+def ends_are(monkeypatch: pytest.MonkeyPatch, topic: str, asked: Which, answered: Which) -> None:
+    """Who asks for one kind of end of a topic gets another kind."""
+    real = Cluster.offsets
+
+    def offsets(self: Cluster, partitions: Any, which: Which, **rest: Any) -> dict[TopicPartition, int]:
+        wanted = list(partitions)
+        mine = which == asked and any(tp.topic == topic for tp in wanted)
+        return real(self, wanted, answered if mine else which, **rest)
+
+    monkeypatch.setattr(Cluster, "offsets", offsets)

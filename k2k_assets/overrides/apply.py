@@ -10,8 +10,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
 from k2k_assets.errors import K2KError, Refused, Superseded
@@ -23,8 +22,8 @@ from k2k_assets.overrides.scene import Scene, look
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.announce import announce
-from k2k_assets.replication.assignment.fencing import fence
-from k2k_assets.replication.assignment.records import PARTITION, Claim
+from k2k_assets.replication.assignment.claims import Claims
+from k2k_assets.replication.assignment.records import Claim
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.writing import new_instance
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
@@ -118,76 +117,51 @@ class _Writer:
         self._target = target
         self._scene = scene
         self._generation = generation
-        self._owner = owner
         self._sink = sink
         self._tail = tail
-        self._asked: frozenset[TopicPartition] = frozenset()
-        self._claims: list[Claim] = []
+        self._claims = Claims(pipeline, tail, sink, owner, (generation, 0))
 
     def write(self, request: Request) -> list[Override]:
         asked = request.by_partition(self._scene.partitions)
-        self._tail.catch_up()
-        self._in_transaction(lambda: self._claim(asked))
+        own = self._claims.claim(self._claims.new({tp: self._scene.topics[tp.topic].topic_id for tp in asked}))
+        release = self._claims.tombstones(own.values())
         try:
-            self._fence_others()
-            decided = self._decided(request)
+            self._fence_others(own.values())
+            decided = self._decided(request, own)
         except (Refused, Superseded):
-            self._in_transaction(lambda: self._release(self._claims))
+            self._claims.write(release)
             raise
-        self._in_transaction(lambda: self._write(decided, request))
+        self._sink.begin()
+        self._write(decided, request)
+        self._sink.commit()
         with suppress(Restart):  # it is written; claims that stay are fenced by the next instance
-            self._in_transaction(lambda: self._release(self._claims))
+            self._claims.write(release)
         return decided
 
-    def _decided(self, request: Request) -> list[Override]:
+    def _decided(self, request: Request, asked: Collection[TopicPartition]) -> list[Override]:
         log = _read_log(self._pipeline, self._scene, self._target)
-        newest = max((log.positions[tp].generation for tp in log.positions if tp in self._asked), default=-1)
+        newest = max((log.positions[tp].generation for tp in log.positions if tp in asked), default=-1)
         if newest > self._generation:
             raise Superseded(f"{self._tail.state.describe(newest)} has copied meanwhile; nothing was changed")
         if not log.positions:
             ensure_new_group(self._pipeline, self._target)
         return _decide(self._pipeline, self._scene, log, request)
 
-    def _in_transaction(self, write: Callable[[], None]) -> None:
-        self._sink.begin()
-        write()
-        self._sink.commit()
-
-    def _claim(self, partitions: Iterable[TopicPartition]) -> None:
-        """Claims, and tombstones of what former holders of the id left: opening the sink has fenced them."""
-        self._asked = frozenset(partitions)
-        for left in rules.left_by_former_holders(self._owner, self._tail.state.claims.values()):
-            self._control(left, None)
-        for tp in self._asked:
-            topic_id, name = self._scene.topics[tp.topic].topic_id, uuid.uuid4().hex
-            claim = Claim(topic_id, tp.partition, self._owner, name, self._generation, 0, tp.topic)
-            self._control(claim, claim.value_bytes(now_ms()))
-            self._claims.append(claim)
-
-    def _fence_others(self) -> None:
+    def _fence_others(self, own: Iterable[Claim]) -> None:
         """Waits for nobody: that nobody copies, or does not matter, was made sure of before.
 
         Raises:
             Superseded: Somebody has a higher claim.
         """
-        known = self._tail.catch_up().claims
-        found = [rules.rivals(known.get(c.claim, c), known.values()) for c in self._claims]
+        by_partition = self._tail.state.by_partition()
+        found = [rules.rivals(claim, by_partition.get(claim.what, ())) for claim in own]
         higher = [claim for above, _ in found for claim in above]
         lower = [claim for _, below in found for claim in below]
         if higher:
             who = self._tail.state.describe(higher[0].generation)
             raise Superseded(f"{who} started meanwhile; nothing was changed")
         if lower:
-            fence(self._pipeline, {claim.transactional_id for claim in lower} - {self._owner})
-            self._in_transaction(lambda: self._release(lower))
-
-    def _release(self, claims: Iterable[Claim]) -> None:
-        for claim in claims:
-            self._control(claim, None)
-
-    def _control(self, claim: Claim, value: bytes | None) -> None:
-        topic = self._pipeline.coordination.assignment.topic
-        self._sink.write_control(topic, PARTITION, claim.key_bytes(self._pipeline.group), value)
+            self._claims.fence(lower)
 
     def _write(self, decided: Sequence[Override], request: Request) -> None:
         pipeline, cluster, time = self._pipeline, self._scene.cluster_id, now_ms()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from confluent_kafka import Message
 
-from k2k_assets import json_codec
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import PARTITION
+from k2k_assets.replication.assignment.state import Assignments
+from k2k_assets.replication.commit_log import now_ms
 from k2k_assets.topic_partition import TopicPartition
 
 _TIMEOUT = 30.0
@@ -26,48 +26,26 @@ class Holders:
     """Claims that were not released, and signs of life.
 
     Attributes:
-        claims: Generation, by claim id, transactional id, topic id and partition.
-        instances: Host and process, by generation: those not yet fenced.
+        state: Claims and instances.
         beats: Time of the last sign of life of a generation that gives some, milliseconds since the epoch.
     """
 
-    claims: dict[tuple[str, str, str, int], int] = field(default_factory=dict)
-    instances: dict[int, str] = field(default_factory=dict)
+    state: Assignments = field(default_factory=Assignments)
     beats: dict[int, int] = field(default_factory=dict)
 
     def apply(self, group: str, message: Message) -> None:
         """Takes in one record of the assignment topic; what cannot be read is for the slots to report."""
-        try:
-            head = json_codec.decode(message.key(), "key")
-            body = json_codec.decode(message.value(), "value") if message.value() is not None else None
-        except ValueError:
-            return
-        if head.get("group") == group:
-            self._apply(head, body, message)
+        before = self.state.signs.copy()
+        with suppress(ValueError):
+            self.state.apply(group, message.offset(), message.key(), message.value())
+        for owner, offset in self.state.signs.items():
+            if before.get(owner) != offset:
+                self._hear(owner[0], message)
 
-    def _apply(self, head: dict[str, Any], body: dict[str, Any] | None, message: Message) -> None:
-        kind = head.get("kind")
-        if kind == "instance":
-            name = str(head.get("instance"))
-            self.instances = {g: words for g, words in self.instances.items() if not words.startswith(name)}
-            if body is not None:
-                where = f"{name}: pipeline {body.get('pipeline')} on {body.get('host')}, process {body.get('pid')}"
-                self.instances[message.offset()] = where
-        elif kind == "claim":
-            self._apply_claim(head, body, message)
-        elif kind == "beat" and body is not None:
-            self.beats[int(head["generation"])] = message.timestamp()[1]
-
-    def _apply_claim(self, head: dict[str, Any], body: dict[str, Any] | None, message: Message) -> None:
-        what = str(head["transactionalId"]), str(head["topicId"]), int(head["partition"])
-        if body is None:
-            self.claims.pop((str(head["claim"]), *what), None)
-            return
-        # Who claims an id anew has fenced its former holder, so a slot's last claim of a partition is its only one.
-        self.claims = {key: generation for key, generation in self.claims.items() if key[1:] != what}
-        generation = int(body["generation"])
-        self.claims[str(head["claim"]), *what] = generation
-        if generation in self.beats:
+    def _hear(self, generation: int, message: Message) -> None:
+        """A claim is a sign of life too, but only of an instance that has begun to give beats."""
+        is_claim = any(claim.offset == message.offset() for claim in self.state.claims.values())
+        if not is_claim or generation in self.beats:
             self.beats[generation] = message.timestamp()[1]
 
     def of(self, wanted: Mapping[tuple[str, int], TopicPartition], silence: float) -> dict[str, list[TopicPartition]]:
@@ -77,13 +55,13 @@ class Holders:
             wanted: By topic id and partition.
             silence: Seconds after which an instance that gave signs of life counts as dead.
         """
-        now = int(time.time() * 1000)
+        now = now_ms()
         held: dict[str, list[TopicPartition]] = {}
-        for (_, _, topic_id, partition), generation in self.claims.items():
-            tp = wanted.get((topic_id, partition))
-            silent = generation in self.beats and now - self.beats[generation] > silence * 1000
-            if tp is not None and generation in self.instances and not silent:
-                held.setdefault(self.instances[generation].partition(": ")[2], []).append(tp)
+        for claim in self.state.claims.values():
+            tp, instance = wanted.get(claim.what), self.state.instances.get(claim.generation)
+            silent = claim.generation in self.beats and now - self.beats[claim.generation] > silence * 1000
+            if tp is not None and instance is not None and not silent:
+                held.setdefault(str(instance), []).append(tp)
         return {words: sorted(partitions) for words, partitions in held.items()}
 
 

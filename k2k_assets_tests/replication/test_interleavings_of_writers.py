@@ -20,7 +20,7 @@ import pytest
 from k2k_assets.deadline import wait_until
 from k2k_assets.errors import K2KError
 from k2k_assets.replication import slot, task
-from k2k_assets.replication.assignment import holding
+from k2k_assets.replication.assignment import claims
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import Slot
@@ -167,7 +167,7 @@ def test_an_at_least_once_writer_that_freezes_and_wakes(
     pipeline = pipeline_of(clusters, tmp_path, [topic], mode="disabled", commit={"batchSize": 20})
     if not rule:  # the rule: positions are committed under an id that the newer one claims away
         monkeypatch.setattr(slot, "transactional_id", lambda *_: unique("of-nobody"))
-        monkeypatch.setattr(holding, "fence", lambda *_: None)
+        monkeypatch.setattr(claims, "fence", lambda *_: None)
     frozen, woken = threading.Event(), threading.Event()
     ended: list[Exception | None] = []
 

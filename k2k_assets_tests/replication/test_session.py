@@ -247,6 +247,14 @@ def test_a_higher_claim_that_came_with_the_own_one_is_seen_before_a_position_is_
     assert [(c.key, c.value) for c in given_up] == [(claims[0].key, None)]
 
 
+def test_a_claim_whose_commit_failed_is_known_as_an_own_one(bench: Any) -> None:
+    """It may lie in the topic all the same: taken for that of another attempt, it would end the slot."""
+    made = bench(arrivals(1), {P0: 2, P1: 0}, fail_at_commit=1)
+    with pytest.raises(Restart):
+        made.run()
+    assert len(made.memory.claims) == 2
+
+
 def test_an_instance_that_was_outrun_by_one_that_is_gone_already_copies_nothing(bench: Any) -> None:
     """Its commit records would count for nothing."""
     made = bench(arrivals(5), {P0: 6}, positions={P0: commit_record(P0, 5, generation=GENERATION + 1)})

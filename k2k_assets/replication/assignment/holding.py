@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from k2k_assets.deadline import Deadline
 from k2k_assets.replication.assignment import rules
-from k2k_assets.replication.assignment.fencing import fence
-from k2k_assets.replication.assignment.records import PARTITION, Claim, beat_key, time_value
+from k2k_assets.replication.assignment.claims import Claims
+from k2k_assets.replication.assignment.records import Claim, beat_key, time_value
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.times import beat_seconds, silence_seconds
 from k2k_assets.replication.commit_log import now_ms
@@ -46,9 +45,8 @@ class Holding:
         self._plan = plan
         self._pipeline = plan.pipeline
         self._memory = memory
-        self._transactions = transactions
         self._tail = tail
-        self._id = transactional_id
+        self._written = Claims(self._pipeline, tail, transactions, transactional_id, (plan.generation, plan.slot))
         self._claims: dict[TopicPartition, Claim] = {}
         self._beat_every = beat_seconds(self._pipeline)
         self._silence = silence_seconds(self._pipeline)
@@ -76,26 +74,12 @@ class Holding:
         return [plan for plan in self._plan.partitions if plan.source not in memory.taken]
 
     def claim(self, partitions: Iterable[PartitionPlan]) -> None:
-        """Writes claims, and tombstones of those that former holders of the id left: they were fenced just now."""
-        left = rules.left_by_former_holders(self._id, self._tail.catch_up().claims.values())
-        fresh = {
-            plan.source: Claim(
-                topic_id=plan.source_topic_id,
-                partition=plan.source.partition,
-                transactional_id=self._id,
-                claim=uuid.uuid4().hex,
-                generation=self._plan.generation,
-                slot=self._plan.slot,
-                topic=plan.source.topic,
-            )
-            for plan in partitions
-        }
-        written = [(claim, None) for claim in left]
-        self._write([*written, *((claim, claim.value_bytes(now_ms())) for claim in fresh.values())])
+        """Claims partitions under an id that was claimed just now."""
+        fresh = self._written.new({plan.source: plan.source_topic_id for plan in partitions})
+        # Known before they are written: one whose commit failed may lie in the topic all the same, and must not be
+        # taken for that of another attempt of this slot.
         self._memory.claims.update(claim.claim for claim in fresh.values())
-        known = self._tail.catch_up().claims
-        # A claim that is not there any more has been fenced already: what is done under it will be refused.
-        self._claims = {tp: known.get(claim.claim, claim) for tp, claim in fresh.items()}
+        self._claims = self._written.claim(fresh)
         self._memory.last_claim = max((c.offset for c in self._claims.values()), default=self._memory.last_claim)
 
     def settle(self, keep_waiting: Callable[[], None]) -> None:
@@ -128,12 +112,9 @@ class Holding:
         return claim.owner == (self._plan.generation, self._plan.slot) or claim.owner in self._plan.silent
 
     def _fence_owners(self, claims: Sequence[Claim]) -> None:
-        ids = sorted({claim.transactional_id for claim in claims} - {self._id})
+        ids = sorted({claim.transactional_id for claim in claims})
         log.warning("slot %d fences %s: no release of what they claimed", self._plan.slot, ", ".join(ids))
-        fence(self._pipeline, ids)
-        # Only now: who dies before this leaves claims that the next one fences again.
-        self._write([(claim, None) for claim in claims])
-        self._tail.catch_up()
+        self._written.fence(claims)
 
     # -- while copying ------------------------------------------------------------------------------------------
 
@@ -165,8 +146,8 @@ class Holding:
         In a transaction of its own, after the last one that copied: so a release that can be seen is true.
         """
         names = list(self._claims) if partitions is None else list(partitions)
-        released: list[tuple[Claim, bytes | None]] = [(self._claims.pop(tp), None) for tp in names]
-        self._write(released, last=partitions is None)
+        released = self._written.tombstones([self._claims.pop(tp) for tp in names])
+        self._written.write([*released, (self._beat_key(), None)] if partitions is None else released)
 
     @property
     def beat_is_due(self) -> bool:
@@ -176,12 +157,8 @@ class Holding:
     def beat_if_due(self) -> None:
         """Gives a sign of life, if it is time for one."""
         if self.beat_is_due:
-            self._transactions.begin()
-            self._control(beat_key(self._pipeline.group, self._plan.generation, self._plan.slot), time_value(now_ms()))
-            self._transactions.commit()
+            self._written.write([(self._beat_key(), time_value(now_ms()))])
             self._next_beat = time.monotonic() + self._beat_every
-
-    # -- writing ------------------------------------------------------------------------------------------------
 
     def _take(self, tp: TopicPartition, by: Sequence[Claim]) -> None:
         owner = max(by, key=lambda claim: (claim.generation, claim.offset))
@@ -190,15 +167,5 @@ class Holding:
             return
         self._memory.taken[tp] = self._tail.state.describe(owner.generation)
 
-    def _write(self, records: Sequence[tuple[Claim, bytes | None]], last: bool = False) -> None:
-        if not records and not last:
-            return
-        self._transactions.begin()
-        for claim, value in records:
-            self._control(claim.key_bytes(self._pipeline.group), value)
-        if last:
-            self._control(beat_key(self._pipeline.group, self._plan.generation, self._plan.slot), None)
-        self._transactions.commit()
-
-    def _control(self, key: bytes, value: bytes | None) -> None:
-        self._transactions.write_control(self._pipeline.coordination.assignment.topic, PARTITION, key, value)
+    def _beat_key(self) -> bytes:
+        return beat_key(self._pipeline.group, self._plan.generation, self._plan.slot)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.options import pipeline_files
+from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
 
 if TYPE_CHECKING:
     from k2k_assets.overrides.committed import Committed
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 @click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
 @pipeline_files
+@defaults_files
+@template_engine
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of YAML.")
-def describe(files: tuple[Path, ...], as_json: bool) -> None:
+def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], template_engine: str, as_json: bool) -> None:
     """Prints the committed positions: 'committed' is the next offset to copy, 'last' the end of the source.
 
     A partition that is stopped has its reason with it, one that was set by hand who did it, when and why.
@@ -34,7 +36,7 @@ def describe(files: tuple[Path, ...], as_json: bool) -> None:
 
     logs.configure(Console(stderr=True))
     logging.getLogger("k2k").setLevel(logging.WARNING)
-    pipeline = load_pipeline(files)
+    pipeline = load_pipeline([*defaults, *files], variables=template_engine == "enabled")
     with both_clusters(pipeline) as (source, target):
         state = committed(pipeline, source, target)
     document = {

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.options import pipeline_files
+from k2k_assets.cli.options import pipeline_files, template_engine
 from k2k_assets.cli.words import plural
 from k2k_assets.errors import Refused
 from k2k_assets.pipeline import Pipeline
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     "--reverse-file", "reverse_files", multiple=True, type=click.Path(dir_okay=False, path_type=Path),
     help="File of the pipeline from the target back to the source, if there is one. Repeated as -f.",
 )  # fmt: skip
+@template_engine
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
-def failback(files: tuple[Path, ...], reverse_files: tuple[Path, ...], dry_run: bool) -> None:
+def failback(files: tuple[Path, ...], reverse_files: tuple[Path, ...], template_engine: str, dry_run: bool) -> None:
     """Writes the positions that groups have reached on the target back to the SOURCE cluster.
 
     The only command that writes to the source. Groups that have members on either side are refused: stop their
@@ -36,8 +37,9 @@ def failback(files: tuple[Path, ...], reverse_files: tuple[Path, ...], dry_run: 
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
 
     logs.configure(Console(stderr=True))
-    reverse = load_mapper_pipeline(reverse_files) if reverse_files else None
-    _failback(load_mapper_pipeline(files), reverse, dry_run)
+    variables = template_engine == "enabled"
+    reverse = load_mapper_pipeline(reverse_files, variables=variables) if reverse_files else None
+    _failback(load_mapper_pipeline(files, variables=variables), reverse, dry_run)
 
 
 def _failback(pipeline: Pipeline, reverse: Pipeline | None, dry_run: bool) -> None:

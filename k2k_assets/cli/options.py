@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,12 +15,36 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SWITCH = click.Choice(["enabled", "disabled"])
 
 
-def pipeline_files(command: F) -> F:
-    """`-f`, repeatable: parameter `files`."""
+def _each_file(_: click.Context, __: click.Parameter, values: Sequence[Path]) -> tuple[Path, ...]:
+    """K2K's tools take lists with commas, too. A file that has a comma in its name is itself."""
+    return tuple(
+        Path(name.strip())
+        for value in values
+        for name in ([str(value)] if value.exists() else str(value).split(","))
+        if name.strip()
+    )
+
+
+def pipeline_files(command: F, names: tuple[str, ...] = ("-f", "--file")) -> F:
+    """`-f`, repeatable, or a list with commas: parameter `files`.
+
+    Args:
+        command: To be given the option.
+        names: Of the option.
+    """
     return click.option(
-        "-f", "--file", "files",
-        multiple=True, required=True, type=click.Path(dir_okay=False, path_type=Path),
-        help="Pipeline file. Repeated: merged into one, later files over earlier ones.",
+        *names, "files", metavar="FILE",
+        multiple=True, required=True, type=click.Path(dir_okay=False, path_type=Path), callback=_each_file,
+        help="Pipeline file. Repeated, or several with commas: merged into one, later files over earlier ones.",
+    )(command)  # fmt: skip
+
+
+def defaults_files(command: F) -> F:
+    """`-d` as K2K's tool has it: parameter `defaults`, of files that come before those of `-f`."""
+    return click.option(
+        "-d", "--defaults", "defaults", metavar="FILE",
+        multiple=True, type=click.Path(dir_okay=False, path_type=Path), callback=_each_file,
+        help="File of defaults: the same as a first -f.",
     )(command)  # fmt: skip
 
 

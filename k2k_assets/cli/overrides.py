@@ -14,7 +14,7 @@ from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.options import pipeline_files
+from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
 from k2k_assets.cli.words import plural
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,8 +22,10 @@ _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 def _override_options(command: F) -> F:
-    """What `set` and `reset` have in common: `new_topic`, `foreign_records`, `why`, `dry_run`, `force`."""
-    options = (
+    """What `set` and `reset` have in common: `defaults`, `template_engine`, `new_topic`, ... `force`."""
+    options: tuple[Callable[[F], F], ...] = (
+        defaults_files,
+        template_engine,
         click.option(
             "--accept-new-topic", "new_topic", is_flag=True,
             help="Go on although a source or target topic was deleted and created anew.",
@@ -79,6 +81,8 @@ def reset(files: tuple[Path, ...], **options: Any) -> None:
 def _override(
     files: Sequence[Path],
     wanted: Any,
+    defaults: Sequence[Path],
+    template_engine: str,
     new_topic: bool,
     foreign_records: bool,
     why: str | None,
@@ -94,7 +98,7 @@ def _override(
     from k2k_assets.topics.selection import resolve_topics
 
     logs.configure(Console(stderr=True))
-    pipeline = load_pipeline(files)
+    pipeline = load_pipeline([*defaults, *files], variables=template_engine == "enabled")
     with both_clusters(pipeline) as (source, target):
         if wanted is None:
             wanted = tuple(Wanted(topic, None, "earliest") for topic in resolve_topics(pipeline, source))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -12,10 +13,12 @@ from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
 from k2k_assets.cli.timestamps import Timestamp, shown
 from k2k_assets.errors import Refused
 
 if TYPE_CHECKING:
+    from k2k_assets.pipeline import Pipeline
     from k2k_assets.translation import TranslatedCheckpoint, TranslatedOffset
 
 _WHAT_TO_DO = {
@@ -27,11 +30,9 @@ _WHAT_TO_DO = {
 
 
 @click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "-f", "files", metavar="FILE",
-    multiple=True, required=True, type=click.Path(dir_okay=False, path_type=Path),
-    help="Pipeline file. Repeated: merged into one, later files over earlier ones.",
-)  # fmt: skip
+@partial(pipeline_files, names=("-f",))
+@defaults_files
+@template_engine
 @click.option("--topic", help="Source topic; with --reverse target topic.")
 @click.option("--partition", type=click.IntRange(0), help="Its partition.")
 @click.option("--offset", type=click.IntRange(0), help="The position: next offset to read.")
@@ -45,6 +46,8 @@ _WHAT_TO_DO = {
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; with --file, what startingOffsets takes.")
 def translate(
     files: tuple[Path, ...],
+    defaults: tuple[Path, ...],
+    template_engine: str,
     topic: str | None,
     partition: int | None,
     offset: int | None,
@@ -57,15 +60,19 @@ def translate(
 
     Ends with exit code 3 when there is no answer.
     """
+    # Importing Kafka takes a moment: not for --help.
+    from k2k_assets.pipeline import load_pipeline
+
     _quiet()
+    load = partial(load_pipeline, [*defaults, *files], variables=template_engine == "enabled")
     if checkpoint is not None:
         if topic is not None or partition is not None or offset is not None or timestamp is not None:
             raise click.UsageError("--file comes with no --topic, --partition, --offset or --timestamp")
-        _translate_checkpoint(files, checkpoint.read(), checkpoint.name, reverse, as_json)
+        _translate_checkpoint(load(), checkpoint.read(), checkpoint.name, reverse, as_json)
         return
     if topic is None or partition is None or (offset is None) == (timestamp is None):
         raise click.UsageError("wanted: --topic, --partition and one of --offset and --timestamp; or --file alone")
-    _translate_position(files, (topic, partition), offset, timestamp, reverse, as_json)
+    _translate_position(load(), (topic, partition), offset, timestamp, reverse, as_json)
 
 
 def _quiet() -> None:
@@ -75,18 +82,16 @@ def _quiet() -> None:
 
 
 def _translate_position(
-    files: tuple[Path, ...],
+    pipeline: Pipeline,
     place: tuple[str, int],
     offset: int | None,
     timestamp: int | None,
     reverse: bool,
     as_json: bool,
 ) -> None:
-    # Importing Kafka and Arrow takes a moment: not for --help.
-    from k2k_assets.pipeline import load_pipeline
     from k2k_assets.translation import Translator
 
-    with Translator.open(load_pipeline(files)) as translator:
+    with Translator.open(pipeline) as translator:
         if offset is None and timestamp is not None:
             offset = translator.offset_at(*place, timestamp, reverse=reverse)
         assert offset is not None
@@ -99,12 +104,11 @@ def _translate_position(
         raise Refused(f"{place[0]}-{place[1]} at {offset} has no answer: {_WHAT_TO_DO[rows[0].state]}")
 
 
-def _translate_checkpoint(files: tuple[Path, ...], text: str, name: str, reverse: bool, as_json: bool) -> None:
-    from k2k_assets.pipeline import load_pipeline
+def _translate_checkpoint(pipeline: Pipeline, text: str, name: str, reverse: bool, as_json: bool) -> None:
     from k2k_assets.translation import spark_offsets, translate_checkpoint
 
     positions = spark_offsets.parse(text, name)
-    found = translate_checkpoint(load_pipeline(files), positions, reverse=reverse)
+    found = translate_checkpoint(pipeline, positions, reverse=reverse)
     if not as_json or not found.complete:
         # With --json, standard output is for the answer alone, and half of one would skip records.
         click.echo(_table(found), err=as_json)

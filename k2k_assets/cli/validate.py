@@ -11,7 +11,7 @@ from rich.console import Console
 from k2k_assets.cli import logs
 from k2k_assets.cli.connection_checks import check_connections
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.options import template_engine
+from k2k_assets.cli.options import pipeline_files, template_engine
 from k2k_assets.cli.words import duration
 from k2k_assets.errors import Refused
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -26,11 +26,7 @@ _FEATURES = {
 
 
 @click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "-f", "--file", "files",
-    multiple=True, required=True, type=click.Path(dir_okay=False, path_type=Path),
-    help="Pipeline file. Repeated: merged into one, later files over earlier ones.",
-)  # fmt: skip
+@pipeline_files
 @click.option(
     "--connect", is_flag=True,
     help="Also ask both clusters: reachability, permissions, partition counts, topics that would be created.",

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.cli import tool
+from k2k_assets.cli import offset_mapping, tool
 from k2k_assets.cli.timestamps import Timestamp, shown
+from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation import TranslatedOffset, Translator, checkpoints
 from k2k_assets.translation.checkpoints import TranslatedCheckpoint, TranslatedPartition
@@ -195,6 +197,47 @@ def test_half_a_checkpoint_is_no_answer(
     assert (code, said) == (3, "")
     assert "copy-1 at ?   unknown" in wrong
     assert "no answer for copy-1 (unknown). unknown: the mappings do not prove" in wrong
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        (tool.run, ["describe", "-d", "DEFAULTS"]),
+        (tool.run, ["set", "-d", "DEFAULTS", "-o", "orders:0:earliest"]),
+        (tool.run, ["reset", "-d", "DEFAULTS"]),
+        (tool.run, ["translate", "-d", "DEFAULTS", *PLACE, "--offset", "1"]),
+        (offset_mapping.run, ["failback", "-f", "DEFAULTS"]),
+        (offset_mapping.run, ["start", "-f", "DEFAULTS"]),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_files_in_parts_and_variables_switched_off(
+    program: Any,
+    arguments: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As K2K's tools take them: a list with commas is one pipeline, defaults come first, `-g` leaves `${` alone."""
+
+    def unreachable(_: Cluster, role: str, properties: dict[str, object], *__: object) -> None:
+        raise ClusterUnreachable(f"{role} is {properties['bootstrap.servers']}")
+
+    monkeypatch.setattr(Cluster, "__init__", unreachable)
+    whole = write_pipeline(tmp_path, "s:9092", "t:9092", ["orders"])
+    defaults, last = tmp_path / "defaults.yaml", tmp_path / "last, or not.yaml"
+    defaults.write_text("coordination: {commit: {batchSize: a default}}\nsource: {kafka: {common: {}}}")
+    last.write_text("coordination: {commit: {batchSize: 7}}\nname: not ${a variable")
+    arguments = [str(defaults) if each == "DEFAULTS" else each for each in arguments]
+    first = tmp_path / "first.yaml"
+    first.write_text("source: {kafka: {common: {bootstrap.servers: 'first:1'}}}")
+    for files, server in ((f"{whole}, {first}", "first:1"), (f"{first},{whole}", "s:9092")):
+        assert program([*arguments, "-f", files, "-f", str(last), "-g", "disabled"]) == 3
+        assert f"source is {server}" in capsys.readouterr().err
+    assert program([*arguments, "-f", f"{whole},{first}"]) == 2
+    assert "defaults.yaml" in capsys.readouterr().err, "nothing came after its batchSize"
+    assert program([*arguments, "-f", f"{whole},{first}", "-f", str(last)]) == 2
+    assert "not closed" in capsys.readouterr().err
 
 
 def test_times_are_read_and_shown_in_utc() -> None:

@@ -36,6 +36,16 @@ def load_mapper_pipeline(files: Sequence[Path], *, variables: bool = True) -> Pi
     return load_pipeline(files, defaults=_DEFAULTS, variables=variables)
 
 
+def are_published(pipeline: Pipeline) -> bool:
+    """Whether the replicator publishes mappings, as far as this file tells; one for a mapper alone means that."""
+    return pipeline.features.offset_mapping or pipeline.routing.name == _INFERRED
+
+
+def with_mappings(pipeline: Pipeline) -> Pipeline:
+    """The pipeline with `features.offsetMapping` switched on."""
+    return pipeline.model_copy(update={"features": pipeline.features.model_copy(update={"offset_mapping": True})})
+
+
 def routing_of(pipeline: Pipeline, maps: Iterable[PartitionMap]) -> Routing:
     """Where records go: as the file says, or where it does not, as the mappings say.
 

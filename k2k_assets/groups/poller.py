@@ -23,6 +23,7 @@ from k2k_assets.groups.claim import Claims
 from k2k_assets.groups.committer import GroupCommitter
 from k2k_assets.groups.decide import Decision, Rules, Word, decide
 from k2k_assets.groups.followed import Changed
+from k2k_assets.groups.mapper_file import are_published, with_mappings
 from k2k_assets.groups.policies import ensure_none_active
 from k2k_assets.groups.position_translator import PositionTranslator, Translation
 from k2k_assets.groups.report import PollResult
@@ -79,15 +80,16 @@ class Poller:
             Superseded: A newer mapper came meanwhile.
         """
         clusters = self._pipeline, self._source, self._target
-        refuse([*TopicCheck(*clusters, "mapper").before_creation(), *missing_on_groups(*clusters, "mapper")])
+        permissions = TopicCheck(*clusters, "mapper")
+        refuse([*permissions.before_creation(), *missing_on_groups(*clusters, "mapper")])
+        self._create_control_topics()
+        refuse(permissions.after_creation())
         # The mapper before goes on while the mappings are read, which may take long.
         self._translator = self._stack.enter_context(
             PositionTranslator(
                 *clusters, self._patience, lambda *on: refuse(TopicCheck(*clusters, "mapper", *on).existing())
             )
         )
-        if not self._target.describe([self._pipeline.coordination.assignment.topic]):
-            ensure_control_topics(self._pipeline, self._target)
         self._claims = self._stack.enter_context(Claims(self._pipeline, self._target))
         claim = self._claims.write()
         self._committer = self._stack.enter_context(
@@ -158,6 +160,16 @@ class Poller:
     @property
     def _prefix(self) -> str:
         return self._pipeline.groups.offset_guard_prefix
+
+    def _create_control_topics(self) -> None:
+        """Of mapper and replicator, whoever is started first creates them (`features.autoCreateControlTopics`)."""
+        mappings, claims = self._pipeline.offset_mapping.topic, self._pipeline.coordination.assignment.topic
+        found = self._target.describe([mappings, claims])
+        may_create = self._pipeline.features.auto_create_control_topics and are_published(self._pipeline)
+        if mappings not in found and not may_create:
+            return  # who reads them says what to do
+        if {mappings, claims} - found.keys():
+            ensure_control_topics(with_mappings(self._pipeline), self._target)
 
     def _look(self) -> tuple[SourceObservation, Translation]:
         deadline = Deadline(self._patience)

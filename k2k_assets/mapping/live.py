@@ -84,8 +84,8 @@ class LiveMappings:
         self._index = IndexAccess(pipeline, source_cluster, target.cluster_id(), found[self._topic].topic_id)
         self._held.begin(self._behind_index())
         self._tail = self._tail_from(found[self._topic], self._index.offsets)
-        commits = found.get(pipeline.coordination.commit.topic)
-        self._copied = CopiedPositions(pipeline, source_cluster, commits, target) if commits else None
+        self._copied: CopiedPositions | None = None
+        self._follow_commits(found)
 
     def catch_up(self, topics: Collection[str], patience: float = 30.0) -> Cut:
         """Takes a cut, and reads the mappings up to it.
@@ -101,6 +101,8 @@ class LiveMappings:
         described = self._describe(topics)
         if self._copied:
             self._copied.ensure_same(described.get(self._pipeline.coordination.commit.topic))
+        else:
+            self._follow_commits(described)
         self._tail.ensure_same(described[self._topic])
         names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
         starts, stable = self._target.offsets(names, "earliest"), self._target.offsets(names, "stable")
@@ -182,6 +184,12 @@ class LiveMappings:
                 "with 'features.offsetMapping: enabled'; start that first"
             )
         return found
+
+    def _follow_commits(self, described: Mapping[str, TopicDescription]) -> None:
+        """The commit topic may be created later than the mapping topic: nothing was copied before."""
+        commits = described.get(self._pipeline.coordination.commit.topic)
+        if commits:
+            self._copied = CopiedPositions(self._pipeline, self._cluster, commits, self._target)
 
     def _tail_from(self, topic: TopicDescription, offsets: Mapping[int, int]) -> TopicTail:
         return TopicTail(topic, self._target, self._pipeline.client_properties("target", "consumer"), offsets)

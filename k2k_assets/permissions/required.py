@@ -125,7 +125,7 @@ def _replication(pipeline: Pipeline) -> Iterator[Need]:
         yield Need("target", topic, "Write", _WRITTEN[topic])
         yield Need("target", topic, "Read", _READ[topic])
         if features.auto_create_control_topics:
-            yield Need("target", topic, "Create", "create it if missing (features.autoCreateControlTopics)")
+            yield Need("target", topic, "Create", _CREATED)
         if features.validate_control_topic_settings:
             yield Need(
                 "target",
@@ -135,6 +135,8 @@ def _replication(pipeline: Pipeline) -> Iterator[Need]:
             )
 
 
+_CONTROL: tuple[Subject, ...] = ("assignment topic", "commit topic", "mapping topic")
+_CREATED = "create it if missing (features.autoCreateControlTopics)"
 _WRITTEN: dict[Subject, str] = {
     "assignment topic": "say who works",
     "commit topic": "write positions",
@@ -156,6 +158,9 @@ def _mapper(pipeline: Pipeline) -> Iterator[Need]:
     yield Need("target", "target topics", "Read", "commit offsets of them")
     yield Need("target", "consumer groups", "Read", "commit translated offsets")
     yield Need("target", "mapper", "Write", "the transactions that groups are committed in")
+    if pipeline.features.auto_create_control_topics:
+        for topic in _CONTROL:
+            yield Need("target", topic, "Create", _CREATED)
 
 
 def _checks(pipeline: Pipeline) -> Iterator[Need]:

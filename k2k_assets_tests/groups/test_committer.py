@@ -14,6 +14,7 @@ from k2k_assets.groups import committer as committer_module
 from k2k_assets.groups import shard
 from k2k_assets.groups.committer import SHARDS, GroupCommitter
 from k2k_assets.groups.decide import Decision, Row, Word
+from k2k_assets.groups.group_reader import fetch_offsets
 from k2k_assets.groups.observed import Committed, GroupKind, GroupState
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.groups.versions import Version
@@ -104,6 +105,15 @@ def test_many_groups_with_their_version(place: Place, monkeypatch: pytest.Monkey
     assert len(committer.commit([place.decision(name, 5) for name in names], SECOND).committed) == 60
     for name in names[1:8]:
         await_held(place.servers, name, {place.t0: (5, "k2k_2.1")})
+
+
+def test_no_leader_epoch_is_committed(place: Place) -> None:
+    """The source's would make consumers of the target look for a truncation that never was."""
+    group = unique("g")
+    assert place.claimed().commit([place.decision(group, 5)], FIRST).committed == [group]
+    await_held(place.servers, group, {place.t0: (5, "k2k_1.1")})
+    with Cluster("target", {"bootstrap.servers": place.servers}) as target:
+        assert fetch_offsets(target, [group]).groups[group].offsets == {place.t0: Committed(5, "k2k_1.1", None)}
 
 
 def test_groups_with_members_are_left_alone(place: Place) -> None:

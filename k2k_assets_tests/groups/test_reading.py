@@ -178,6 +178,8 @@ def test_share_groups_are_told_apart(source: Cluster, tmp_path: Path) -> None:
 
     wait_until(listed, 20, "the share group to be listed")
     assert SourceGroups(source, GroupSelection("another.*")).observe([topic]).not_handled == ()
+    # On the target nothing may be committed for it.
+    assert TargetGroups(source).observe([group]).states[group].kind is GroupKind.OTHER
 
 
 def test_a_cluster_that_does_not_answer(clusters: KafkaSandbox) -> None:

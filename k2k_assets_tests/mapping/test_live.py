@@ -22,6 +22,7 @@ from k2k_assets.mapping.translate import State, translate
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import (
     Record,
@@ -291,6 +292,19 @@ def test_a_mapping_topic_that_gets_more_partitions_is_followed_there_too(
         produce(copy.target.servers, copy.pipeline.offset_mapping.topic, [again])
         mappings.catch_up([])
         assert runs(of(mappings, topic)) == [(0, 100, 9)]
+
+
+def test_a_commit_topic_that_comes_later_is_followed_from_then_on(copied: Callable[..., HandCopy], topic: str) -> None:
+    copy = copied()
+    delete_topic(copy.target.servers, copy.pipeline.coordination.commit.topic)
+    with live(copy) as mappings:
+        assert mappings.sources() == []
+        ensure_control_topics(copy.pipeline, copy.target)
+        copy.mapping(topic, (0, 5), [(0, 100, 5)])
+        copy.commit(topic, 12)
+        mappings.catch_up([])
+        assert [record.position for record in mappings.copied().values()] == [12]
+        assert of(mappings, topic).covered == (Covered(0, 5), Covered(12, 12)), "copied, and not mapped"
 
 
 def _with_topic(pipeline: Pipeline, name: str) -> Pipeline:

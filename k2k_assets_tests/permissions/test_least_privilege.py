@@ -18,6 +18,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import binding
 from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.topics.control_topics import control_topics
 from k2k_assets_tests.permissions.stage import FEATURES, Case, Stage, case_of
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
@@ -38,7 +39,8 @@ def _cases(program: Program) -> list[Case]:
 
 REPLICATION, MAPPER = _cases("replication"), _cases("mapper")
 # Topics that exist need not be created.
-OF_EXISTING = [case for case in REPLICATION if case[2] != "Create"]
+OF_EXISTING, MAPPER_OF_EXISTING = ([case for case in cases if case[2] != "Create"] for cases in (REPLICATION, MAPPER))
+CREATED = [case for case in MAPPER if case[2] == "Create"]
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +127,21 @@ def test_a_copy_that_lost_one_of_them_is_not_gone_on_with(stage: Stage, topic: s
     assert _written(stage, pipeline, topic) == before
 
 
-@pytest.mark.parametrize("case", MAPPER, ids=_name)
+@pytest.mark.parametrize("case", CREATED, ids=_name)
+def test_a_mapper_that_may_not_create_a_topic_creates_none(stage: Stage, topic: str, case: Case) -> None:
+    path = stage.pipeline_file([topic], groups={"consumerGroups": [kafka.unique("group")]})
+    pipeline = load_pipeline([path])
+    acls, said = stage.lacking(path, "mapper", case)
+    stage.grant(acls)
+    refusal = _refusal(lambda: sync_once(pipeline))
+    assert said in refusal
+    assert refusal.count("does not allow") == 1
+    assert not set(control_topics(pipeline)) & set(kafka.topics(stage.servers("target")))
+    stage.grant(stage.acls(path, "mapper"))
+    assert sync_once(pipeline).groups == []
+
+
+@pytest.mark.parametrize("case", MAPPER_OF_EXISTING, ids=_name)
 def test_without_any_one_of_them_no_group_is_moved(stage: Stage, topic: str, copied: Path, case: Case) -> None:
     pipeline = load_pipeline([copied])
     (group,) = pipeline.groups.consumer_groups

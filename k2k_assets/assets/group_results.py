@@ -80,6 +80,7 @@ def groups_summary(result: PollResult) -> keys.Metadata:
         keys.PARTITIONS: sum(len(of) for of in lines.values()),
         keys.COMMITTED: len(result.committed),
         keys.SECONDS: round(result.seconds, 3),
+        keys.NOT_HANDLED: ", ".join(result.not_handled) or "none",
         keys.GROUPS: keys.table(_SUMMARY_COLUMNS, rows),
     }
 

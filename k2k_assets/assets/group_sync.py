@@ -50,9 +50,10 @@ def describe(result: PollResult) -> str:
     """One line on a poll."""
     words = ", ".join(f"{count} {word.value}" for word, count in result.words.most_common())
     failed = f"; {len(result.failed)} failed: {', '.join(sorted(result.failed)[:5])}" if result.failed else ""
+    others = f"; not handled (no consumer groups): {', '.join(result.not_handled[:5])}" if result.not_handled else ""
     return (
         f"{len(result.decisions)} groups ({words or 'no positions'}), {len(result.committed)} committed in "
-        f"{result.seconds:.2f} s{failed}"
+        f"{result.seconds:.2f} s{failed}{others}"
     )
 
 

@@ -37,6 +37,7 @@ LEFT_ON_SOURCE = "k2k/left_on_source"
 LEFT_ON_TARGET = "k2k/left_on_target"
 STATE = "k2k/state"
 OBSERVATION = "k2k/observation"
+NOT_HANDLED = "k2k/not_handled"
 
 # A table of metadata is one event in Dagster's database; beyond this it would no longer be small.
 MOST_ROWS = 500

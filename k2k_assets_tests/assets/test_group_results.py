@@ -1,11 +1,12 @@
-"""What is shown of a group stays small, whatever applications write beside their commits."""
+"""What is shown of groups: small, whatever applications write beside their commits, and those that nobody can move."""
 
 from __future__ import annotations
 
 import dagster as dg
 
 from k2k_assets.assets import metadata as keys
-from k2k_assets.assets.group_results import group_materialization
+from k2k_assets.assets.group_results import group_materialization, groups_summary
+from k2k_assets.assets.group_sync import describe
 from k2k_assets.groups.decide import Decision, Row, Word
 from k2k_assets.groups.observed import Committed
 from k2k_assets.groups.report import PollResult
@@ -25,3 +26,10 @@ def test_long_metadata_is_cut() -> None:
     cells = [str(record.data["metadata"]) for record in table.records]
     assert cells[0] == "short"
     assert all(len(cell) <= 120 and cell.endswith("...") for cell in cells[1:])
+
+
+def test_groups_that_are_no_consumer_groups_are_listed() -> None:
+    result = PollResult(Version(1, 2), not_handled=("shared", "tasks"))
+    assert groups_summary(result)[keys.NOT_HANDLED] == "shared, tasks"
+    assert describe(result).endswith("; not handled (no consumer groups): shared, tasks")
+    assert groups_summary(PollResult(Version(1, 2)))[keys.NOT_HANDLED] == "none"

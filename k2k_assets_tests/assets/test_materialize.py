@@ -25,6 +25,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit, held, member
+from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, set_config, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 
@@ -189,6 +190,29 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     assert again.success
     assert [e.asset_key for e in again.get_asset_materialization_events()] == [names.topic_key(topics[0])]
     assert stage.metadata(names.topic_key(topics[0]))[keys.RECORDS] == 7
+
+
+def test_by_mappings_that_are_wrong_no_group_is_moved(
+    clusters: KafkaSandbox, place: Path, prefix: str, spark: SparkSession
+) -> None:
+    """A check on the mappings that fails ends the run before the groups."""
+    topic, group = create_topic(clusters.source_servers, f"{prefix}.t"), f"{prefix}.group"
+    at = TopicPartition(topic, 0)
+    produce(clusters.source_servers, topic, [b"%d" % i for i in range(50)])
+    commit(clusters.source_servers, group, {at: 10})
+    stage = Stage(clusters, place, [topic], [group])
+    stage.discover()
+    assert stage.run().success
+    assert held(clusters.target_servers, group)[at][0] == 10
+    HandCopy(stage.pipeline).mapping(topic, (50, 60), [(50, 5000, 10)], generation=10**9)
+    commit(clusters.source_servers, group, {at: 20})
+    result = stage.run()
+    assert not result.success
+    assert not _verdicts(result)["within_watermarks"]
+    steps = {event.step_key for event in result.all_events if event.is_step_start}
+    assert stage.names.check_op("within_watermarks") in steps
+    assert stage.names.op("consumer_groups") not in steps
+    assert held(clusters.target_servers, group)[at][0] == 10
 
 
 @pytest.mark.parametrize("policy", ["fail", "ignore"])

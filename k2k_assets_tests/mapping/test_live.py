@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -259,6 +260,28 @@ def test_what_is_let_go_of_is_answered_from_the_index(
             (3, "exact"), (400, "exact"), (600, "exact"), (605, "exact"), (605, "ahead"),
         ]  # fmt: skip
         assert found.covered == (Covered(0, 70),)
+
+
+@pytest.mark.parametrize("how", ["a duration", "topic"])
+def test_what_is_too_old_is_let_go_of(copied: Callable[..., HandCopy], topic: str, how: str) -> None:
+    copy = copied(time="1 hour" if how == "a duration" else "topic")
+    mapping_topic = copy.pipeline.offset_mapping.topic
+    copy.mapping(topic, (0, 10), [(0, 0, 5)])
+    with live(copy) as mappings:
+        copy.mapping(topic, (10, 20), [(10, 100, 5)], time=int(time.time() * 1000))
+        copy.commit(topic, 20)
+        if how == "topic":
+            mappings.catch_up([])
+            assert answers(of(mappings, topic, lowest=0), 0, 9) == [(0, "exact"), (100, "exact")]
+            delete_records(copy.target.servers, mapping_topic, 0, 1)
+        mappings.catch_up([])
+        unknown = (-1, "unknown")
+        assert answers(of(mappings, topic, lowest=0), 0, 9, 10, 17) == [
+            unknown,
+            unknown,
+            (100, "exact"),
+            (105, "exact"),
+        ]
 
 
 @pytest.mark.spark

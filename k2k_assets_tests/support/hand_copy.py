@@ -41,6 +41,7 @@ class HandCopy:
         sequence: int | None = None,
         target_id: str | None = None,
         group: str | None = None,
+        time: int = 1,
     ) -> MappingRecord:
         """Writes one mapping record; the target topic has the same name and partition."""
         self._sequence += 1
@@ -55,7 +56,7 @@ class HandCopy:
             generation=generation,
             slot=0,
             sequence=self._sequence if sequence is None else sequence,
-            time=1,
+            time=time,
             covered_from=covered[0],
             covered_to=covered[1],
             targets=(mapped,) if runs else (),

@@ -54,7 +54,9 @@ class MappingRetention(Section):
         description="Age up to which mappings are held: a duration, or `topic` (the default): as long as the mapping "
         "topic keeps them.",
     )
-    count: Count | None = Field(default=None, description="Most runs held of a source partition. Absent: no limit.")
+    count: Count | None = Field(
+        default=None, description="Most runs held of a source partition into one target partition. Absent: no limit."
+    )
     schedule: Duration = Field(default=timedelta(minutes=5), description="Time between two looks for what is too old.")
 
 

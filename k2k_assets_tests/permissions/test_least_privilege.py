@@ -79,6 +79,16 @@ def _refusal(start: Callable[[], Any]) -> str:
     return str(refused.value)
 
 
+def _refusal_without(stage: Stage, path: Path, program: Program, case: Case, start: Callable[[], Any]) -> str:
+    """With all permissions but one: it is named, and nothing else is."""
+    acls, said = stage.lacking(path, program, case)
+    stage.grant(acls)
+    refusal = _refusal(start)
+    assert said in refusal
+    assert refusal.count("does not allow") == 1
+    return refusal
+
+
 def _written(stage: Stage, pipeline: Pipeline, topic: str) -> list[int]:
     """Ends of target topic, commit topic and mapping topic; 0 of one that does not exist."""
     names = [pipeline.routing.target_topic(topic), pipeline.coordination.commit.topic, pipeline.offset_mapping.topic]
@@ -106,11 +116,7 @@ def test_with_all_of_them_everything_is_copied(stage: Stage, topic: str, exactly
 def test_without_any_one_of_them_nothing_is_copied(stage: Stage, topic: str, case: Case) -> None:
     path = stage.pipeline_file([topic])
     pipeline = load_pipeline([path])
-    acls, said = stage.lacking(path, "replication", case)
-    stage.grant(acls)
-    refusal = _refusal(lambda: copy(pipeline))
-    assert said in refusal
-    assert refusal.count("does not allow") == 1
+    refusal = _refusal_without(stage, path, "replication", case, lambda: copy(pipeline))
     assert "k2k acls -f FILE" in refusal
     assert _written(stage, pipeline, topic) == [0, 0, 0]
 
@@ -119,11 +125,7 @@ def test_without_any_one_of_them_nothing_is_copied(stage: Stage, topic: str, cas
 def test_a_copy_that_lost_one_of_them_is_not_gone_on_with(stage: Stage, topic: str, copied: Path, case: Case) -> None:
     pipeline = load_pipeline([copied])
     before = _written(stage, pipeline, topic)
-    acls, said = stage.lacking(copied, "replication", case)
-    stage.grant(acls)
-    refusal = _refusal(lambda: copy(pipeline))
-    assert said in refusal
-    assert refusal.count("does not allow") == 1
+    _refusal_without(stage, copied, "replication", case, lambda: copy(pipeline))
     assert _written(stage, pipeline, topic) == before
 
 
@@ -131,11 +133,7 @@ def test_a_copy_that_lost_one_of_them_is_not_gone_on_with(stage: Stage, topic: s
 def test_a_mapper_that_may_not_create_a_topic_creates_none(stage: Stage, topic: str, case: Case) -> None:
     path = stage.pipeline_file([topic], groups={"consumerGroups": [kafka.unique("group")]})
     pipeline = load_pipeline([path])
-    acls, said = stage.lacking(path, "mapper", case)
-    stage.grant(acls)
-    refusal = _refusal(lambda: sync_once(pipeline))
-    assert said in refusal
-    assert refusal.count("does not allow") == 1
+    _refusal_without(stage, path, "mapper", case, lambda: sync_once(pipeline))
     assert not set(control_topics(pipeline)) & set(kafka.topics(stage.servers("target")))
     stage.grant(stage.acls(path, "mapper"))
     assert sync_once(pipeline).groups == []
@@ -145,11 +143,7 @@ def test_a_mapper_that_may_not_create_a_topic_creates_none(stage: Stage, topic: 
 def test_without_any_one_of_them_no_group_is_moved(stage: Stage, topic: str, copied: Path, case: Case) -> None:
     pipeline = load_pipeline([copied])
     (group,) = pipeline.groups.consumer_groups
-    acls, said = stage.lacking(copied, "mapper", case)
-    stage.grant(acls)
-    refusal = _refusal(lambda: sync_once(pipeline))
-    assert said in refusal
-    assert refusal.count("does not allow") == 1
+    _refusal_without(stage, copied, "mapper", case, lambda: sync_once(pipeline))
     assert held(stage.servers("target"), group) == {}
 
 

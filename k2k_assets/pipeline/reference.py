@@ -28,10 +28,10 @@ from k2k_assets.pipeline.variables import MAX_VALUE_BYTES
 
 _INTRO = f"""# The pipeline file
 
-A pipeline is one YAML document in K2K's language, in one file or several (`-f base.yaml -f override.yaml`, or
-`-f base.yaml,override.yaml`): maps are merged deeply, lists and all else are replaced by the later file, and `key: null`
-takes a value away. Unknown keys are refused with file, line and the nearest known key; all faults are told at once. Ready
-files are in `examples/`.
+A pipeline is one YAML document in K2K's language, in one file or several (`-f base.yaml -f override.yaml`, or with a
+comma: `-f base.yaml,override.yaml`): maps are merged deeply, lists and all else are replaced by the later file, and
+`key: null` takes a value away. Unknown keys are refused with file, line and the nearest known key; all faults are told at
+once. Ready files are in `examples/`.
 
 How values are written:
 

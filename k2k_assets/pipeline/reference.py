@@ -30,8 +30,8 @@ _INTRO = f"""# The pipeline file
 
 A pipeline is one YAML document in K2K's language, in one file or several (`-f base.yaml -f override.yaml`, or with a
 comma: `-f base.yaml,override.yaml`): maps are merged deeply, lists and all else are replaced by the later file, and
-`key: null` takes a value away. Unknown keys are refused with file, line and the nearest known key; all faults are told at
-once. Ready files are in `examples/`.
+`key: null` takes a value away. Unknown keys are refused with file, line and the nearest known key; all faults are told
+at once. Ready files are in `examples/`.
 
 How values are written:
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+_WATCH = "k2k-parent-watch"
+
 RESULT_DDL = "slot int, error string, message string, stopped string, taken string"
 
 
@@ -119,8 +121,11 @@ def _log_to_stderr() -> None:
 def _end_with_parent() -> None:
     """Ends this worker within a second of losing its parent: nobody would see what it does any more.
 
-    The transaction that it leaves open is aborted by whoever claims the slot next, or by its time-out.
+    The transaction that it leaves open is aborted by whoever claims the slot next, or by its time-out. Spark uses a
+    worker for many tasks: it is watched once.
     """
+    if any(thread.name == _WATCH for thread in threading.enumerate()):
+        return
     parent = os.getppid()
     lost = threading.Event()
 
@@ -129,4 +134,4 @@ def _end_with_parent() -> None:
             lost.wait(0.5)
         os._exit(70)
 
-    threading.Thread(target=watch, name="k2k-parent-watch", daemon=True).start()
+    threading.Thread(target=watch, name=_WATCH, daemon=True).start()

@@ -43,6 +43,8 @@ def test_everything_that_a_copy_may_get_wrong_is_there(counts: dict[str, int], c
     assert {None, b""} <= {value for record in odd for _, value in record.headers}
     assert min(record.timestamp for record in odd) == 1
     assert None in {record.value for record in kafka.read_all(servers, "demo.customers")}
+    with Cluster("source", {"bootstrap.servers": servers}) as cluster:
+        assert cluster.topic_configs(["demo.customers"])["demo.customers"]["cleanup.policy"] == "compact"
     payments = kafka.read_all(servers, "demo.payments")
     everything = kafka.read_all(servers, "demo.payments", isolation="read_uncommitted")
     assert len(everything) > len(payments)

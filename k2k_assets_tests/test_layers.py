@@ -1,4 +1,4 @@
-"""Who may know whom: the loop knows no Kafka client, the engine no JVM, the pure core neither. Imports are read, not run."""
+"""Who may know whom: the loop knows no Kafka client, the engine no JVM, the core neither. Imports are read, not run."""
 
 from __future__ import annotations
 

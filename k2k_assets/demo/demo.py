@@ -118,7 +118,7 @@ class _Events:
         groups = sum(keys.STATE in metadata for metadata in self._assets)
         if groups:
             return f"{plural(groups, 'consumer group')} moved, and checked by content"
-        return ", ".join(self._named)
+        return ", ".join(dict.fromkeys(self._named))
 
 
 def _rows(

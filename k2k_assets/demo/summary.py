@@ -48,8 +48,8 @@ def summary(rows: Sequence[TopicRow], groups: Sequence[Resumed], result: Materia
         width: Columns of the terminal.
     """
     parts = ["\n".join(_table(rows)), _offsets_explained(width)] if rows else []
-    if on_mappings := [check for check in result.checks if not _of_group(check)]:
-        parts.append("\n".join(["Checks on the offset mappings", *_checks(on_mappings, width)]))
+    if on_the_copy := [check for check in result.checks if not _of_group(check)]:
+        parts.append("\n".join(["Checks on topics and offset mappings", *_checks(_together(on_the_copy), width)]))
     if groups:
         on_groups = {check.asset: check.judgement for check in result.checks if _of_group(check)}
         parts.append(
@@ -113,6 +113,19 @@ def _offsets_explained(width: int) -> str:
 
 def _of_group(check: CheckResult) -> bool:
     return "/consumer_groups/" in check.asset
+
+
+def _together(checks: Iterable[CheckResult]) -> Iterable[CheckResult]:
+    """One line for all topics that passed the same check; those that did not have their own."""
+    passed: dict[str, int] = {}
+    rest = []
+    for check in checks:
+        if "/topics/" in check.asset and check.judgement == "passed":
+            passed[check.name] = passed.get(check.name, 0) + 1
+        else:
+            rest.append(check)
+    lines = [CheckResult(name, "passed", f"holds for {plural(count, 'topic')}") for name, count in passed.items()]
+    return [*lines, *rest]
 
 
 def _groups(groups: Sequence[Resumed], checks: Mapping[str, str]) -> Iterable[str]:

@@ -49,10 +49,14 @@ def spark_conf(pipeline: Pipeline) -> dict[str, str]:
         pipeline: Its `spark.remote` (a Connect URL) wins over `spark.master`.
     """
     spark = pipeline.spark
-    where = {"spark.remote": spark.remote} if spark.remote else {"spark.master": spark.master}
-    conf = {**_DEFAULTS, **spark.config, **where, **_REQUIRED}
+    if spark.remote:
+        # All other settings are the server's own; trying to set them would only be answered with warnings.
+        of_sessions = {name: value for name, value in _DEFAULTS.items() if name.startswith("spark.sql.")}
+        conf = {**of_sessions, **spark.config, "spark.remote": spark.remote}
+    else:
+        conf = {**_DEFAULTS, **spark.config, "spark.master": spark.master, **_REQUIRED}
     conf[_FINGERPRINT] = hashlib.sha256(json.dumps(conf, sort_keys=True).encode()).hexdigest()[:16]
-    return {"spark.app.name": f"k2k {pipeline.name}", **conf}
+    return conf if spark.remote else {"spark.app.name": f"k2k {pipeline.name}", **conf}
 
 
 def build_session(pipeline: Pipeline) -> SparkSession:
@@ -74,7 +78,8 @@ class PipelineSparkResource(LazyPySparkResource):
             find_java()
         self._spark_session = None  # it may have been stopped since; the builder hands out the living one
         # The setting alone is read by spark-submit only; workers would run whatever `python3` is on the PATH.
-        os.environ.setdefault("PYSPARK_PYTHON", self.spark_config["spark.pyspark.python"])
+        if "spark.pyspark.python" in self.spark_config:
+            os.environ.setdefault("PYSPARK_PYTHON", self.spark_config["spark.pyspark.python"])
         if "local" in str(self.spark_config.get("spark.master", "")):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         with _signal_handlers_kept():

@@ -20,7 +20,9 @@ GROUPS = [Resumed("billing", read=900, unread=600, resumed=600, skipped=0, again
 GOOD = Materialized(
     metadata={"demo/topics/orders": {}, "demo/topics/empty": {}},
     checks=(
-        CheckResult("coverage", "passed", "all is answered for " * 10),
+        CheckResult("copies_on", "passed", "no partition of orders is stopped", "demo/topics/orders"),
+        CheckResult("copies_on", "passed", "no partition of empty is stopped", "demo/topics/empty"),
+        CheckResult("coverage", "passed", "all is answered for " * 10, "demo/offset_mappings"),
         CheckResult("content", "passed", "same"),
         CheckResult("resumes_exactly", "passed", "same", "demo/consumer_groups/billing"),
     ),
@@ -33,10 +35,11 @@ def test_a_good_run() -> None:
     assert faults(ROWS, GROUPS, GOOD) == []
     said = summary(ROWS, GROUPS, GOOD, 80)
     assert "orders    1,500  12,345       1,600       1,510     7      1.2" in said
-    assert "  passed  content   same" in said
+    assert "  passed  content    same" in said
+    assert [line for line in said.splitlines() if "copies_on" in line] == ["  passed  copies_on  holds for 2 topics"]
     assert "  passed  billing  3 exact: 900 read on the source, 600 unread; 600 read on the target, " in said
     assert said.endswith("1,500 records written and committed on the source, 1,500 copied. 2 assets materialized, "
-                         "3 checks passed.")  # fmt: skip
+                         "5 checks passed.")  # fmt: skip
     assert max(len(line) for line in said.splitlines()[:-1] if "billing" not in line) <= 80
 
 
@@ -69,6 +72,16 @@ def test_what_is_wrong_is_said(rows: list[TopicRow], result: Materialized, fault
 def test_a_group_that_strays_is_a_failure(group: Resumed, fault: str) -> None:
     assert faults(ROWS, [group], GOOD) == [fault]
     assert summary(ROWS, [group], GOOD, 80).endswith(f"Not everything is as it must be:\n  {fault}")
+
+
+def test_a_topic_that_does_not_pass_its_check_has_its_own_line() -> None:
+    bad, good, *rest = GOOD.checks
+    stopped = replace(bad, judgement="failed", summary="1 of 1 partitions are stopped")
+    result = replace(GOOD, checks=(stopped, good, *rest))
+    said = summary(ROWS, GROUPS, result, 80)
+    assert "  failed  copies_on  1 of 1 partitions are stopped" in said
+    assert "  passed  copies_on  holds for 1 topic" in said
+    assert said.endswith("Not everything is as it must be:\n  check copies_on: failed")
 
 
 def test_a_doubt_is_no_failure() -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+import pyspark
 import pytest
 
 from k2k_assets.deadline import wait_until
@@ -117,6 +121,54 @@ def test_nothing_outlives_a_killed_driver_and_the_next_run_is_exact(
     with started("-f", path, "--once") as process:
         _, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
+    ensure_exact(clusters, path, topic)
+
+
+@pytest.fixture
+def connect_server(tmp_path: Path) -> Iterator[str]:
+    """A Spark Connect server, started as its administrator would; yields its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [
+        *(str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"),
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+        *("--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.ui.enabled=false"),
+    ]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    log = (tmp_path / "connect-server.log").open("wb")
+    with log, subprocess.Popen(command, env=environment, stdout=log, stderr=log) as server:
+        try:
+            wait_until(lambda: _listens(port), 90, "the Spark Connect server")
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            server.kill()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.storm
+def test_spark_connect(tmp_path: Path, clusters: KafkaSandbox, topic: str, connect_server: str) -> None:
+    path = write_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"},
+        spark={"remote": connect_server},
+    )
+    with started("-f", path) as process:
+        await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)
+        write(clusters, topic)
+        await_copied(process, clusters.target_servers, topic, 200 * PARTITIONS)
+        assert jvms(process) == [], "the server has the only one"
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "Warning" not in err
     ensure_exact(clusters, path, topic)
 
 

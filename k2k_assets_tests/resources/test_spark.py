@@ -29,10 +29,13 @@ def test_what_the_engine_rests_on_cannot_be_set_otherwise(tmp_path: Path) -> Non
     assert conf["spark.pyspark.python"] == sys.executable
 
 
-def test_a_connect_address_replaces_the_master(tmp_path: Path) -> None:
-    conf = _conf(tmp_path, remote="sc://spark.example:15002", master="local[3]")
+def test_a_connect_address_replaces_the_master_and_what_only_its_server_can_set(tmp_path: Path) -> None:
+    config = {"spark.sql.shuffle.partitions": "3"}
+    conf = _conf(tmp_path, remote="sc://spark.example:15002", master="local[3]", config=config)
     assert conf["spark.remote"] == "sc://spark.example:15002"
-    assert "spark.master" not in conf
+    assert conf["spark.sql.shuffle.partitions"] == "3"
+    ours = {"spark.remote", "spark.k2k.settings"}
+    assert [name for name in conf.keys() - ours if not name.startswith("spark.sql.")] == []
 
 
 def test_pipelines_with_the_same_settings_share_a_session(tmp_path: Path) -> None:

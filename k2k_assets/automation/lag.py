@@ -2,6 +2,8 @@
 
 A topic lags when a partition's committed position is below its last stable offset, or when it has none. A topic that
 was asked for and has not moved since waits, longer each time: 30 s, 60 s, ... 15 minutes. No other waits for it.
+Nothing is asked to copy while a continuous instance (`k2k start`) lives: a run would take its partitions over, and hand
+them back.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
+
+from k2k_assets.replication.assignment.presence import Presence
 
 VERSION = 1
 FIRST_BACK_OFF = 30.0
@@ -33,6 +37,13 @@ class Asked(_Model):
     time: float
 
 
+class Heard(_Model):
+    """When a sign of life of an instance was seen first: clocks of other machines are not trusted."""
+
+    sign: int
+    time: float
+
+
 class Cursor(_Model):
     """What a sensor remembers between ticks: by topic, lists by partition; of stopped topics, the reason."""
 
@@ -41,6 +52,7 @@ class Cursor(_Model):
     positions: dict[str, Positions] = {}
     asked: dict[str, Asked] = {}
     stopped: dict[str, str] = {}
+    heard: dict[str, Heard] = {}
 
     @classmethod
     def read(cls, text: str | None) -> Cursor:
@@ -63,6 +75,8 @@ class Facts(_Model):
         running: Id of a run of the pipeline that is in progress.
         last_run: Id of the newest run.
         last_ended: When that one ended, seconds since the epoch.
+        instances: Continuous instances, by name.
+        silence: After so many seconds without a sign of life one counts as dead.
     """
 
     now: float
@@ -72,6 +86,8 @@ class Facts(_Model):
     running: str | None = None
     last_run: str | None = None
     last_ended: float | None = None
+    instances: dict[str, Presence] = {}
+    silence: float = 0.0
 
 
 class Decision(_Model):
@@ -92,13 +108,15 @@ class Decision(_Model):
 
 def decide(facts: Facts, before: Cursor) -> Decision:
     """What a tick asks for."""
-    seen = before.model_copy(update={"ends": facts.ends, "positions": facts.positions})
+    heard = _heard(facts, before)
+    seen = before.model_copy(update={"ends": facts.ends, "positions": facts.positions, "heard": heard})
     if facts.running:
         return Decision(reason=f"run {facts.running} is in progress, and one copies at a time", cursor=seen)
     lagging = [topic for topic in sorted(facts.ends) if _lags(facts.ends[topic], facts.positions.get(topic, []))]
+    copied_by = _copied_by(facts, heard)
     due = [topic for topic in lagging if _due(facts, before.asked.get(topic), facts.positions.get(topic, []))]
     kept = {topic: asked for topic, asked in before.asked.items() if topic in lagging or topic == MAPPINGS}
-    if due:
+    if due and not copied_by:
         asked = {topic: _ask(before.asked.get(topic), facts.positions.get(topic, []), facts.now) for topic in due}
         cursor = seen.model_copy(update={"asked": {**kept, **asked}})
         return Decision(topics=tuple(due), run_key=_run_key(due, facts), cursor=cursor)
@@ -110,7 +128,30 @@ def decide(facts: Facts, before: Cursor) -> Decision:
             return Decision(run_key=_run_key([MAPPINGS], facts), cursor=cursor)
     else:
         kept.pop(MAPPINGS, None)
-    return Decision(reason=_reason(facts, lagging, before), cursor=seen.model_copy(update={"asked": kept}))
+    reason = copied_by if copied_by and lagging else _reason(facts, lagging, before)
+    return Decision(reason=reason, cursor=seen.model_copy(update={"asked": kept}))
+
+
+def _heard(facts: Facts, before: Cursor) -> dict[str, Heard]:
+    """An instance that is seen for the first time counts as alive until it has been silent for long enough."""
+    heard = {}
+    for name, presence in facts.instances.items():
+        known = before.heard.get(name)
+        if known is None or presence.sign > known.sign:
+            known = Heard(sign=presence.sign, time=facts.now)
+        heard[name] = known
+    return heard
+
+
+def _copied_by(facts: Facts, heard: Mapping[str, Heard]) -> str:
+    """Why nothing is asked to copy, in words; empty if no continuous instance lives."""
+    living = [p.who for name, p in sorted(facts.instances.items()) if facts.now - heard[name].time < facts.silence]
+    if not living:
+        return ""
+    return (
+        f"copied without end by {', '.join(living)}: a run would take its partitions over and hand them back. Stop it "
+        "(`k2k start`) to let runs copy"
+    )
 
 
 def _lags(ends: Sequence[int], positions: Sequence[int | None]) -> bool:

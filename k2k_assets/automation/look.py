@@ -11,11 +11,13 @@ from k2k_assets.errors import K2KError
 from k2k_assets.home import index_directory
 from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment.presence import Presence, continuous_instances
+from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.commit_log import CommitLog, read_commit_log
 from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.topic_partition import TopicPartition
 
-# A tick makes about eight calls; should each of them need all of its time, it still ends within a minute.
+# A tick makes about ten calls; should each of them need all of its time, it still ends within a minute.
 CALL_SECONDS = 5.0
 
 
@@ -29,6 +31,7 @@ class Look:
         positions: Committed position of each partition, by topic.
         mappings: The same as the index knows it; None when the pipeline keeps no index.
         log: The commit log.
+        instances: Continuous instances of the pipeline, by name.
     """
 
     found: Discovery
@@ -36,6 +39,7 @@ class Look:
     positions: dict[str, Positions]
     mappings: dict[str, Positions] | None
     log: CommitLog
+    instances: dict[str, Presence]
 
 
 def look(pipeline: Pipeline) -> Look:
@@ -49,6 +53,8 @@ def look(pipeline: Pipeline) -> Look:
         partitions = [TopicPartition(name, p) for name, topic in found.topics.items() for p in range(topic.partitions)]
         stable = source.offsets(partitions, "stable")
         log = read_commit_log(pipeline, found.source_cluster, target)
+        with AssignmentTail(pipeline, target) as tail:
+            instances = continuous_instances(tail.catch_up(CALL_SECONDS), pipeline.name, found.topics)
     committed = {tp: record.position for tp, record in log.positions.items()}
     return Look(
         found=found,
@@ -59,6 +65,7 @@ def look(pipeline: Pipeline) -> Look:
         positions=_by_topic(found, committed),
         mappings=_by_topic(found, _indexed(pipeline)) if pipeline.features.offset_mapping else None,
         log=log,
+        instances=instances,
     )
 
 

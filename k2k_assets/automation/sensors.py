@@ -20,6 +20,7 @@ from k2k_assets.checks.stops import check_copies_on
 from k2k_assets.checks.topic_checks import evaluations, topic_check_keys
 from k2k_assets.errors import K2KError
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment.times import silence_seconds
 
 SENSORS_VARIABLE = "K2K_SENSORS"
 INTERVAL_SECONDS = 10
@@ -58,7 +59,7 @@ def replication_sensor(
             return dg.SkipReason(str(error))
         before = Cursor.read(context.cursor)
         shown = frozenset(key for key in shown_assets(context, names) if not names.is_consumer_group(key))
-        decision = decide(_facts(context.instance, names, seen, shown), before)
+        decision = decide(_facts(context.instance, pipeline, names, seen, shown), before)
         stopped = {topic: v.summary for topic in seen.ends if not (v := check_copies_on(topic, seen.log)).passed}
         events: list[dg.AssetObservation | dg.AssetCheckEvaluation]
         events = [*_moved(names, before, seen), *_turned(names, before.stopped, stopped, seen, shown)]
@@ -94,7 +95,9 @@ def _result(
     return dg.SensorResult(run_requests=[request], cursor=cursor, asset_events=events)
 
 
-def _facts(instance: dg.DagsterInstance, names: Translator, seen: Look, shown: frozenset[dg.AssetKey]) -> Facts:
+def _facts(
+    instance: dg.DagsterInstance, pipeline: Pipeline, names: Translator, seen: Look, shown: frozenset[dg.AssetKey]
+) -> Facts:
     last = last_run(instance, names.tags)
     return Facts(
         now=time.time(),
@@ -104,6 +107,8 @@ def _facts(instance: dg.DagsterInstance, names: Translator, seen: Look, shown: f
         running=running(instance, names.tags, shown, besides={}),
         last_run=last.run_id,
         last_ended=last.ended,
+        instances=seen.instances,
+        silence=silence_seconds(pipeline),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from k2k_assets.automation.lag import FIRST_BACK_OFF, LONGEST_BACK_OFF, Asked, Cursor, Decision, Facts, decide
+from k2k_assets.replication.assignment.presence import Presence
 
 
 def _facts(**changed: object) -> Facts:
@@ -101,3 +102,31 @@ def test_a_cursor_survives_and_a_strange_one_is_dropped() -> None:
     assert Cursor.read(cursor.model_dump_json()) == cursor
     for strange in (None, "", "{", '{"version": 99}', '"x"'):
         assert Cursor.read(strange) == Cursor()
+
+
+def _beside(sign: int, now: float, **changed: object) -> Facts:
+    """Beside a continuous instance."""
+    return _lagging(now=now, instances={"i": Presence(sign=sign, who="pipeline p on host")}, silence=15.0, **changed)
+
+
+def test_a_continuous_instance_is_left_alone_until_it_is_silent() -> None:
+    first = decide(_beside(7, 1000.0), Cursor())
+    assert first.run_key is None
+    assert "copied without end by pipeline p on host: a run would take its partitions over" in first.reason
+    still = decide(_beside(8, 1014.0), first.cursor)
+    assert still.run_key is None
+    later = decide(_beside(8, 1028.9), still.cursor)
+    assert later.run_key is None
+    assert decide(_beside(8, 1029.0), later.cursor).topics == ("a",)
+    assert decide(_lagging(now=1014.0, silence=15.0), first.cursor).topics == ("a",), "it has left"
+
+
+def test_the_index_is_kept_up_beside_a_continuous_instance() -> None:
+    facts = _beside(7, 1000.0, mappings={"a": [10, 18], "b": [5]})
+    decision = decide(facts, Cursor())
+    assert (decision.topics, decision.run_key is None) == ((), False)
+
+
+def test_a_continuous_instance_that_has_copied_all_is_no_reason() -> None:
+    idle = _facts(instances={"i": Presence(sign=7, who="p")}, silence=15.0)
+    assert decide(idle, Cursor()).reason == "all 2 topics are copied up to the end of the source"

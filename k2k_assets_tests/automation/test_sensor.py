@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
 from k2k_assets.assets.translator import Translator
 from k2k_assets.automation import discovery
+from k2k_assets.deadline import wait_until
 from k2k_assets.definitions import build_definitions
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.copying import Running
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -22,10 +25,10 @@ from k2k_assets_tests.support.pipelines import write_pipeline
 class Ticks:
     """A sensor that is ticked by hand."""
 
-    def __init__(self, folder: Path, source: str, target: str, topics: str) -> None:
+    def __init__(self, folder: Path, source: str, target: str, topics: str, **sections: Any) -> None:
         folder.mkdir()
         self.folder = folder
-        self.pipeline: Pipeline = load_pipeline([write_pipeline(folder, source, target, topics)])
+        self.pipeline: Pipeline = load_pipeline([write_pipeline(folder, source, target, topics, **sections)])
         self.names = Translator(self.pipeline.name)
         self.instance = dg.DagsterInstance.ephemeral()
         self.cursor: str | None = None
@@ -121,6 +124,41 @@ def test_it_waits_for_a_run_in_progress(clusters: KafkaSandbox, place: Path) -> 
     waiting = ticks.tick()
     assert isinstance(waiting, dg.SensorResult)
     assert f"run {run.run_id} is in progress" in str(waiting.skip_reason and waiting.skip_reason.skip_message)
+
+
+@pytest.mark.integration
+def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, place: Path) -> None:
+    """The instance has not looked for new topics yet, so one lags."""
+    name = unique("live")
+    one, two = f"{name}.one", f"{name}.two"
+    create_topic(clusters.source_servers, one)
+    assignment = {"topic": f"{name}-claims", "graceWindow": "3 seconds"}
+    ticks = Ticks(
+        place,
+        clusters.source_servers,
+        clusters.target_servers,
+        f"{name}[.].*",
+        coordination={"commit": {"topic": f"{name}-commits"}, "assignment": assignment},
+        sync={"metadataInterval": "10 minutes"},
+    )
+
+    def answer() -> tuple[int, str]:
+        told = ticks.tick()
+        assert isinstance(told, dg.SensorResult)
+        return len(told.run_requests or []), str(told.skip_reason and told.skip_reason.skip_message)
+
+    instance = Running(ticks.pipeline, 1)
+    produce(clusters.source_servers, one, [b"1"])
+    instance.await_copied(1)
+    create_topic(clusters.source_servers, two)
+    words = f"copied without end by pipeline {ticks.pipeline.name} on "
+    began = time.monotonic()
+    while time.monotonic() < began + 5:  # longer than somebody may be silent: its beats are seen
+        asked, reason = answer()
+        assert asked == 0
+        assert words in reason
+    instance.end()
+    wait_until(lambda: answer()[0] == 1, 30, "the sensor to ask for a run")
 
 
 def test_an_unreachable_cluster_is_a_reason_to_skip_in_bounded_time(place: Path) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from k2k_assets.replication.assignment.presence import Presence, continuous_instances
 from k2k_assets.replication.assignment.records import (
     Claim,
     Instance,
@@ -66,6 +67,21 @@ def test_claims_and_beats_are_signs_of_life() -> None:
     assert told((4, KEY, VALUE)).signs == {(9, 0): 4}
     assert told((4, KEY, VALUE), (7, beat, time_value(1)), (8, KEY, None)).signs == {(9, 0): 7}
     assert told((4, KEY, VALUE), (7, beat, time_value(1)), (9, beat, None)).signs == {}
+
+
+def test_continuous_instances_that_a_run_would_take_partitions_from() -> None:
+    bounded = (4, instance_key("k2k.g", "i1"), instance_value(FIRST))
+    goes_on = (9, instance_key("k2k.g", "i2"), instance_value(SECOND))
+    who = "pipeline p on host-b, process 12 (generation 9)"
+    assert continuous_instances(told(bounded), "p", {"orders"}) == {}
+    begun = told(bounded, goes_on)
+    assert continuous_instances(begun, "p", {"orders"}) == {"i2": Presence(sign=9, who=who)}
+    assert continuous_instances(begun, "another", {"orders"}) == {}, "it copies nothing of that pipeline"
+    claimed = (10, KEY, VALUE), (12, beat_key("k2k.g", 9, 0), time_value(1))
+    copies = told(bounded, goes_on, *claimed)
+    for pipeline in ("p", "another"):
+        assert continuous_instances(copies, pipeline, {"orders"}) == {"i2": Presence(sign=12, who=who)}
+    assert continuous_instances(copies, "another", {"users"}) == {}
 
 
 def test_stops_and_other_groups() -> None:

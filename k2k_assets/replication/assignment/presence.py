@@ -1,0 +1,43 @@
+"""Which instances that go on until somebody stops them have shown that they live. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pydantic import BaseModel, ConfigDict
+
+from k2k_assets.replication.assignment.state import Assignments
+
+
+class Presence(BaseModel):
+    """A continuous instance (`k2k start`) as the assignment topic tells of it.
+
+    Attributes:
+        sign: Offset of its last sign of life. Whoever looks again later sees a higher one, or the instance is silent.
+        who: For people.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    sign: int
+    who: str
+
+
+def continuous_instances(state: Assignments, pipeline: str, topics: Collection[str]) -> dict[str, Presence]:
+    """The continuous instances that a run would take partitions from, by their names; dead ones are among them.
+
+    Args:
+        state: The assignment topic of the group.
+        pipeline: Name of the pipeline that the run would be of.
+        topics: Source topics that it selects: another pipeline of the group may copy them too.
+    """
+    copied_by = {claim.generation for claim in state.claims.values() if claim.topic in topics}
+    return {
+        instance.instance: Presence(
+            # Its own record is the first sign: it has no slots yet while Spark starts.
+            sign=max([generation, *(offset for (g, _), offset in state.signs.items() if g == generation)]),
+            who=state.describe(generation),
+        )
+        for generation, instance in state.instances.items()
+        if instance.continuous and (instance.pipeline == pipeline or generation in copied_by)
+    }

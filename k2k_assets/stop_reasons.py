@@ -123,6 +123,46 @@ def target_truncated(source: TopicPartition, target: TopicPartition, expected: i
     )
 
 
+def hangs(target: TopicPartition, at: int, end: int, seconds: float) -> str:
+    """A transaction in a target partition does not end.
+
+    Args:
+        target: The target partition.
+        at: Target offset of its first record.
+        end: The high watermark.
+        seconds: How long it has been waited for.
+    """
+    return (
+        f"a transaction has been open at {target} offset {at} for more than {seconds:.0f} s: readers of committed "
+        f"records see none of the {end - at} offsets from there on. It is somebody else's, or it hangs: a broker that "
+        "restarts can lose the marker that ends it. Look with kafka-transactions.sh find-hanging; if it hangs, end it "
+        f"with kafka-transactions.sh abort --topic {target.topic} --partition {target.partition} --start-offset {at}"
+    )
+
+
+def held(
+    source: TopicPartition, target: TopicPartition, at: int, end: int, target_end: int | None, seconds: float
+) -> str:
+    """The same where nobody else may write: what is copied now could become a part of that transaction.
+
+    Args:
+        source: The source partition.
+        target: The target partition.
+        at: Target offset of the transaction's first record.
+        end: The high watermark.
+        target_end: Up to where the position counts records as copied; None if that is not known.
+        seconds: How long it has been waited for.
+    """
+    words = hangs(target, at, end, seconds)
+    if target_end is None or target_end <= at:
+        return f"{words}, and start again: its records do not count as copied"
+    return (
+        f"{words}. The position counts its records as copied: copy them again then with {command(*source, 'OFFSET')}, "
+        f"with the offset that k2k-tool translate -f FILE --reverse --topic {target.topic} --partition "
+        f"{target.partition} --offset {at} tells"
+    )
+
+
 def positions_lost(tp: TopicPartition, commit_topic: str) -> str:
     """No position is known, and the commit topic has lost records."""
     return (

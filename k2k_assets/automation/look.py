@@ -9,6 +9,7 @@ from k2k_assets.automation.discovery import Discovery
 from k2k_assets.automation.lag import Positions
 from k2k_assets.errors import K2KError
 from k2k_assets.home import index_directory
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.presence import Presence, continuous_instances
@@ -53,8 +54,7 @@ def look(pipeline: Pipeline) -> Look:
         partitions = [TopicPartition(name, p) for name, topic in found.topics.items() for p in range(topic.partitions)]
         stable = source.offsets(partitions, "stable")
         log = read_commit_log(pipeline, found.source_cluster, target)
-        with AssignmentTail(pipeline, target) as tail:
-            instances = continuous_instances(tail.catch_up(CALL_SECONDS), pipeline.name, found.topics)
+        instances = _continuous_instances(pipeline, target, found)
     committed = {tp: record.position for tp, record in log.positions.items()}
     return Look(
         found=found,
@@ -67,6 +67,13 @@ def look(pipeline: Pipeline) -> Look:
         log=log,
         instances=instances,
     )
+
+
+def _continuous_instances(pipeline: Pipeline, target: Cluster, found: Discovery) -> dict[str, Presence]:
+    if not target.describe([pipeline.coordination.assignment.topic]):
+        return {}  # nobody has worked yet
+    with AssignmentTail(pipeline, target) as tail:
+        return continuous_instances(tail.catch_up(CALL_SECONDS), pipeline.name, found.topics)
 
 
 def _indexed(pipeline: Pipeline) -> dict[TopicPartition, int]:

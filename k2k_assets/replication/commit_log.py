@@ -91,7 +91,8 @@ def _goes_on(pipeline: Pipeline, blocked: NotReadToTheEnd) -> bool:
     )
     if pipeline.error_handling.on_commit_sync_timeout == "fail":
         raise CommitLogBlocked(
-            f"{words}; it ends by itself after that writer's transaction.timeout.ms. Raise "
+            f"{words}; it ends by itself after that writer's transaction.timeout.ms (if it does not, it hangs: "
+            "kafka-transactions.sh find-hanging). Raise "
             "coordination.commit.syncTimeout, or set errorHandling.onCommitSyncTimeout: ignore to keep waiting"
         )
     if pipeline.features.exactly_once:

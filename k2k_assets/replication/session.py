@@ -19,6 +19,7 @@ from k2k_assets.replication.assignment.holding import Holding
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
+from k2k_assets.replication.held_targets import HeldTargets
 from k2k_assets.replication.partition_state import PartitionState, stopped_record
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.starting import resolve_starts
@@ -89,6 +90,7 @@ class Session:
         self._tail = tail
         self._holding = Holding(plan, memory, self._transactions, tail, transactional_id)
         self._chain = chain
+        self._held_targets = HeldTargets(plan, self._target_cluster, strict=chain is not None and chain.strict)
         self._pipeline = plan.pipeline
         self._commit = plan.pipeline.coordination.commit
         self._stages = stages_of(plan.pipeline)
@@ -128,7 +130,7 @@ class Session:
         self._holding.claim(wanted)  # 2
         self._holding.settle(self._keep_waiting)
         commit_log = read_commit_log(  # 3
-            self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._wait_for_commit_log
+            self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._wait_for_others
         )
         self._ensure_newest(commit_log)
         self._memory.sequence = max(self._memory.sequence, self._last_sequence(commit_log))
@@ -136,6 +138,7 @@ class Session:
         starts = resolve_starts(  # 4
             self._plan, elsewhere.union(self._memory.stopped), commit_log, self._source_cluster, self._target_cluster
         )
+        starts.stop(self._held_targets.stopped(starts.states.values(), self._wait_for_others))
         for tp, reason in starts.stopped.items():
             self._memory.stopped[tp] = reason
             log.error("%s is stopped: %s", tp, reason)
@@ -214,6 +217,7 @@ class Session:
                     return False
                 self._beat()
                 self._ensure_idle_topics(now)
+                self._held_targets.watch(self._states.values(), now)
             if self._at_the_end(now):
                 break
         self._release()
@@ -287,7 +291,7 @@ class Session:
 
     # -- ending -------------------------------------------------------------------------------------------------
 
-    def _wait_for_commit_log(self) -> None:
+    def _wait_for_others(self) -> None:
         self._holding.beat_if_due()
         self._tail.look()
         self._keep_waiting()

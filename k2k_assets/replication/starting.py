@@ -30,6 +30,12 @@ class Starts:
     fresh: list[PartitionState] = field(default_factory=list)
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
 
+    def stop(self, reasons: Mapping[TopicPartition, str]) -> None:
+        """Takes partitions out of those to copy."""
+        self.stopped.update(reasons)
+        self.states = {tp: state for tp, state in self.states.items() if tp not in reasons}
+        self.fresh = [state for state in self.fresh if state.plan.source not in reasons]
+
 
 def resolve_starts(
     slot: SlotPlan, leave_out: Collection[TopicPartition], log: CommitLog, source: Cluster, target: Cluster

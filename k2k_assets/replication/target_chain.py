@@ -49,10 +49,14 @@ class TargetChain:
         fail: Whether a foreign record stops the partition (else it is only logged).
         markers: How many offsets a commit takes on each partition it touched: 1 in transactions, else 0.
         read_back: How to read a gap.
+
+    Attributes:
+        strict: Whether the transactions of this slot are the only ones in its target partitions.
     """
 
     def __init__(self, fail: bool, markers: int, read_back: ReadBack) -> None:
         self._fail = fail
+        self.strict = fail and markers > 0
         self._markers = markers
         self._read_back = read_back
         self._expected: dict[TopicPartition, int] = {}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import struct
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +26,6 @@ from k2k_assets.replication.plan import stable_hash
 from k2k_assets.replication.session import Session
 from k2k_assets.replication.transactions import Transactions
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.sandbox.broker import Broker
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.interface import Position
 from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
@@ -38,6 +36,7 @@ from k2k_assets_tests.support.interleaving import (
     before_the_first_record,
     copy_alone,
     crash,
+    cut_log,
     die,
     ends_are,
     pipeline_of,
@@ -124,23 +123,6 @@ def test_a_crash_before_the_first_commit_while_retention_deletes(
 
 
 # -- a source that is not what it was ---------------------------------------------------------------------------------
-
-
-def cut_log(broker: Broker, topic: str, end: int) -> None:
-    """Cuts the log of partition 0 before an offset, as an unclean election does; `end` begins a batch."""
-    broker.stop()
-    data = broker.directory / "data"
-    (segment,) = (data / f"{topic}-0").glob("*.log")
-    batches, at = segment.read_bytes(), 0
-    while at < len(batches):
-        base, length = struct.unpack_from(">qi", batches, at)
-        if base >= end:
-            break
-        at += 12 + length
-    assert at < len(batches), f"{topic} has no batch at {end}"
-    segment.write_bytes(batches[:at])
-    (data / ".kafka_cleanshutdown").unlink()  # so that the broker finds the end of the log anew
-    broker.start()
 
 
 def test_a_source_log_that_was_cut_and_grew_again_is_mixed_in_silence_without_leader_epochs(

@@ -5,6 +5,7 @@ Each one is told twice: with the rule that closes it, and with that rule switche
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.broker import Broker
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport import librdkafka_sink
 from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
@@ -236,3 +238,20 @@ def ends_are(monkeypatch: pytest.MonkeyPatch, topic: str, asked: Which, answered
         return real(self, wanted, answered if mine else which, **rest)
 
     monkeypatch.setattr(Cluster, "offsets", offsets)
+
+
+def cut_log(broker: Broker, topic: str, end: int) -> None:
+    """Cuts the log of partition 0 before an offset, as an unclean election does; `end` begins a batch."""
+    broker.stop()
+    data = broker.directory / "data"
+    (segment,) = (data / f"{topic}-0").glob("*.log")
+    batches, at = segment.read_bytes(), 0
+    while at < len(batches):
+        base, length = struct.unpack_from(">qi", batches, at)
+        if base >= end:
+            break
+        at += 12 + length
+    assert at < len(batches), f"{topic} has no batch at {end}"
+    segment.write_bytes(batches[:at])
+    (data / ".kafka_cleanshutdown").unlink()  # so that the broker finds the end of the log anew
+    broker.start()

@@ -21,6 +21,7 @@ class PartitionPlan:
         target_topic: Where it goes.
         target_topic_id: That topic's id.
         stable_end: Last stable offset on the source when the plan was made.
+        begins_at: Where it starts if it has no position; None: where its log starts.
     """
 
     source: TopicPartition
@@ -28,6 +29,7 @@ class PartitionPlan:
     target_topic: str
     target_topic_id: str
     stable_end: int
+    begins_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

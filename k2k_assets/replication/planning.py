@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from k2k_assets.errors import Refused
@@ -134,6 +134,7 @@ def plan_slots(
     slots: int,
     extent: Extent,
     known_topics: frozenset[str],
+    begins_at: Mapping[TopicPartition, int],
     elsewhere: Collection[TopicPartition] = (),
     silent: frozenset[tuple[int, int]] = frozenset(),
 ) -> list[SlotPlan]:
@@ -147,6 +148,7 @@ def plan_slots(
         slots: How many.
         extent: When to end.
         known_topics: Source topics whose new partitions start at their beginning.
+        begins_at: Where partitions without a position start; the others start where their log does.
         elsewhere: Partitions that others copy.
         silent: Slots of others that need not be waited for.
     """
@@ -159,6 +161,7 @@ def plan_slots(
             target_topic=ground.topics[tp.topic][0],
             target_topic_id=ground.targets[ground.topics[tp.topic][0]].topic_id,
             stable_end=stable.get(tp, 0),  # one that was deleted meanwhile is stopped by its slot
+            begins_at=begins_at.get(tp),
         )
         for tp in mine
     ]

@@ -24,6 +24,7 @@ from k2k_assets.replication.assignment.writing import new_instance, write_stop
 from k2k_assets.replication.changes import Changes
 from k2k_assets.replication.commit_log import CommitLog, read_commit_log
 from k2k_assets.replication.extent import Continuous, Extent
+from k2k_assets.replication.first_starts import hold_first_starts
 from k2k_assets.replication.job import Job, Runner
 from k2k_assets.replication.outcome import Outcome, outcome_of
 from k2k_assets.replication.plan import SlotPlan
@@ -145,6 +146,14 @@ class Run:
         # What appeared while this instance ran starts at its beginning, as partitions do that a known topic got.
         appeared = self.ground.topics.keys() - self._begun_with
         known = frozenset(tp.topic for tp in commit_log.positions) | appeared
+        begins_at = hold_first_starts(
+            self.pipeline,
+            self.ground,
+            self.clusters[0],
+            self.neighbours.first_starts,
+            {*commit_log.positions, *commit_log.unreadable},
+            appeared,
+        )
         plans = plan_slots(
             self.pipeline,
             self.ground,
@@ -153,6 +162,7 @@ class Run:
             slots,
             self.extent,
             known,
+            begins_at,
             elsewhere=elsewhere,
             silent=silent,
         )

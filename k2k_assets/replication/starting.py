@@ -68,8 +68,6 @@ def resolve_starts(
             alive.append(plan)
     earliest = source.offsets([plan.source for plan in alive], "earliest")
     latest = source.offsets([plan.source for plan in alive], "latest")
-    # Where a reader of committed records would start: an open transaction lies behind it.
-    stable = source.offsets([plan.source for plan in alive if plan.source not in log.positions], "stable")
     for plan in alive:
         if plan.source not in earliest or plan.source not in latest:
             starts.stopped[plan.source] = stop_reasons.source_gone(plan.source.topic)
@@ -80,18 +78,16 @@ def resolve_starts(
             commit_topic = slot.pipeline.coordination.commit.topic
             starts.stopped[plan.source] = stop_reasons.positions_lost(plan.source, commit_topic)
             continue
-        if record is None:
-            state = _first_state(slot, plan, low, stable[plan.source])
-            starts.fresh.append(state)
-        else:
-            reason = _range_reason(record, low, high)
-            if reason:
-                starts.stopped[plan.source] = reason
-                continue
-            state = PartitionState.of(plan, record, slot.generation)
-            if state.reading_from.offset < low:
-                state.leader_epoch = None  # the markers behind the last record begin below the log start
+        state = PartitionState.of(plan, record, slot.generation) if record else _first_state(slot, plan, low)
+        reason = _range_reason(state, low, high)
+        if reason:
+            starts.stopped[plan.source] = reason
+            continue
+        if state.reading_from.offset < low:
+            state.leader_epoch = None  # the markers behind the last record begin below the log start
         starts.states[plan.source] = state
+        if record is None:
+            starts.fresh.append(state)
     return starts
 
 
@@ -140,21 +136,20 @@ def _target_reason(
     return None
 
 
-def _range_reason(record: CommitRecord, low: int, high: int) -> str | None:
-    if record.position < low:
-        return stop_reasons.deleted_range(record.source, record.position, low)
-    if record.position > high:
-        return stop_reasons.truncated(record.source, record.position, high)
+def _range_reason(state: PartitionState, low: int, high: int) -> str | None:
+    if state.committed < low:
+        return stop_reasons.deleted_range(state.plan.source, state.committed, low)
+    if state.committed > high:
+        return stop_reasons.truncated(state.plan.source, state.committed, high)
     return None
 
 
-def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int, stable: int) -> PartitionState:
-    """A partition without a trace starts where `auto.offset.reset` says, a later one of the topic at its beginning."""
-    start_from = "earliest" if plan.source.topic in slot.known_topics else slot.pipeline.start_from
-    if start_from == "none":
+def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int) -> PartitionState:
+    """A partition without a trace starts where the plan says, a later one of the topic at its beginning."""
+    if slot.pipeline.start_from == "none" and plan.source.topic not in slot.known_topics:
         raise Refused(
             f"{plan.source} has no committed position and source.kafka.consumer.'auto.offset.reset' is none. "
             "Set it to earliest or latest"
         )
-    position = low if start_from == "earliest" else stable
+    position = low if plan.begins_at is None else plan.begins_at
     return PartitionState(plan, position, position, None, None, position)

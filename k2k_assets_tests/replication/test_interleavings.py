@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,16 +23,25 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import starting
 from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.replication.commit_record import key_bytes
-from k2k_assets.replication.plan import stable_hash
+from k2k_assets.replication.plan import SlotPlan, stable_hash
 from k2k_assets.replication.session import Session
+from k2k_assets.replication.task import SlotResult
 from k2k_assets.replication.transactions import Transactions
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.interface import Position
 from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
-from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records, mapping_records
+from k2k_assets_tests.support.copying import (
+    Running,
+    assert_exact_mappings,
+    commit_records,
+    copy,
+    in_threads,
+    mapping_records,
+)
 from k2k_assets_tests.support.interleaving import (
     RULE,
+    Crash,
     at_step,
     before_the_first_record,
     copy_alone,
@@ -65,8 +75,14 @@ OLD, NEW = ([b"%s-%d" % (age, n) for n in range(10)] for age in (b"old", b"new")
 # -- between the start and the first record ---------------------------------------------------------------------------
 
 
+def without_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule: the driver notes where all partitions begin before any slot starts."""
+    monkeypatch.setattr(Neighbours, "first_starts", {})
+
+
 def without_start_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rule: a start position is committed before the first record is read."""
+    """The rule: a start position is committed before the first record is read, and noted before."""
+    without_notes(monkeypatch)
     real = Transactions.write_commit
 
     def write_commit(self: Transactions, state: Any, kind: Any) -> None:
@@ -120,6 +136,34 @@ def test_a_crash_before_the_first_commit_while_retention_deletes(
     else:
         assert again.stopped == {}
         assert values(target, topic) == OLD[4:], "four records are lost, and nobody is told"
+
+
+@RULE
+def test_a_crash_between_the_start_positions_of_two_slots_of_a_copy_from_the_latest(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+) -> None:
+    """One slot has committed where its partition begins, the other one has not: that is no partition added later."""
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("latest"), 2)
+    for partition in range(2):
+        produce(source, topic, OLD, partition)
+    pipeline = pipeline_of(clusters, tmp_path, [topic], consumer={"auto.offset.reset": "latest"})
+
+    def only_the_first(plans: Sequence[SlotPlan]) -> list[SlotResult]:
+        in_threads(plans[:1])
+        raise Crash("the driver is gone, and with it the other slot")
+
+    crash(pipeline, 2, only_the_first)
+    (begun,) = {record.source.partition for record in commit_records(pipeline, target)}
+    for partition in range(2):
+        produce(source, topic, NEW, partition)
+    if not rule:
+        without_notes(monkeypatch)
+    again = copy(pipeline)
+
+    assert again.stopped == {}
+    assert values(target, topic, begun) == NEW
+    assert values(target, topic, 1 - begun) == (NEW if rule else OLD + NEW), "it was not to be copied"
 
 
 # -- a source that is not what it was ---------------------------------------------------------------------------------

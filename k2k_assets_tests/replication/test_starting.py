@@ -52,10 +52,11 @@ def positions(starts: Starts) -> dict[TopicPartition, int]:
     return {tp: state.committed for tp, state in starts.states.items()}
 
 
-@pytest.mark.parametrize(("reset", "expected"), [(None, 40), ("earliest", 40), ("latest", 130)])
-def test_without_a_trace_as_configured(tmp_path: Path, reset: str | None, expected: int) -> None:
-    """The latest is the last stable offset: what an open transaction holds back is still to come."""
-    starts = resolve(slot(tmp_path, P0, reset=reset))
+@pytest.mark.parametrize(("begins_at", "expected"), [(None, 40), (130, 130)])
+def test_without_a_trace_as_planned(tmp_path: Path, begins_at: int | None, expected: int) -> None:
+    plan = slot(tmp_path, P0)
+    partitions = tuple(replace(of_plan, begins_at=begins_at) for of_plan in plan.partitions)
+    starts = resolve(replace(plan, partitions=partitions))
     assert positions(starts) == {P0: expected}
     assert starts.fresh == [starts.states[P0]]
     assert not starts.states[P0].moved

@@ -15,6 +15,7 @@ import pytest
 
 from k2k_assets.kafka.cluster import Cluster, Which
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.job import Runner
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.task import SlotResult
@@ -154,21 +155,21 @@ def inside_chunks(monkeypatch: pytest.MonkeyPatch, around: Callable[[], Action],
     monkeypatch.setattr(librdkafka_sink, "produce_chunk", produce_chunk)
 
 
-def crash(pipeline: Pipeline) -> None:
-    """Runs a pipeline with one slot until it crashes; its driver goes with it."""
+def crash(pipeline: Pipeline, slots: int = 1, runner: Runner = in_threads) -> None:
+    """Runs a pipeline until a slot crashes; its driver goes with it."""
     stop = threading.Event()
     crashed: list[Crash] = []
 
     def run(plans: Any) -> list[SlotResult]:
         try:
-            return in_threads(plans)
+            return runner(plans)
         except Crash as error:
             crashed.append(error)
             raise
         finally:
             stop.set()
 
-    copy(pipeline, cores=1, runner=run, stop=stop)
+    copy(pipeline, cores=slots, runner=run, stop=stop)
     assert crashed
 
 
@@ -223,9 +224,9 @@ def pipeline_of(
     )
 
 
-def values(servers: str, topic: str) -> list[bytes | None]:
-    """The values of a topic."""
-    return [record.value for record in read_all(servers, topic)]
+def values(servers: str, topic: str, partition: int | None = None) -> list[bytes | None]:
+    """The values of a topic, or of one partition."""
+    return [record.value for record in read_all(servers, topic, partition)]
 
 
 def ends_are(monkeypatch: pytest.MonkeyPatch, topic: str, asked: Which, answered: Which) -> None:

@@ -47,6 +47,11 @@ class Neighbours:
         """
         self._tail.catch_up()
 
+    @property
+    def first_starts(self) -> Mapping[str, tuple[int, ...]]:
+        """Where topics begin that were not begun to be copied in all partitions, by source topic id."""
+        return self._tail.state.starts
+
     def ensure_not_lost(self, newest: int) -> None:
         """Generations are offsets of the assignment topic: after it was lost they would start again below the old ones.
 

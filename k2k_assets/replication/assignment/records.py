@@ -6,6 +6,7 @@
 | claim | a slot, in a small transaction of its own | it copies this partition; a tombstone: released, or fenced |
 | beat | a slot, likewise | it is alive |
 | stop | whoever wants an end, outside transactions | the slots of this generation commit and leave |
+| start | a driver, likewise | where a topic begins of which nothing was copied; a tombstone: all has positions |
 """
 
 from __future__ import annotations
@@ -174,6 +175,35 @@ def parse_instance(name: str, value: bytes, where: str) -> Instance:
             time=int(body.get("time", 0)),
             continuous=bool(body.get("continuous", False)),
         )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _wrong(where, error) from None
+
+
+def start_key(group: str, topic_id: str) -> bytes:
+    """The key of a start record."""
+    return json_codec.encode({"kind": "start", "group": group, "topicId": topic_id})
+
+
+def start_value(topic: str, positions: tuple[int, ...]) -> bytes:
+    """The value of a start record.
+
+    Args:
+        topic: Name of the source topic, for people.
+        positions: Where each partition begins.
+    """
+    return json_codec.encode({"version": VERSION, "topic": topic, "positions": list(positions)})
+
+
+def parse_start(value: bytes, where: str) -> tuple[int, ...]:
+    """Reads a start record.
+
+    Raises:
+        ValueError: It cannot be read.
+    """
+    body = json_codec.decode(value, where)
+    json_codec.check_version(body, VERSION, where)
+    try:
+        return tuple(int(position) for position in body["positions"])
     except (KeyError, TypeError, ValueError) as error:
         raise _wrong(where, error) from None
 

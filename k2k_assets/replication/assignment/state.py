@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from k2k_assets import json_codec
-from k2k_assets.replication.assignment.records import Claim, Instance, parse_instance
+from k2k_assets.replication.assignment.records import Claim, Instance, parse_instance, parse_start
 
 
 @dataclass(slots=True)
@@ -21,12 +21,14 @@ class Assignments:
         stops: Generations that were asked to stop.
         claims: Those neither released nor fenced, by their claim id.
         signs: Offset of the last sign of life of each slot, by generation and slot: a claim or a beat.
+        starts: Where topics begin that were not begun to be copied in all partitions, by source topic id.
     """
 
     instances: dict[int, Instance] = field(default_factory=dict)
     stops: set[int] = field(default_factory=set)
     claims: dict[str, Claim] = field(default_factory=dict)
     signs: dict[tuple[int, int], int] = field(default_factory=dict)
+    starts: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def newest(self) -> int:
         """The highest generation; -1 if there is none."""
@@ -75,6 +77,10 @@ class Assignments:
                 self.signs.pop((int(head["generation"]), int(head["slot"])), None)
             case "beat":
                 self.signs[int(head["generation"]), int(head["slot"])] = offset
+            case "start":
+                self.starts.pop(str(head["topicId"]), None)
+                if value is not None:
+                    self.starts[str(head["topicId"])] = parse_start(value, where)
             case "stop" if value is None:
                 self.stops.discard(int(head["generation"]))
             case "stop":

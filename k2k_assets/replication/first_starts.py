@@ -1,0 +1,64 @@
+"""Where the partitions of a topic begin that is copied for the first time, with `auto.offset.reset: latest`.
+
+Slots commit the start positions of their partitions one after the other. A driver that dies in between leaves
+partitions without a position beside others that have one, which look like partitions that the topic has got since:
+those start at their beginning. So the driver notes all of them in the assignment topic before any slot starts, and
+takes the note away when all have a position. A topic that appeared while an instance ran begins at its beginning,
+which is noted too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment.records import start_key, start_value
+from k2k_assets.replication.assignment.writing import write_records
+from k2k_assets.replication.planning import Ground
+from k2k_assets.topic_partition import TopicPartition
+
+Noted = Mapping[str, tuple[int, ...]]
+"""Start position of each partition, by source topic id."""
+
+
+def hold_first_starts(
+    pipeline: Pipeline,
+    ground: Ground,
+    source: Cluster,
+    noted: Noted,
+    committed: Collection[TopicPartition],
+    appeared: Collection[str],
+) -> dict[TopicPartition, int]:
+    """Start positions of partitions that begin where their topic was first seen; writes down those that are new.
+
+    Args:
+        pipeline: Says where to start.
+        ground: The clusters as they are.
+        source: For the ends.
+        noted: What was written down before.
+        committed: Partitions that have a position.
+        appeared: Topics that the source got while this instance ran.
+    """
+    if pipeline.start_from != "latest":
+        return {}
+    ids = {topic: description.topic_id for topic, description in ground.descriptions.items()}
+    known = {tp.topic for tp in committed}
+    new = [topic for topic in ground.topics if topic not in known and ids[topic] not in noted]
+    partitions = [tp for tp in ground.partitions if tp.topic in new]
+    first = source.offsets([tp for tp in partitions if tp.topic in appeared], "earliest")
+    first |= source.offsets([tp for tp in partitions if tp.topic not in appeared], "stable")
+    fresh = {
+        topic: tuple(first[TopicPartition(topic, p)] for p in range(ground.topics[topic][1]))
+        for topic in new
+        if all(TopicPartition(topic, p) in first for p in range(ground.topics[topic][1]))
+    }
+    held = {topic: noted[ids[topic]] for topic in ground.topics if ids[topic] in noted}
+    begun = [topic for topic, at in held.items() if all(TopicPartition(topic, p) in committed for p in range(len(at)))]
+    records = [(start_key(pipeline.group, ids[topic]), start_value(topic, at)) for topic, at in fresh.items()]
+    write_records(pipeline, [*records, *((start_key(pipeline.group, ids[topic]), None) for topic in begun)])
+    return {
+        TopicPartition(topic, p): position
+        for topic, positions in (held | fresh).items()
+        for p, position in enumerate(positions)
+    }

@@ -1,0 +1,90 @@
+"""Where topics begin with `latest`, whoever dies while their first positions are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.kafka.cluster import TopicDescription
+from k2k_assets.replication import first_starts
+from k2k_assets.replication.assignment.records import start_key, start_value
+from k2k_assets.replication.assignment.state import Assignments
+from k2k_assets.replication.plan import ControlTopics
+from k2k_assets.replication.planning import Ground
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.fake_transport import FakeCluster
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+P0, P1, P2 = (TopicPartition("t", p) for p in range(3))
+
+
+class Bench:
+    """A source with a topic of some partitions, and an assignment topic in memory."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, reset: str, partitions: int = 2) -> None:
+        consumer = {"group.id": "k2k.g", "auto.offset.reset": reset}
+        kafka = {"common": {"bootstrap.servers": "a:1"}, "consumer": consumer}
+        self.pipeline = make_pipeline(directory, "a:1", "b:1", ["t"], source={"kafka": kafka})
+        self.state = Assignments()
+        self.partitions = partitions
+        self.ends = 100
+        monkeypatch.setattr(first_starts, "write_records", lambda _, records: [self._apply(*r) for r in records])
+
+    def _apply(self, key: bytes, value: bytes | None) -> None:
+        self.state.apply("k2k.g", 1, key, value)
+
+    def begin(
+        self, committed: Collection[TopicPartition] = (), appeared: Collection[str] = ()
+    ) -> Mapping[TopicPartition, int]:
+        partitions = [TopicPartition("t", p) for p in range(self.partitions)]
+        cluster = FakeCluster({}, dict.fromkeys(partitions, 40), stable=dict.fromkeys(partitions, self.ends))
+        described = {"t": TopicDescription("t", "s-t", self.partitions)}
+        ground = Ground(
+            "c", {"t": ("t", self.partitions)}, described, described, ControlTopics(1, 6), "commits", 1_000_000, True
+        )
+        noted = dict(self.state.starts)
+        return first_starts.hold_first_starts(self.pipeline, ground, cluster, noted, committed, appeared)  # type: ignore[arg-type]
+
+
+def test_the_first_look_holds_until_every_partition_has_a_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, "latest")
+    assert bench.begin() == {P0: 100, P1: 100}
+    bench.ends = 200
+    assert bench.begin() == {P0: 100, P1: 100}, "nobody had begun"
+    assert bench.begin({P0}) == {P0: 100, P1: 100}, "one had"
+    bench.partitions = 3
+    assert P2 not in bench.begin({P0}), "one that the topic has got since starts at its beginning"
+    bench.begin({P0, P1})
+    assert bench.state.starts == {}
+    assert bench.begin({P0, P1}) == {}
+
+
+def test_a_topic_that_appeared_while_an_instance_ran_begins_at_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, "latest")
+    assert bench.begin(appeared={"t"}) == {P0: 40, P1: 40}
+    assert bench.begin() == {P0: 40, P1: 40}, "another instance does not know that it is new"
+
+
+@pytest.mark.parametrize("reset", ["earliest", "none"])
+def test_nothing_is_noted_where_the_beginning_is_no_matter_of_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reset: str
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, reset)
+    assert bench.begin() == {}
+    assert bench.state.starts == {}
+
+
+def test_start_records_are_read_as_they_are_written() -> None:
+    state = Assignments()
+    state.apply("g", 1, start_key("g", "id"), start_value("t", (3, 0)))
+    assert state.starts == {"id": (3, 0)}
+    state.apply("g", 2, start_key("g", "id"), None)
+    assert state.starts == {}
+    with pytest.raises(ValueError, match="assignment record at offset 3: field missing"):
+        state.apply("g", 3, start_key("g", "id"), b'{"version":1}')

@@ -82,8 +82,9 @@ def poll_line(result: PollResult) -> str:
     for name, groups in (("became active", result.active), ("failed", result.failed)):
         if groups:
             parts.append(f"{len(groups):,} {name}")
-    if result.not_handled:
-        parts.append(f"not handled (no consumer groups): {', '.join(result.not_handled[:5])}")
+    for what, names in (("not handled (no consumer groups)", result.not_handled), ("not on the source", result.absent)):
+        if names:
+            parts.append(f"{what}: {', '.join(names[:5])}")
     return f"{'; '.join(parts)}; {result.seconds:.2f} s"
 
 

@@ -127,6 +127,7 @@ class Poller:
             active=frozenset(report.active),
             failed={**seen.failed, **held.failed, **report.failed},
             not_handled=seen.not_handled,
+            absent=seen.absent,
             without_commits=sum(group not in seen.groups and group not in seen.failed for group in seen.states),
             source_ends=found.source_ends,
             target_ends=found.target_ends,

@@ -66,6 +66,7 @@ class PollResult:
         failed: Groups that could not be read, or whose commit is uncertain, each with the reason; the next poll sees
             them again.
         not_handled: Selected groups on the source that are no consumer groups (share groups).
+        absent: Groups that are selected by name, and are not on the source.
         without_commits: Selected groups on the source without a commit on a mapped topic.
         source_ends: Last stable offset of each source partition.
         target_ends: Log start and last stable offset of each target partition.
@@ -78,6 +79,7 @@ class PollResult:
     active: frozenset[str] = frozenset()
     failed: Mapping[str, str] = field(default_factory=dict)
     not_handled: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     without_commits: int = 0
     source_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     target_ends: Mapping[TopicPartition, Ends] = field(default_factory=dict)

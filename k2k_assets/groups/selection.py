@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from k2k_assets.pipeline.java_regex import compile_java
@@ -22,3 +23,7 @@ class GroupSelection:
         if isinstance(self.groups, str):
             return compile_java(self.groups).fullmatch(group) is not None
         return group in self.groups
+
+    def absent(self, existing: Collection[str]) -> tuple[str, ...]:
+        """Names of a list that are not among the groups there are; of an expression nobody can tell."""
+        return () if isinstance(self.groups, str) else tuple(name for name in self.groups if name not in existing)

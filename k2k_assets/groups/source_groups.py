@@ -20,12 +20,14 @@ class SourceObservation:
         states: State of every group that was selected by name, also of those without such a commit.
         not_handled: Selected groups that are no consumer groups (share groups, Kafka Connect's).
         failed: Groups of whose offsets some or all could not be read this time, each with the reason.
+        absent: Groups that are selected by name, and are not there.
     """
 
     groups: dict[str, GroupOffsets]
     states: dict[str, GroupState]
     not_handled: tuple[str, ...]
     failed: dict[str, str]
+    absent: tuple[str, ...] = ()
 
 
 class SourceGroups:
@@ -55,4 +57,5 @@ class SourceGroups:
         others = [group for group in list_others(self._cluster, listed) if self._selection.matches(group)]
         found = fetch_offsets(self._cluster, states, topics)
         groups = {name: group for name, group in found.groups.items() if group.offsets or group.unstable}
-        return SourceObservation(groups, states, tuple(others), found.failed)
+        absent = self._selection.absent({*states, *others})
+        return SourceObservation(groups, states, tuple(others), found.failed, absent)

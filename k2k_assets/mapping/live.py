@@ -25,7 +25,7 @@ from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.mapping.copied_positions import CopiedPositions
 from k2k_assets.mapping.fold import Covered, LateRecord
 from k2k_assets.mapping.held import BelowHeld, Held, Records, Tables
-from k2k_assets.mapping.held_mappings import HeldMappings
+from k2k_assets.mapping.held_mappings import ANY_GROUP, HeldMappings
 from k2k_assets.mapping.index_access import IndexAccess
 from k2k_assets.mapping.mapping_messages import MappingMessages
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
@@ -168,10 +168,12 @@ class LiveMappings:
     def _warn_of_lookup(self, source: SourcePartition, lowest: int, since: int) -> None:
         if source not in self._warned:
             self._warned.add(source)
+            # An index holds the mappings of one replicator.
+            own = "give the mapper the replicator's file and " if self._pipeline.group == ANY_GROUP else ""
             log.warning(
                 "positions of %s from %d on are asked for, mappings are held from %d on, and no index has the rest: "
-                "they are unknown. Raise offsetMapping.retention, or materialize offset_mappings to have an index",
-                source, lowest, since,
+                "they are unknown. Raise offsetMapping.retention, or %smaterialize offset_mappings to have an index",
+                source, lowest, since, own,
             )  # fmt: skip
 
     # -- reading ------------------------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ def test_an_unbroken_range_up_to_the_position_is_good() -> None:
     ("ranges", "position", "says"),
     [
         (((0, 700), (800, 1000)), 1000, "no mapping from 700 to 800"),
-        (((0, 700),), 1000, "mapped up to 700, but committed at 1000"),
+        (((0, 700), (701, 1000)), 1000, "no mapping from 700 to 701"),
+        (((0, 999),), 1000, "mapped up to 999, but committed at 1000"),
         (((0, 1001),), 1000, "mapped up to 1001, but committed only at 1000"),
         (((0, 700), (600, 1000)), 1000, "mapped twice from 600 to 700"),
         ((), 1000, "nothing of it is mapped"),

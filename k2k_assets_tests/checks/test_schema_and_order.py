@@ -53,7 +53,8 @@ def test_a_missing_column_fails_the_schema(spark: SparkSession) -> None:
     [
         ((_run(0, 0, 10), _run(9, 20, 5)), "overlaps the run before it on the source"),
         ((_run(0, 100, 10), _run(20, 50, 5)), "goes back on the target"),
-        ((_run(0, 100, 10), _run(0, 105, 10, partition=1)), "overlaps another run on the target"),
+        ((_run(0, 100, 10), _run(10, 109, 5)), "goes back on the target"),
+        ((_run(0, 100, 10), _run(0, 109, 10, partition=1)), "overlaps another run on the target"),
         ((_run(0, 0, 10), _run(9, 20, 5, 0, 1)), "overlaps the run before it on the source"),
     ],
 )

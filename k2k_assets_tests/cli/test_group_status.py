@@ -36,10 +36,11 @@ def test_a_poll_in_one_line() -> None:
         active=frozenset("b"),
         failed={"d": "no answer"},
         not_handled=("shared",),
+        absent=("bilingl",),
     )
     assert poll_line(result) == (
         "3 groups: 1 exact, 1 active, 1 foreign; 1 group committed; 1 became active; 1 failed; "
-        "not handled (no consumer groups): shared; 0.00 s"
+        "not handled (no consumer groups): shared; not on the source: bilingl; 0.00 s"
     )
 
 

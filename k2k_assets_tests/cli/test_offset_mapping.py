@@ -57,12 +57,13 @@ def test_once_commits_and_ends_with_a_summary(
     ]
     assert held(clusters.target_servers, first) == {TopicPartition(topic, 0): (7, held_version(clusters, first, topic))}
 
-    log = tmp_path / "termination-log"
     commit(clusters.source_servers, first, {TopicPartition(topic, 0): 8})
     with member(clusters.target_servers, first, topic, "classic"):
-        assert run(["start", "-f", str(path), "--once", "-l", str(log)]) == 1
-    assert f"group {first} has members on the target cluster" in log.read_text()
-    assert "Traceback" not in capsys.readouterr().err
+        for how in (["--once"], []):  # `fail` ends it, also without --once
+            log = tmp_path / f"termination-log{len(how)}"
+            assert run(["start", "-f", str(path), "-l", str(log), *how]) == 1
+            assert f"group {first} has members on the target cluster" in log.read_text()
+            assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.integration

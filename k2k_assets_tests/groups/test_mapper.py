@@ -246,11 +246,12 @@ def test_topics_that_are_not_mapped_and_those_created_anew(world: World) -> None
     other = create_topic(world.source, unique("other"))
     commit(world.source, group, {world.at(0): 90, TopicPartition(other, 0): 3})
     commit(world.source, elsewhere, {TopicPartition(other, 0): 3})
-    result = sync_once(world.pipeline([group, elsewhere, unique("absent")]))
+    absent = unique("absent")
+    result = sync_once(world.pipeline([group, elsewhere, absent]))
     assert set(result.decisions) == {group}
     assert words(result, group) == {0: "exact"}
     await_held(world, group, p0=90)
-    assert result.without_commits == 1
+    assert (result.without_commits, result.absent) == (1, (absent,))
 
 
 def test_a_source_topic_created_anew_is_another_one(clusters: KafkaSandbox, world: World, tmp_path: Path) -> None:

@@ -22,3 +22,8 @@ def test_an_expression_matches_whole_names_and_a_list_is_literal(
 ) -> None:
     selection = GroupSelection(groups)
     assert [name for name in [*selected, *left] if selection.matches(name)] == selected
+
+
+def test_names_that_are_not_there() -> None:
+    assert GroupSelection(("a", "b", "c")).absent({"b", "d"}) == ("a", "c")
+    assert GroupSelection("a|b").absent(set()) == ()

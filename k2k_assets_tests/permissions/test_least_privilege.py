@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from k2k_assets.cli import offset_mapping
 from k2k_assets.cli.main import run
 from k2k_assets.errors import Refused
 from k2k_assets.groups.mapper import sync_once
@@ -159,6 +160,28 @@ def test_with_all_of_them_groups_are_moved(stage: Stage, topic: str, copied: Pat
     position, _ = held(stage.servers("target"), group)[target]
     read = kafka.read_all(stage.servers("target"), target.topic)
     assert next(record.value for record in read if record.offset >= position) == b"10"
+
+
+def test_failback_writes_to_the_source_with_its_own_permissions_alone(
+    stage: Stage, topic: str, copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = load_pipeline([copied])
+    (group,) = pipeline.groups.consumer_groups
+    at, there = TopicPartition(topic, 0), TopicPartition(pipeline.routing.target_topic(topic), 0)
+    commit(stage.servers("source"), group, {at: 11}, "of the application")
+    last = kafka.read_all(stage.servers("target"), there.topic)[-1]
+    commit(stage.servers("target"), group, {there: last.offset + 1})
+    acls = stage.acls(copied, "failback")
+    # By the permissions of a mapper, groups of the source can be seen and not written.
+    for granted, code in ((acls | {"source": stage.acls(copied, "mapper")["source"]}, 3), (acls, 0)):
+        stage.grant(granted)
+        assert offset_mapping.run(["failback", "-f", str(copied)]) == code
+        said = capsys.readouterr()
+        position, metadata = held(stage.servers("source"), group)[at]
+        if code:
+            assert "AUTHORIZATION_FAILED" in said.err
+            assert (position, metadata) == (11, "of the application")
+    assert kafka.read_all(stage.servers("source"), topic)[-1].offset < position
 
 
 def test_all_that_is_missing_is_named_at_once(stage: Stage, topic: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
+from k2k_assets_tests.support.order import long_files_first
 
 # A runner in the background may ignore the signals of a terminal, and ignoring is inherited: the processes that tests
 # start would be deaf to what the tests send them.
@@ -18,6 +19,11 @@ signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 # Sparks of tests live for seconds: compiling for the long run costs more than it gives.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Orders the files; tests of one file stay as they are."""
+    items[:] = long_files_first(items)
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.resources.spark_classes import use_archive
 from k2k_assets.sandbox.java import find_java
 
 # Says which settings a session was made with; a session without it is somebody else's and is used as it is.
@@ -75,7 +76,7 @@ class PipelineSparkResource(LazyPySparkResource):
         """
         _stop_session_of_other_settings(self.spark_config)
         if "spark.remote" not in self.spark_config and SparkSession.getActiveSession() is None:
-            find_java()
+            use_archive(find_java())
         self._spark_session = None  # it may have been stopped since; the builder hands out the living one
         # The setting alone is read by spark-submit only; workers would run whatever `python3` is on the PATH.
         if "spark.pyspark.python" in self.spark_config:

@@ -41,6 +41,8 @@ _SETTINGS = {
     # A broker that was killed is let in again only when its old session is over: 2 s instead of 9.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "400",
+    # A third of what an idle broker costs: records that say that there is nothing to say, twice a second.
+    "metadata.max.idle.interval.ms": "0",
 }
 
 _LOGGING_FLAGS = (

@@ -1,7 +1,7 @@
-"""Keeps an archive of the classes that a broker loads while it starts: with it, a start costs half.
+"""Keeps archives of the classes that a broker or Spark loads while it starts: with them, a start costs half.
 
-This is Java's own class-data sharing. The archive is made once, by a broker that is started for nothing else. It is
-only a convenience: a Java that it does not fit passes over it, and without it brokers start as they always did.
+This is Java's own class-data sharing. An archive is made once, by a program that is started for nothing else. It is
+only a convenience: a Java that it does not fit passes over it, and without it everything starts as it always did.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def make_archive(archive: Path, start_and_stop: Callable[[list[str]], None]) -> 
 
     Args:
         archive: Where it is to be.
-        start_and_stop: Starts a broker with the flags that it is given, and stops it in an orderly way.
+        start_and_stop: Starts the program with the flags that it is given, and ends it in an orderly way.
     """
     if archive.is_file():
         return

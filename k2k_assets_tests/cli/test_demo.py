@@ -33,7 +33,7 @@ _GROUP = re.compile(
     re.MULTILINE,
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(420)]
 
 
 class Shown(NamedTuple):

@@ -9,7 +9,7 @@ from k2k_assets_tests.storm.storm import Plan, storm
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.parametrize("mode", ["exactly once", "at least once"])
+@pytest.mark.parametrize("mode", ["exactly once", pytest.param("at least once", marks=pytest.mark.storm)])
 def test_a_short_storm(mode: str) -> None:
     """Without Spark, so that many faults fit into seconds. Another seed each time would make a red run a riddle."""
     plan = Plan(seconds=12, seed=1, exactly_once=mode == "exactly once", lasting=(1.0, 5.0), pause=0.7)

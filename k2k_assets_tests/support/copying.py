@@ -193,9 +193,8 @@ class DyingSink:
 
 
 def _signal_after(seconds: float, number: int) -> None:
-    """Lets the kernel kill (or stop) this process after a while, whatever it does then."""
-    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), number))
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    """Kills (or stops) this process after a while, also inside a call into C: a handler would wait for its end."""
+    threading.Timer(seconds, os.kill, (os.getpid(), number)).start()
 
 
 def contents(records: list[ReadRecord], headers: bool = True) -> list[tuple[Any, ...]]:

@@ -1,0 +1,45 @@
+"""The archive of Spark's classes is used where it is, once, beside what the user has set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.resources import spark_classes
+
+
+@pytest.fixture
+def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(spark_classes.pyspark, "__file__", str(tmp_path / "__init__.py"))
+    return tmp_path
+
+
+@pytest.fixture
+def java(tmp_path: Path) -> Path:
+    program = tmp_path / "java"
+    program.write_text("")
+    return program
+
+
+def test_without_one_nothing_is_changed(jars: Path, java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
+    spark_classes.use_archive(java)
+    assert spark_classes.os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine=1"
+
+
+def test_it_is_added_once_to_what_is_set(jars: Path, java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = spark_classes._archive(java)
+    assert archive.parent == jars
+    archive.write_bytes(b"classes")
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
+    for _ in range(2):
+        spark_classes.use_archive(java)
+    assert spark_classes.os.environ["SPARK_SUBMIT_OPTS"] == f"-Dmine=1 -XX:SharedArchiveFile={archive}"
+
+
+def test_nothing_is_left_where_it_cannot_be_made(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_classes.sys, "executable", "/bin/false")
+    before = set(jars.iterdir())
+    spark_classes.main()
+    assert set(jars.iterdir()) == before

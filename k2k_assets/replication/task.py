@@ -6,6 +6,7 @@ whoever wants to see progress reads the commit topic.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import os
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _WATCH = "k2k-parent-watch"
+
+# `M_ARENA_MAX` of glibc's malloc.h, and how many arenas are enough for a consumer and a producer.
+_ARENA_MAX, _ARENAS = -8, 2
 
 RESULT_DDL = "slot int, error string, message string, stopped string, taken string"
 
@@ -68,6 +72,7 @@ def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]],
     def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _log_to_stderr()
         _end_with_parent()
+        keep_memory_together()
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 yield _row(copy_slot(plans[index]))
@@ -116,6 +121,17 @@ def _log_to_stderr() -> None:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         root.addHandler(handler)
         root.setLevel(logging.INFO)
+
+
+def keep_memory_together() -> None:
+    """Limits the arenas of glibc's memory allocator, for this process and for ever.
+
+    By default each thread of a client gets one of its own, up to eight for each core. Every run has new clients, and
+    what the threads of one run leave in their arenas, those of the next do not use: a worker that is used again and
+    again would grow to several times of what it needs. Other C libraries have no arenas.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
 
 
 def _end_with_parent() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from k2k_assets.resources.spark import build_session
 _log = logging.getLogger("k2k.spark")
 
 _ATTEMPTS = 3
+_DYING_SECONDS = 5.0
 
 
 class LastingSpark:
@@ -68,12 +70,20 @@ class LastingSpark:
                 session = build_session(self._pipeline)
                 return session, free_cores(self._pipeline, session)
             except (Py4JError, PySparkException, OSError) as error:
-                process = getattr(SparkContext._gateway, "proc", None)
-                if process is not None and process.poll() is None:
+                if not _jvm_ends():
                     raise
                 _log.warning("Spark's Java process ended while it started: %s", error)
                 forget(SparkSession._instantiatedSession)
         raise K2KError(f"Spark's Java process ended {_ATTEMPTS} times while it started; what it said is above")
+
+
+def _jvm_ends() -> bool:
+    """Whether the Java process has ended or is about to: its connections break before it is gone."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    try:
+        return process is None or process.wait(_DYING_SECONDS) is not None
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def has_lost_its_jvm(session: SparkSession) -> bool:

@@ -59,11 +59,11 @@ def _do_what_is_usual() -> None:
         numbers = spark.range(10).mapInArrow(lambda batches: batches, "id long")
         numbers.write.parquet(f"{directory}/numbers")
         spark.read.parquet(f"{directory}/numbers").groupBy("id").count().toPandas()
-    process = SparkContext._gateway.proc  # type: ignore[union-attr]
+    process = SparkContext._gateway.proc
     spark.stop()
     process.stdin.close()
     process.wait(_SECONDS)  # it writes the archive when it ends
 
 
 if __name__ == "__main__":
-    sys.exit(_do_what_is_usual() if _INSIDE in sys.argv else main())
+    _do_what_is_usual() if _INSIDE in sys.argv else main()

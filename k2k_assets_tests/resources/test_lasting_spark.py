@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,13 @@ def kill_jvm() -> None:
 
 
 def killed_at_its_start(pipeline: Pipeline) -> SparkSession:
-    """As it goes when the JVM dies before the session is whole."""
+    """As it goes when the JVM dies before the session is whole: connections break before the process is gone."""
     build_session(pipeline)
-    kill_jvm()
+    threading.Timer(0.3, kill_jvm).start()
+    raise Py4JNetworkError("connection refused")
+
+
+def ended_at_its_start(_: Pipeline) -> SparkSession:
     raise Py4JNetworkError("connection refused")
 
 
@@ -48,6 +53,7 @@ def test_a_jvm_that_is_killed_at_its_start_or_later_is_replaced(
     assert spark.session.range(3).count() == 3
     spark.stop()
 
-    builders = [killed_at_its_start] * 3
+    kill_jvm()
+    builders = [ended_at_its_start] * 3
     with pytest.raises(K2KError, match="ended 3 times while it started"):
         LastingSpark(pipeline)

@@ -174,16 +174,19 @@ class DyingSink:
         def call(*args: Any) -> Any:
             if name == "commit":
                 self._die_at("before_commit")
-                if self._step == "during_commit" and self._left == 1:
-                    self._sink._producer.flush(30)
-                    _signal_after(0.002, self._number)
-                elif self._step == "during_commit":
-                    self._left -= 1
+                self._die_during_commit()
             result = real(*args)
             self._die_at(name)
             return result
 
         return call
+
+    def _die_during_commit(self) -> None:
+        if self._step == "during_commit":
+            self._left -= 1
+            if self._left == 0:
+                self._sink._producer.flush(30)
+                _signal_after(0.002, self._number)
 
     def _die_at(self, step: str) -> None:
         if step == self._step:

@@ -37,6 +37,7 @@ class Sizes:
         warm_up: To be copied once before.
         repeat: How often each copy is measured; the median is shown.
         memory: To be copied while memory is watched.
+        again: How often the last of these is copied by the same workers, one run after the other.
         samples: Records whose latency is measured.
         mirror_modes: How many modes of MirrorMaker 2 are measured.
         full: Whether the figures are worth keeping.
@@ -46,6 +47,7 @@ class Sizes:
     warm_up: Load
     repeat: int
     memory: tuple[Load, ...]
+    again: int
     samples: int
     mirror_modes: int
     full: bool
@@ -64,6 +66,7 @@ FULL = Sizes(
         # The most bytes in one transaction of one slot.
         Load("memory-large-1", 1000, 1_000_000, 1),
     ),
+    again=20,
     samples=300,
     mirror_modes=3,
     full=True,
@@ -74,6 +77,7 @@ QUICK = Sizes(
     warm_up=Load("bench-warm-up", 100, 100_000),
     repeat=1,
     memory=(Load("memory-200000-1", 100, 200_000, 1), Load("memory-large-1", 1000, 200_000, 1)),
+    again=3,
     samples=30,
     mirror_modes=1,
     full=False,

@@ -70,7 +70,7 @@ def test_the_core_is_pure(file: Path) -> None:
 
 
 def test_the_engine_needs_no_spark_context() -> None:
-    """So it runs on Spark Connect too; only what replaces a killed JVM looks at one."""
+    """So it runs on Spark Connect too; only what starts and replaces the JVM looks at one."""
     found = {
         name(file)
         for file in modules("")
@@ -78,4 +78,5 @@ def test_the_engine_needs_no_spark_context() -> None:
         if (isinstance(node, ast.Attribute) and node.attr in _DRIVER_ONLY)
         or (isinstance(node, ast.Name) and node.id in _DRIVER_ONLY)
     }
-    assert found == {"resources/lasting_spark.py"}
+    assert {file for file in found if not file.startswith("resources/")} == set()
+    assert "resources/lasting_spark.py" in found, "this test sees one"

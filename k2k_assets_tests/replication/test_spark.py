@@ -39,14 +39,14 @@ def write(clusters: KafkaSandbox, topic: str) -> None:
         produce(clusters.source_servers, topic, [b"%d" % i for i in range(100)], partition)
 
 
-def pipeline_file(directory: Path, clusters: KafkaSandbox, topic: str, master: str) -> Path:
+def pipeline_file(directory: Path, clusters: KafkaSandbox, topic: str, **spark: str) -> Path:
     return write_pipeline(
         directory,
         clusters.source_servers,
         clusters.target_servers,
         [topic],
         features={"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"},
-        spark={"master": master},
+        spark=spark,
     )
 
 
@@ -62,7 +62,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def test_separate_executors_copy_and_heed_the_stop_record(tmp_path: Path, clusters: KafkaSandbox, topic: str) -> None:
-    path = pipeline_file(tmp_path, clusters, topic, "local-cluster[2,1,1024]")
+    path = pipeline_file(tmp_path, clusters, topic, master="local-cluster[2,1,1024]")
     with started("-f", path) as process:
         await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)
         workers = copy_workers(process)
@@ -77,7 +77,7 @@ def test_separate_executors_copy_and_heed_the_stop_record(tmp_path: Path, cluste
 
 
 def test_a_killed_worker_is_replaced(tmp_path: Path, clusters: KafkaSandbox, topic: str) -> None:
-    path = pipeline_file(tmp_path, clusters, topic, "local[2]")
+    path = pipeline_file(tmp_path, clusters, topic, master="local[2]")
     with started("-f", path) as process:
         await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)
         copy_workers(process)[0].kill()
@@ -90,7 +90,7 @@ def test_a_killed_worker_is_replaced(tmp_path: Path, clusters: KafkaSandbox, top
 @pytest.mark.parametrize("master", ["local[2]", pytest.param("local-cluster[2,1,1024]", marks=pytest.mark.storm)])
 def test_a_killed_jvm_is_replaced(tmp_path: Path, clusters: KafkaSandbox, topic: str, master: str) -> None:
     """The driver's own, and that of an executor: the job is run again, and nobody has to start anything anew."""
-    path = pipeline_file(tmp_path, clusters, topic, master)
+    path = pipeline_file(tmp_path, clusters, topic, master=master)
     with started("-f", path) as process:
         await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)
         executors = [jvm for jvm in jvms(process) if "CoarseGrainedExecutorBackend" in " ".join(jvm.cmdline())]
@@ -106,7 +106,7 @@ def test_a_killed_jvm_is_replaced(tmp_path: Path, clusters: KafkaSandbox, topic:
 def test_nothing_outlives_a_killed_driver_and_the_next_run_is_exact(
     tmp_path: Path, clusters: KafkaSandbox, topic: str, victim: str
 ) -> None:
-    path = pipeline_file(tmp_path, clusters, topic, "local[2]")
+    path = pipeline_file(tmp_path, clusters, topic, master="local[2]")
     with started("-f", path) as process:
         await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)
         left = [*copy_workers(process), *jvms(process)]
@@ -152,14 +152,7 @@ def _listens(port: int) -> bool:
 
 @pytest.mark.storm
 def test_spark_connect(tmp_path: Path, clusters: KafkaSandbox, topic: str, connect_server: str) -> None:
-    path = write_pipeline(
-        tmp_path,
-        clusters.source_servers,
-        clusters.target_servers,
-        [topic],
-        features={"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"},
-        spark={"remote": connect_server},
-    )
+    path = pipeline_file(tmp_path, clusters, topic, remote=connect_server)
     with started("-f", path) as process:
         await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)
         write(clusters, topic)

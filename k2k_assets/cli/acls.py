@@ -57,7 +57,7 @@ def acls(
     Asks no cluster, and changes nothing.
     """
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
-    from k2k_assets.permissions.commands import commands, rows
+    from k2k_assets.permissions.commands import commands, optional, rows
     from k2k_assets.permissions.required import Program, programs_of, required
     from k2k_assets.pipeline import load_pipeline
 
@@ -73,7 +73,8 @@ def acls(
     if form == "json":
         click.echo(json.dumps(rows(permissions, clusters), indent=2))
         return
-    click.echo("\n".join(commands(permissions, clusters)).rstrip())
+    besides = optional(clusters["target"]) if "replication" in chosen else ()
+    click.echo("\n".join([*commands(permissions, clusters), *besides]).rstrip())
 
 
 def _administration(

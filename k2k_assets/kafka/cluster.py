@@ -12,7 +12,14 @@ from typing import Any, Literal, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+    ResourceType,
+)
 
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable, Refused
@@ -215,12 +222,22 @@ class Cluster:
             partitions: Existing partitions.
             which: `earliest` = log start, `latest` = high watermark, `stable` = last stable offset.
         """
+        return {tp: int(found.offset) for tp, found in self._list(partitions, which).items()}
+
+    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The leader epoch at the end of partitions; those that do not exist, or have none, are left out."""
+        ends = self._list(partitions, "latest")
+        return {
+            tp: end.leader_epoch for tp, end in ends.items() if end.leader_epoch is not None and end.leader_epoch >= 0
+        }
+
+    def _list(self, partitions: Iterable[TopicPartition], which: Which) -> dict[TopicPartition, ListOffsetsResultInfo]:
         spec, isolation = _SPECS[which]
         wanted = {KafkaTopicPartition(p.topic, p.partition): spec for p in partitions}
         if not wanted:
             return {}
 
-        def ask() -> dict[TopicPartition, int]:
+        def ask() -> dict[TopicPartition, ListOffsetsResultInfo]:
             asked = self.admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self.timeout)
             found = {t: self._await_offset(future) for t, future in asked.items()}
             return {TopicPartition(t.topic, t.partition): end for t, end in found.items() if end is not None}
@@ -239,7 +256,7 @@ class Cluster:
         def ask() -> int | None:
             asked = self.admin.list_offsets(wanted, request_timeout=self.timeout)
             (found,) = map(self._await_offset, asked.values())
-            return found
+            return None if found is None else int(found.offset)
 
         offset = self._until_settled(ask)
         return self.offsets([partition], "stable").get(partition) if offset is not None and offset < 0 else offset
@@ -271,13 +288,13 @@ class Cluster:
             # The client would go on with the leaders and epochs that it knows from before.
             self.topics()
 
-    def _await_offset(self, future: Future[Any]) -> int | None:
+    def _await_offset(self, future: Future[Any]) -> ListOffsetsResultInfo | None:
         """An offset; None where the partition does not exist, negative where there is none that was asked for."""
         found = self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
         if found is not None and found.offset == OFFSET_INVALID:
             # librdkafka 2.16 reports no error where the request failed: it hands out what it had put there before.
             raise _Unanswered
-        return None if found is None else int(found.offset)
+        return found
 
     def answer(self, future: Future[Any], instead: Mapping[int, Any]) -> Any:
         """Waits for what the admin client was asked.

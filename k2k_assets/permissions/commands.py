@@ -51,6 +51,24 @@ def commands(permissions: Iterable[Permission], clusters: Mapping[Role, Administ
         yield ""
 
 
+def optional(at: Administration) -> Iterator[str]:
+    """What the target may grant to replication besides, as comments: nothing is refused without it.
+
+    Args:
+        at: How the target's administrator grants it.
+    """
+    yield "# Optional, on the target cluster: a transaction.timeout.ms that its brokers do not take is refused before"
+    yield "# anything is created; without it, by the first transaction."
+    yield f"# {shlex.join([*_adding(at), '--operation', 'DescribeConfigs', '--cluster'])}"
+
+
+def _adding(at: Administration) -> list[str]:
+    words = ["kafka-acls.sh", "--bootstrap-server", at.servers]
+    if at.command_config:
+        words += ["--command-config", at.command_config]
+    return [*words, "--add", "--allow-principal", at.principal]
+
+
 def _together(permissions: Iterable[Permission]) -> Iterator[tuple[list[NamePattern], list[Permission]]]:
     """Names of one kind that need the same, with what one of them needs."""
     by_name: dict[tuple[Resource, NamePattern], list[Permission]] = {}
@@ -69,10 +87,7 @@ def _command(names: Sequence[NamePattern], permissions: Sequence[Permission], at
     yield from (f"#   {each.operation}: {each.why}" for each in permissions)
     if ALL in names:
         yield f"#   {_WIDE.format(resource=first.resource)}"
-    words = ["kafka-acls.sh", "--bootstrap-server", at.servers]
-    if at.command_config:
-        words += ["--command-config", at.command_config]
-    words += ["--add", "--allow-principal", at.principal]
+    words = _adding(at)
     for each in permissions:
         words += ["--operation", each.operation]
     for pattern in names:

@@ -19,8 +19,9 @@ class PartitionState:
         plan: What is to be copied.
         committed: Position in the newest commit record.
         next: Position after what is in hand.
-        leader_epoch: Of the last record taken in; None if unknown.
-        epoch_end: Offset after that record: only markers and aborted records lie between it and the position.
+        leader_epoch: Of the last record taken in, or else of the log when copying began; None if unknown.
+        epoch_end: Offset after that record, or else where copying began: only markers and aborted records lie between
+            it and the position.
         target_end: Target offset after the last record; None where several partitions are fed.
         began: Where copying of the partition began; None if nobody noted it.
         records: Copied by this generation, with what is in hand once a commit record is made.

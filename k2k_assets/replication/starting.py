@@ -88,7 +88,15 @@ def resolve_starts(
         starts.states[plan.source] = state
         if record is None:
             starts.fresh.append(state)
+    _note_epochs([state for state in starts.states.values() if state.leader_epoch is None], source)
     return starts
+
+
+def _note_epochs(states: Collection[PartitionState], source: Cluster) -> None:
+    """Where no record was copied that would tell, the log's newest leader epoch does: it ends behind the position."""
+    epochs = source.leader_epochs([state.plan.source for state in states])
+    for state in states:
+        state.leader_epoch, state.epoch_end = epochs.get(state.plan.source), state.committed
 
 
 def _unreadable_reason(tp: TopicPartition, log: CommitLog) -> str | None:

@@ -75,6 +75,16 @@ def test_one_cluster_comes_after_the_other_with_reasons(tmp_path: Path, capsys: 
     )
 
 
+def test_what_is_optional_is_a_comment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _file(tmp_path)
+    *_, last = _printed(capsys, path).splitlines()
+    assert last == (
+        "# kafka-acls.sh --bootstrap-server target:9093 --command-config target-admin.properties "
+        "--add --allow-principal User:target-user --operation DescribeConfigs --cluster"
+    )
+    assert "--cluster" not in _printed(capsys, path, "--for", "checks")
+
+
 def test_failback_is_said_to_write_to_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _printed(capsys, _file(tmp_path), "--for", "failback").startswith("# The source cluster.\n")
 

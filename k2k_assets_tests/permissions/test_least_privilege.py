@@ -14,6 +14,7 @@ from k2k_assets.cli import offset_mapping
 from k2k_assets.cli.main import run
 from k2k_assets.errors import Refused
 from k2k_assets.groups.mapper import sync_once
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.required import Program, required
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
@@ -228,6 +229,18 @@ def test_creation_may_be_allowed_for_the_cluster_as_a_whole(stage: Stage, topic:
     acls["target"].add(binding(stage.user, ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE))
     stage.grant(acls)
     assert not copy(load_pipeline([path])).stopped
+
+
+def test_the_optional_one_lets_brokers_be_asked_for_their_limits(stage: Stage, topic: str) -> None:
+    path = stage.pipeline_file([topic])
+    pipeline, acls = load_pipeline([path]), stage.acls(path, "replication")
+    with Cluster("target", pipeline.client_properties("target", "admin")) as target:
+        stage.grant(acls)
+        with pytest.raises(Refused, match="AUTHORIZATION_FAILED"):
+            target.broker_config("transaction.max.timeout.ms")
+        acls["target"].add(binding(stage.user, ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS))
+        stage.grant(acls)
+        assert target.broker_config("transaction.max.timeout.ms") == "900000"
 
 
 def test_of_groups_that_a_pattern_selects_some_will_do(stage: Stage, topic: str, copied: Path) -> None:

@@ -82,13 +82,23 @@ def test_a_committed_position_is_taken_up_with_its_epoch_and_target_end(tmp_path
     assert starts.fresh == []
 
 
-@pytest.mark.parametrize(("low", "position"), [(40, (95, 3)), (95, (95, 3)), (96, (100, None))])
+@pytest.mark.parametrize(("low", "position"), [(40, (95, 3)), (95, (95, 3)), (96, (100, 7))])
 def test_the_epoch_is_checked_where_it_holds(tmp_path: Path, low: int, position: tuple[int, int | None]) -> None:
     """Right after the last record: what lies between it and the position are markers, if they are there at all."""
     log = CommitLog({P0: commit_record(P0, 100, epoch_end=95)})
-    state = resolve(slot(tmp_path, P0), log, starts={P0: low}).states[P0]
+    state = resolve(slot(tmp_path, P0), log, starts={P0: low}, epochs={P0: 7}).states[P0]
     assert (state.committed, state.next) == (100, 100)
     assert (state.reading_from.offset, state.reading_from.leader_epoch) == position
+
+
+@pytest.mark.parametrize("record", [None, commit_record(P0, 100, leader_epoch=None)])
+def test_where_nothing_was_copied_the_newest_epoch_of_the_log_counts(tmp_path: Path, record: Any) -> None:
+    log = CommitLog({P0: record} if record else {})
+    at = 100 if record else 40
+    state = resolve(slot(tmp_path, P0), log, epochs={P0: 7}).states[P0]
+    assert (state.reading_from.offset, state.reading_from.leader_epoch) == (at, 7)
+    state = resolve(slot(tmp_path, P0), log).states[P0]
+    assert (state.reading_from.offset, state.reading_from.leader_epoch) == (at, None)
 
 
 def test_counters_go_on_within_a_generation(tmp_path: Path) -> None:

@@ -116,6 +116,35 @@ def test_a_log_that_was_cut_off_and_grew_again(
         assert [r.value for r in read_all(target, topic)][-count:] == [b"new %d" % i for i in range(count)]
 
 
+def test_a_log_that_was_cut_off_before_anything_was_copied(
+    clusters: KafkaSandbox, tmp_path: Path, source: Source
+) -> None:
+    """With `latest` there is a position, and no record of ours to tell the leader epoch."""
+    untouched, aborted = topics = [create_topic(source.servers, unique(n)) for n in ("untouched", "aborted")]
+    kafka = {"common": {"bootstrap.servers": source.servers}}
+    consumer = {"group.id": unique("group"), "auto.offset.reset": "latest"}
+    path = write_pipeline(
+        tmp_path, source.servers, clusters.target_servers, topics, source={"kafka": {**kafka, "consumer": consumer}}
+    )
+    pipeline = load_pipeline([path])
+    for topic in topics:
+        source.write(topic, "kept", 40)
+        source.mark(topic)
+        source.write(topic, "lost", 60)
+    assert copy(pipeline).stopped == {}
+    produce(source.servers, aborted, [b"never"] * 19, 0, abort=True)
+    assert copy(pipeline).topics[aborted].partitions[0].position == 120
+
+    source.lose()
+    for topic in topics:
+        source.write(topic, "new", 200)
+    stopped = copy(pipeline).stopped
+    assert set(stopped) == {untouched, aborted}
+    for words in stopped.values():
+        assert "the source log was truncated at 40, below position 100" in words
+    assert all(read_all(clusters.target_servers, topic) == [] for topic in topics)
+
+
 def test_a_log_that_is_cut_off_during_the_copy(clusters: KafkaSandbox, tmp_path: Path, source: Source) -> None:
     bad, good = (create_topic(source.servers, unique(n)) for n in ("bad", "good"))
     _, pipeline = pipeline_file(source, clusters, tmp_path, bad, good)

@@ -177,12 +177,10 @@ class Scene:
             self.unexpected.append(f"{instance.name} ended with {code}\n{instance.last_words()}")
 
     def _is_explained(self, instance: Instance, code: int) -> bool:
-        """A start, or a stop, that meets a broker in trouble or a dead worker may give up: one is started again."""
+        """A start, or a stop, that meets a broker in trouble may give up: one is started again."""
         stopped = 0 in instance.excuses
         troubled = max(self._trouble.values()) >= instance.started - 5
-        if code == 3:
-            return troubled and (stopped or not instance.has_begun())
-        return code == 1 and stopped and "job failed" in instance.last_words()
+        return code == 3 and troubled and (stopped or not instance.has_begun())
 
     def _variant(self, slots: int) -> Path:
         path = self._path.with_name(f"slots-{slots}.yaml")

@@ -251,6 +251,7 @@ class FakeCluster:
         topics: Topic ids and partition counts.
         starts: Log starts; 0 for the others.
         ends: High watermarks; 0 for the others.
+        epochs: Leader epochs; none for the others.
     """
 
     def __init__(
@@ -259,8 +260,10 @@ class FakeCluster:
         starts: Mapping[TopicPartition, int] | None = None,
         ends: Mapping[TopicPartition, int] | None = None,
         stable: Mapping[TopicPartition, int] | None = None,
+        epochs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         self.topics = dict(topics)
+        self._epochs = epochs or {}
         self._offsets = {"earliest": starts or {}, "latest": ends or {}, "stable": stable or ends or {}}
 
     def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
@@ -271,3 +274,6 @@ class FakeCluster:
 
     def offsets(self, partitions: Iterable[TopicPartition], which: str, **_: bool) -> dict[TopicPartition, int]:
         return {tp: self._offsets[which].get(tp, 0) for tp in partitions}
+
+    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self._epochs[tp] for tp in partitions if tp in self._epochs}

@@ -265,7 +265,7 @@ def test_the_readmes_pipelines_load(tmp_path: Path) -> None:
 
 def test_the_documented_records_are_what_we_write() -> None:
     kinds = {_kind(key) for key, _ in _records()}
-    assert kinds == {"commit", "mapping", "instance", "claim", "beat", "stop", "mapper"}
+    assert kinds == {"commit", "mapping", "instance", "claim", "beat", "stop", "start", "mapper"}
     assignments = Assignments()
     for offset, (key, value) in enumerate(_records()):
         if _kind(key) == "commit":
@@ -278,6 +278,7 @@ def test_the_documented_records_are_what_we_write() -> None:
             assignments.apply("k2k.demo", offset, key, value)
     assert len(assignments.instances) == 1
     assert assignments.stops == {0}
+    assert assignments.starts == {"BwGPWE0CQqCQInd82LFX6Q": (2817, 2816, 2801)}
     assert [claim.topic for claim in assignments.claims.values()] == ["demo.alerts"]
     assert set(assignments.signs) == {(0, 1)}
 

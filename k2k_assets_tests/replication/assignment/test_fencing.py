@@ -1,0 +1,35 @@
+"""Fencing the holders of many ids: as many at once as the pipeline says."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.replication.assignment import fencing
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+IDS = [f"k2k.p.g.{n}" for n in range(6)]
+
+
+def test_as_many_at_once_as_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], coordination={"assignment": {"fencingMaxParallelism": 2}})
+    together = threading.Barrier(2)  # each waits for a second one, so that fewer than two would hang
+    lock = threading.Lock()
+    at_work: set[str] = set()
+    most: list[int] = []
+
+    def claim(producer: str, timeout: float, what: str) -> None:
+        with lock:
+            at_work.add(producer)
+            most.append(len(at_work))
+        together.wait(10)
+        with lock:
+            at_work.remove(producer)
+        assert what == f"fencing {producer}"
+
+    monkeypatch.setattr(fencing, "transactional_producer", lambda properties, transactional_id: transactional_id)
+    monkeypatch.setattr(fencing, "claim", claim)
+    fencing.fence(pipeline, IDS)
+    assert (max(most), len(most)) == (2, len(IDS))

@@ -72,11 +72,13 @@ class Override:
         facts: As they were.
         position: From now on.
         accepted: What was accepted besides, in words.
+        stays: Whether the position was left as it is, and with it what is known of the source's log there.
     """
 
     facts: Facts
     position: int
     accepted: tuple[str, ...]
+    stays: bool
 
     @property
     def before(self) -> int | None:
@@ -103,7 +105,7 @@ def decide(facts: Facts, where: Where, request: Request) -> Override:
     accepted = [*_accept_new_topics(facts, request)]
     if request.foreign_records:
         accepted.append("what others wrote to the target partition")
-    return Override(facts, _position(facts, where), tuple(accepted))
+    return Override(facts, _position(facts, where), tuple(accepted), stays=where == "current")
 
 
 def _accept_new_topics(facts: Facts, request: Request) -> list[str]:
@@ -165,7 +167,7 @@ def commit_record(
     """
     facts, record = override.facts, override.facts.record
     assert facts.target_topic_id is not None
-    moved = override.before != override.position
+    known = record if override.stays else None
     return CommitRecord(
         group=pipeline.group,
         cluster=cluster,
@@ -173,8 +175,9 @@ def commit_record(
         kind="override",
         pipeline=pipeline.name,
         position=override.position,
-        # The epoch of another position would make the source look truncated.
-        leader_epoch=None if moved or record is None else record.leader_epoch,
+        # An offset that is given, were it the same, accepts the log as it is now: after a truncation the epoch of what
+        # was copied would stop the partition again.
+        leader_epoch=known.leader_epoch if known else None,
         source_topic_id=facts.source_topic_id,
         target_topic=facts.target_topic,
         target_topic_id=facts.target_topic_id,
@@ -184,7 +187,7 @@ def commit_record(
         sequence=1,
         time=time,
         began=_began(override),
-        epoch_end=None if moved or record is None else record.epoch_end,
+        epoch_end=known.epoch_end if known else None,
         overridden=Overridden(
             by=request.by,
             why=request.why,

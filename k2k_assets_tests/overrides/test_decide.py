@@ -132,6 +132,13 @@ def test_after_a_truncation_nothing_is_copied_twice() -> None:
     assert in_words(decide(facts(200, stable=140), "latest", request())).endswith("copies what comes from there on")
 
 
+@pytest.mark.parametrize(("where", "epoch"), [("current", 3), (100, None)])
+def test_an_offset_that_is_given_accepts_the_log_as_it_is(tmp_path: Path, where: Any, epoch: int | None) -> None:
+    """The position is the same: to stay at it, or to go on at it though the log was cut off below and grew again."""
+    record, _ = records(tmp_path, decide(facts(), where, request()))
+    assert (record.position, record.leader_epoch) == (100, epoch)
+
+
 def test_a_new_source_topic_begins_anew_behind_what_was_copied(tmp_path: Path) -> None:
     one = decide(facts(source_topic_id="s-new", start=0), "earliest", request(new_topic=True))
     record, mapping = records(tmp_path, one, new_topic=True)

@@ -144,6 +144,12 @@ def test_a_log_that_was_cut_off_before_anything_was_copied(
         assert "the source log was truncated at 40, below position 100" in words
     assert all(read_all(clusters.target_servers, topic) == [] for topic in topics)
 
+    going_on = f"k2k-tool set -f FILE -o {untouched}:0:100"
+    assert stopped[untouched].endswith(f"to go on without it: {going_on}")
+    assert run(["set", "-f", str(path), *going_on.split()[4:]]) == 0
+    assert set(copy(pipeline).stopped) == {aborted}
+    assert [r.value for r in read_all(clusters.target_servers, untouched)] == [b"new %d" % i for i in range(60, 200)]
+
 
 def test_a_log_that_is_cut_off_during_the_copy(clusters: KafkaSandbox, tmp_path: Path, source: Source) -> None:
     bad, good = (create_topic(source.servers, unique(n)) for n in ("bad", "good"))

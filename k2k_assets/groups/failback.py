@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from confluent_kafka import TopicPartition as KafkaTopicPartition
+from confluent_kafka import KafkaError
 
 from k2k_assets.groups.failback_plan import BackRow, BackWord, FailbackPlan, Pipe, plan_failback
-from k2k_assets.groups.group_reader import IN_FLIGHT, list_states
+from k2k_assets.groups.group_reader import list_states
+from k2k_assets.groups.group_writer import set_offsets
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.groups.versions import Version
-from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.topic_partition import TopicPartition
 
@@ -102,47 +98,13 @@ def execute(plans: Sequence[FailbackPlan], source: Cluster, target: Cluster, pre
 def _write(
     cluster: Cluster, offsets: Mapping[str, Mapping[TopicPartition, int]], metadata: str, report: FailbackReport
 ) -> list[str]:
-    """Commits offsets of many groups, some at once; returns the groups of which all were accepted."""
+    """Commits offsets of many groups; returns the groups of which all were accepted."""
     done: list[str] = []
-    asked: deque[tuple[str, Future[Any]]] = deque()
-
-    def take() -> None:
-        group, future = asked.popleft()
-        errors = _errors(cluster, future)
+    for group, errors in set_offsets(cluster, offsets, metadata).items():
         if not errors:
             done.append(group)
         elif any(code in _JOINED for code, _ in errors):
             report.refused[group] = f"it has got members on the {cluster}: stop its consumers there first"
         else:
             report.failed[group] = "; ".join(text for _, text in errors[:3])
-
-    for group, wanted in offsets.items():
-        request = [
-            KafkaTopicPartition(partition.topic, partition.partition, offset, metadata=metadata)
-            for partition, offset in wanted.items()
-        ]
-        question = [ConsumerGroupTopicPartitions(group, request)]
-        asked.append(
-            (group, cluster.admin.alter_consumer_group_offsets(question, request_timeout=cluster.timeout)[group])
-        )
-        if len(asked) >= IN_FLIGHT:
-            take()
-    while asked:
-        take()
     return done
-
-
-def _errors(cluster: Cluster, future: Future[Any]) -> list[tuple[int, str]]:
-    """Code and words of each refusal: a group with members is refused partition by partition, not as a whole."""
-    try:
-        partitions: Iterable[Any] = future.result(timeout=cluster.timeout + 5).topic_partitions
-    except KafkaException as exception:
-        error = clients.error_of(exception)
-        return [(error.code(), f"{error.str()} ({error.name()})")]
-    except TimeoutError:
-        return [(KafkaError._TIMED_OUT, "no answer in time")]
-    return [
-        (item.error.code(), f"{item.topic}-{item.partition}: {item.error.str()} ({item.error.name()})")
-        for item in partitions
-        if item.error is not None
-    ]

@@ -85,7 +85,6 @@ def list_others(cluster: Cluster, consumer_groups: Collection[str]) -> list[str]
     return sorted(group.id for group in listing if group.id not in known and group.protocol_type != "consumer")
 
 
-@without_cycle_collection()
 def fetch_offsets(
     cluster: Cluster, groups: Iterable[str], topics: Collection[str] | None = None, stable: bool = True
 ) -> Fetched:
@@ -104,6 +103,17 @@ def fetch_offsets(
     Raises:
         ClusterUnreachable: Nobody answered.
     """
+    wanted = list(groups)
+    if not wanted:
+        return Fetched()
+    return cluster.apart(fetch_offsets_here, wanted, None if topics is None else set(topics), stable)
+
+
+@without_cycle_collection()
+def fetch_offsets_here(
+    cluster: Cluster, groups: Iterable[str], topics: Collection[str] | None = None, stable: bool = True
+) -> Fetched:
+    """Like `fetch_offsets`, but in this process, which the client may end (see `kafka.apart`)."""
     deadline = Deadline(cluster.timeout)
     reader = _Reader(cluster, None if topics is None else frozenset(topics), stable)
     result = Fetched()

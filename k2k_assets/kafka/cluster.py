@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -24,14 +25,20 @@ from confluent_kafka.admin import (
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka import clients
+from k2k_assets.kafka.apart import Apart, Died
 from k2k_assets.kafka.topic_ids import topic_id
 from k2k_assets.topic_partition import TopicPartition
 
 Role = Literal["source", "target"]
+P = ParamSpec("P")
 T = TypeVar("T")
 Which = Literal["earliest", "latest", "stable"]
 
+log = logging.getLogger("k2k.kafka")
+
 _LOOK_SECONDS = 0.2
+# For a process to start, and to go through many groups, on a busy machine.
+_APART_SECONDS = 30.0
 # A login may be refused once or twice while the brokers still hear of the user.
 _REFUSALS = 5
 _UNSETTLED = {
@@ -87,6 +94,7 @@ class Cluster:
         self._properties = dict(properties)
         self._last_error: str | None = None
         self._admin: AdminClient | None = None
+        self._apart: Apart | None = None
         self._making = threading.Lock()
         self._knows_leaders = False
         self._refusals = 0
@@ -105,10 +113,44 @@ class Cluster:
                 self._admin = clients.admin(self._properties, {"error_cb": self._remember})
             return self._admin
 
+    def apart(self, function: Callable[Concatenate[Cluster, P], T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Calls a function that asks coordinators of groups, in a process that may die of it; see `kafka.apart`.
+
+        When the process dies, another one is started for a new try, as long as there is time.
+
+        Args:
+            function: One of a module, harmless when it is begun a second time. Its first argument is a cluster like
+                this one.
+            arguments: The others; they are copied, and so is the answer.
+            named: Likewise.
+
+        Raises:
+            ClusterUnreachable: Each process died.
+        """
+        deadline = Deadline(self.timeout)
+        while True:
+            with self._making:
+                asker = self._apart = self._apart or Apart(self.role, self._properties, self.timeout)
+            try:
+                answer: T = asker.call(function, arguments, named, 2 * self.timeout + _APART_SECONDS)
+                return answer
+            except Died as death:
+                with self._making:
+                    if self._apart is asker:
+                        self._apart = None
+                why = f"the process that asks about consumer groups died: {death}"
+            if deadline.expired():
+                raise clients.unreachable(self.role, self._properties, why)
+            log.info("%s: %s. Another one is started", self, why)
+            time.sleep(min(_LOOK_SECONDS, deadline.remaining()))
+
     def close(self) -> None:
         """Lets go of the client."""
         self._admin = None
         self._knows_leaders = False
+        asker, self._apart = self._apart, None
+        if asker is not None:
+            asker.close()
 
     def renew_if_disturbed(self) -> None:
         """Lets go of a client that has lost a broker: it may never find the coordinators of groups again (2.16)."""

@@ -88,6 +88,11 @@ def on_groups(cluster: Cluster, wanted: Wanted) -> Granted:
 
     A coordinator that is only starting is asked again for a while; one that stays so says nothing.
     """
+    return cluster.apart(on_groups_here, dict(wanted))
+
+
+def on_groups_here(cluster: Cluster, wanted: Wanted) -> Granted:
+    """Like `on_groups`, but in this process, which the client may end (see `kafka.apart`)."""
     granted = Granted()
     left = list(wanted)
     deadline = Deadline(cluster.timeout)

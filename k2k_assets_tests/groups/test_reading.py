@@ -79,14 +79,15 @@ def test_offsets_in_an_open_transaction_are_waited_for(source: Cluster, monkeypa
     commit(servers, group, {t0: 1, t1: 1})
     pending = open_offset_transaction(servers, group, {t0: 2})
     monkeypatch.setattr(group_reader, "SETTLE_SECONDS", 0.1)
-    seen = group_reader.fetch_offsets(source, [group])
+    seen = group_reader.fetch_offsets_here(source, [group])
     assert seen.groups[group].offsets == {t1: Committed(1)}
     assert seen.groups[group].unstable == {t0}
     assert "open transaction holds back" in seen.failed[group]
     assert str(t0) in seen.failed[group]
     pending.commit_transaction(10)
     monkeypatch.setattr(group_reader, "SETTLE_SECONDS", 10)
-    assert group_reader.fetch_offsets(source, [group]).groups[group].offsets == {t0: Committed(2), t1: Committed(1)}
+    seen = group_reader.fetch_offsets_here(source, [group])
+    assert seen.groups[group].offsets == {t0: Committed(2), t1: Committed(1)}
 
 
 def _commit_without_a_name(servers: str, topic: str) -> None:
@@ -140,7 +141,7 @@ def test_a_partition_that_gives_an_error_is_not_one_without_a_commit(
         return {"g": done}
 
     monkeypatch.setattr(source.admin, "list_consumer_group_offsets", answer)
-    seen = group_reader.fetch_offsets(source, ["g"])
+    seen = group_reader.fetch_offsets_here(source, ["g"])
     assert (seen.groups["g"].offsets, seen.groups["g"].unstable) == ({t0: Committed(4)}, {t1})
     assert "TOPIC_AUTHORIZATION_FAILED" in seen.failed["g"]
 
@@ -206,7 +207,7 @@ def test_one_group_that_cannot_be_read_does_not_stop_the_others(
         return {bad: refused}
 
     monkeypatch.setattr(source.admin, "list_consumer_group_offsets", refuse_one)
-    seen = group_reader.fetch_offsets(source, [bad, good])
+    seen = group_reader.fetch_offsets_here(source, [bad, good])
     assert seen.groups[good].offsets == {t0: Committed(1)}
     assert "GROUP_AUTHORIZATION_FAILED" in seen.failed[bad]
 

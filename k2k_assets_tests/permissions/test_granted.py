@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation
 
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.permissions.granted import Granted, on_groups, on_topics
+from k2k_assets.permissions.granted import Granted, on_groups_here, on_topics
 
 WANTED = ("Read", "DescribeConfigs")
 
@@ -63,5 +63,5 @@ def test_a_coordinator_that_is_starting_is_asked_again() -> None:
     admin = SimpleNamespace(describe_consumer_groups=lambda *_, **__: asked, poll=lambda _: 0)
     cluster = Cluster("target", {"bootstrap.servers": "played:9092"})
     cluster._admin = cast(Any, admin)
-    assert on_groups(cluster, {"readers": ["Read"]}).lacking == {"readers": ["Read"]}
+    assert on_groups_here(cluster, {"readers": ["Read"]}).lacking == {"readers": ["Read"]}
     assert answers == []

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.deadline import wait_until
@@ -42,6 +42,22 @@ def held(servers: str, group: str) -> Held:
 
     found = wait_until(read, SECONDS, f"the offsets of {group} to be stable") or []
     return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in found if p.offset >= 0}
+
+
+def position(servers: str, group: str, partition: TopicPartition) -> int | None:
+    """Where a group stands; None as long as its coordinator does not say.
+
+    For a coordinator that may be starting: "not coordinator" for an answer ends the process of an admin client
+    (librdkafka 2.16), but not that of a consumer.
+    """
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
+    try:
+        (found,) = consumer.committed([KafkaTopicPartition(*partition)], timeout=2)
+    except KafkaException:
+        return None
+    finally:
+        consumer.close()
+    return int(found.offset) if found.error is None and found.offset >= 0 else None
 
 
 def await_held(servers: str, group: str, expected: Held) -> None:

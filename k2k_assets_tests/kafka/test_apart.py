@@ -1,0 +1,147 @@
+"""What ends a process that asks where groups stand does not end this one.
+
+What takes its process with it is shown, too: when that no longer happens, librdkafka has been mended, and `kafka.apart`
+may go.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import KafkaError
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.groups.group_reader import fetch_offsets, fetch_offsets_here
+from k2k_assets.groups.observed import Fetched
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets_tests.support.kafka import SECONDS
+from k2k_assets_tests.support.scripted_broker import ScriptedBroker
+
+Fetch = Callable[[Cluster, list[str]], Fetched]
+
+
+def _answered(fetch: Fetch, cluster: Cluster) -> bool:
+    with suppress(ClusterUnreachable):
+        found = fetch(cluster, ["readers"])
+        return set(found.groups) == {"readers"}
+    return False
+
+
+def broker_that_comes_back(fetch: Fetch) -> None:
+    """A question times out while the coordinator is away."""
+    with ScriptedBroker() as broker, Cluster("source", {"bootstrap.servers": broker.servers}, 0.5) as cluster:
+        wait_until(lambda: _answered(fetch, cluster), SECONDS, "the coordinator")
+        broker.stop()
+        assert not _answered(fetch, cluster)
+        broker.start()
+        wait_until(lambda: _answered(fetch, cluster), SECONDS, "the coordinator to come back")
+
+
+def coordinator_that_moves(fetch: Fetch) -> None:
+    """The coordinator says that it is none any more, and then that it is."""
+    with ScriptedBroker() as broker, Cluster("source", {"bootstrap.servers": broker.servers}, 0.5) as cluster:
+        wait_until(lambda: _answered(fetch, cluster), SECONDS, "the coordinator")
+        broker.group_error = KafkaError.NOT_COORDINATOR
+        assert not _answered(fetch, cluster)
+        broker.group_error = 0
+        wait_until(lambda: _answered(fetch, cluster), SECONDS, "the coordinator to be one again")
+
+
+Scene = Callable[[Fetch], None]
+
+
+@pytest.mark.parametrize("scene", [broker_that_comes_back, coordinator_that_moves])
+def test_asked_apart(scene: Scene) -> None:
+    scene(fetch_offsets)
+
+
+def _here(scene: Scene) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    scene(fetch_offsets_here)
+
+
+@pytest.mark.parametrize(
+    ("scene", "death"), [(broker_that_comes_back, signal.SIGABRT), (coordinator_that_moves, signal.SIGSEGV)]
+)
+def test_asked_here_the_process_dies(scene: Scene, death: signal.Signals) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=_here, args=(scene,))
+    process.start()
+    process.join(2 * SECONDS)
+    process.kill()
+    assert process.exitcode == -death
+
+
+def _pid(_: Cluster) -> int:
+    return os.getpid()
+
+
+def _die_at_first(_: Cluster, once: Path) -> str:
+    if not once.exists():
+        once.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "the second time"
+
+
+def _die(_: Cluster) -> None:
+    os.kill(os.getpid(), signal.SIGABRT)
+
+
+def _refuse(cluster: Cluster, why: str) -> None:
+    raise Refused(f"{cluster.role}: {why}")
+
+
+def _fail(_: Cluster) -> None:
+    raise ValueError("a mistake")
+
+
+def _nobody(timeout: float = 5.0) -> Cluster:
+    return Cluster("target", {"bootstrap.servers": "127.0.0.1:1"}, timeout)
+
+
+def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
+    with _nobody() as cluster:
+        assert cluster.apart(_die_at_first, tmp_path / "died") == "the second time"
+        first = cluster.apart(_pid)
+        assert cluster.apart(_pid) == first != os.getpid()
+        psutil.Process(first).kill()
+        assert cluster.apart(_pid) != first
+
+
+def test_one_that_dies_of_every_question() -> None:
+    with _nobody(timeout=0.1) as cluster, pytest.raises(ClusterUnreachable, match=r"target cluster .* ended with -6"):
+        cluster.apart(_die)
+
+
+def test_errors_come_across() -> None:
+    with _nobody() as cluster:
+        with pytest.raises(Refused, match=r"^target: it does not like it$"):
+            cluster.apart(_refuse, "it does not like it")
+        with pytest.raises(RuntimeError, match="ValueError: a mistake"):
+            cluster.apart(_fail)
+
+
+def test_it_ends_with_the_cluster() -> None:
+    with _nobody() as cluster:
+        pid = cluster.apart(_pid)
+    assert not psutil.pid_exists(pid)
+
+
+def test_it_ends_with_a_process_that_is_killed() -> None:
+    program = f"from {__name__} import _nobody, _pid; print(_nobody().apart(_pid), flush=True); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", program], text=True, **pipes) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        process.kill()
+    wait_until(lambda: not psutil.pid_exists(pid), SECONDS, "the process to end")

@@ -1,0 +1,105 @@
+"""As much of a broker as an admin client needs to ask where a group stands, and to be told what no broker says at will.
+
+It shows what a client does, never that data are right: for that there are real brokers.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from contextlib import suppress
+from types import TracebackType
+
+from confluent_kafka import KafkaError
+
+from k2k_assets_tests.support.kafka_frames import Api, Request, read_frame
+
+_HOST = "127.0.0.1"
+_OLDEST = 0
+# The versions that it knows: of each, the oldest that will do.
+_NEWEST = {
+    Api.METADATA: 1,
+    Api.OFFSET_FETCH: 2,
+    Api.FIND_COORDINATOR: 0,
+    Api.LIST_GROUPS: 0,
+    Api.API_VERSIONS: 0,
+}
+
+
+class ScriptedBroker:
+    """Listens while it is entered; the coordinator of every group, none of which has committed anything.
+
+    Attributes:
+        group_error: What it answers when it is asked for a group's offsets; 0: nothing is wrong.
+    """
+
+    def __init__(self) -> None:
+        self.group_error = 0
+        self._port = 0
+        self._listener: socket.socket | None = None
+        self._connections: list[socket.socket] = []
+
+    @property
+    def servers(self) -> str:
+        """The bootstrap address; it stays the same."""
+        return f"{_HOST}:{self._port}"
+
+    def start(self) -> None:
+        """Begins to listen."""
+        self._listener = socket.create_server((_HOST, self._port))
+        self._port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self._listener,), name="scripted-broker", daemon=True).start()
+
+    def stop(self) -> None:
+        """Breaks all connections, and refuses others."""
+        for end in (self._listener, *self._connections):
+            if end is not None:
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+                end.close()
+        self._listener, self._connections = None, []
+
+    def __enter__(self) -> ScriptedBroker:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                self._connections.append(connection)
+                if self._listener is not listener:
+                    connection.close()
+                threading.Thread(target=self._serve, args=(connection,), name="scripted-broker", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with suppress(OSError):
+            while (frame := read_frame(connection)) is not None:
+                request = Request.parse(frame, 0)
+                answer = struct.pack(">i", request.correlation) + self._answer(request)
+                connection.sendall(struct.pack(">i", len(answer)) + answer)
+
+    def _answer(self, request: Request) -> bytes:
+        address = struct.pack(">h", len(_HOST)) + _HOST.encode() + struct.pack(">i", self._port)
+        match request.api:
+            case Api.API_VERSIONS:
+                # A client that asks in a newer version is told the old ones.
+                error = KafkaError.UNSUPPORTED_VERSION if request.version > _OLDEST else 0
+                versions = b"".join(struct.pack(">hhh", api, _OLDEST, newest) for api, newest in _NEWEST.items())
+                return struct.pack(">hi", error, len(_NEWEST)) + versions
+            case Api.METADATA:
+                brokers = struct.pack(">ii", 1, 1) + address + struct.pack(">h", -1)
+                return brokers + struct.pack(">ii", 1, 0)
+            case Api.FIND_COORDINATOR:
+                return struct.pack(">hi", 0, 1) + address
+            case Api.OFFSET_FETCH:
+                return struct.pack(">ih", 0, self.group_error)
+            case Api.LIST_GROUPS:
+                return struct.pack(">hi", 0, 0)
+        raise AssertionError(request)

@@ -18,7 +18,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 # Sparks of tests live for seconds: compiling for the long run costs more than it gives.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData")
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+# And so does compiling each query, for a handful of rows.
+_QUERIES = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{_JAVA} {_QUERIES}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

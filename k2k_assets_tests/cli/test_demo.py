@@ -111,7 +111,9 @@ def test_the_readme_shows_what_it_prints(truth: dict[str, tuple[int, int, int]])
     _assert_groups(text, truth)
 
 
-@pytest.mark.parametrize("after", ["two Kafka clusters run", "Dagster has loaded"])
+@pytest.mark.parametrize(
+    "after", [pytest.param("two Kafka clusters run", marks=pytest.mark.storm), "Dagster has loaded"]
+)
 def test_interrupted_it_leaves_nothing(after: str) -> None:
     with _running() as process:
         said = _read_until(process, after)

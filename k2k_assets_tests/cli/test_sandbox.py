@@ -52,6 +52,7 @@ def test_up(number: signal.Signals, option: str, tmp_path: Path) -> None:
         process.kill()
 
 
+@pytest.mark.storm
 @pytest.mark.integration
 def test_up_secure_writes_a_pipeline_that_runs_and_holds_no_secret(tmp_path: Path) -> None:
     up = subprocess.Popen([*_UP, "--secure"], stdout=subprocess.PIPE, text=True, cwd=tmp_path)

@@ -17,7 +17,7 @@ from k2k_assets_tests.support.verifying import verify
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.parametrize("exactly_once", ["enabled", "disabled"])
+@pytest.mark.parametrize("exactly_once", ["enabled", pytest.param("disabled", marks=pytest.mark.storm)])
 @pytest.mark.parametrize("victim", ["source", "target"])
 def test_a_killed_broker_that_comes_back(
     clusters: KafkaSandbox, tmp_path: Path, victim: str, exactly_once: str

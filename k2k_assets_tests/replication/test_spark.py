@@ -87,7 +87,8 @@ def test_a_killed_worker_is_replaced(tmp_path: Path, clusters: KafkaSandbox, top
     ensure_exact(clusters, path, topic)
 
 
-@pytest.mark.parametrize("master", ["local[2]", pytest.param("local-cluster[2,1,1024]", marks=pytest.mark.storm)])
+@pytest.mark.storm
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
 def test_a_killed_jvm_is_replaced(tmp_path: Path, clusters: KafkaSandbox, topic: str, master: str) -> None:
     """The driver's own, and that of an executor: the job is run again, and nobody has to start anything anew."""
     path = pipeline_file(tmp_path, clusters, topic, master=master)
@@ -102,7 +103,7 @@ def test_a_killed_jvm_is_replaced(tmp_path: Path, clusters: KafkaSandbox, topic:
     ensure_exact(clusters, path, topic)
 
 
-@pytest.mark.parametrize("victim", ["driver", "everything"])
+@pytest.mark.parametrize("victim", [pytest.param("driver", marks=pytest.mark.storm), "everything"])
 def test_nothing_outlives_a_killed_driver_and_the_next_run_is_exact(
     tmp_path: Path, clusters: KafkaSandbox, topic: str, victim: str
 ) -> None:

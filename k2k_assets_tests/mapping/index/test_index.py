@@ -189,6 +189,7 @@ print(sorted(tuple(row) for row in index.coverage(spark).select("partition", "co
 """
 
 
+@pytest.mark.storm
 def test_separate_executors_do_the_same(
     clusters: KafkaSandbox, spark: SparkSession, topic: str, tmp_path: Path
 ) -> None:

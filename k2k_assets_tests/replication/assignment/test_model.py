@@ -31,7 +31,7 @@ def test_no_position_is_committed_that_does_not_follow_the_last_one(slots: list[
         ("position_after_fencing", [0, 1], 0),
         ("release_after_commit", [0, 1], 0),
         ("yield_to_newer_position", [0, 1], 1),
-        ("unique_claim_ids", [0, 1, 0], 1),
+        pytest.param("unique_claim_ids", [0, 1, 0], 1, marks=pytest.mark.storm),
     ],
 )
 def test_without_one_of_the_rules_one_is(rule: str, slots: list[int], lives: int) -> None:

@@ -163,8 +163,14 @@ def end_offsets(servers: str, topic: str, isolation: Isolation = "read_uncommitt
     return wait_until(ask, SECONDS, f"the end offsets of {topic} on {servers}") or {}
 
 
-def producer(servers: str, transactional_id: str | None = None) -> Producer:
-    """A producer for records of up to 20 MB; with an id it is ready to begin a transaction."""
+def producer(servers: str, transactional_id: str | None = None, resends: bool = True) -> Producer:
+    """A producer for records of up to 20 MB; with an id it is ready to begin a transaction.
+
+    Args:
+        servers: The cluster.
+        transactional_id: None for plain records.
+        resends: Plain records may be written twice when a broker is lost; starting is quicker for it.
+    """
     settings: dict[str, str | int] = {
         **_at(servers),
         "acks": "all",
@@ -172,6 +178,7 @@ def producer(servers: str, transactional_id: str | None = None) -> Producer:
         "message.max.bytes": 20_000_000,
         "message.timeout.ms": int(SECONDS * 1000),
         "partitioner": "murmur2_random",
+        "enable.idempotence": not resends or transactional_id is not None,
         **_QUICK,
     }
     if transactional_id is None:

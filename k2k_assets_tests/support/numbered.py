@@ -94,7 +94,8 @@ class NumberedWriter:
 
     def _producer(self, kind: str) -> Producer:
         if kind not in self._producers:
-            self._producers[kind] = producer(self._servers, self._transactional_id if kind == "transactional" else None)
+            name = self._transactional_id if kind == "transactional" else None
+            self._producers[kind] = producer(self._servers, name, resends=False)
         return self._producers[kind]
 
 

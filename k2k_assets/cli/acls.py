@@ -49,7 +49,7 @@ def acls(
     programs: tuple[str, ...],
     principal: str | None,
     form: str,
-    template_engine: str,
+    variables: bool,
     **of_clusters: str | None,
 ) -> None:
     """Prints the least permissions that a pipeline needs, as commands for the administrators of both clusters.
@@ -64,7 +64,7 @@ def acls(
     logs.configure(Console(stderr=True))
     assert set(_PROGRAMS) == set(get_args(Program))
     load = load_mapper_pipeline if programs == ("mapper",) else load_pipeline
-    pipeline = load(files, variables=template_engine == "enabled")
+    pipeline = load(files, variables=variables)
     chosen = programs or programs_of(pipeline)
     permissions = required(pipeline, [program for program in get_args(Program) if program in chosen])
     clusters: dict[_Role, Administration] = {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @defaults_files
 @template_engine
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of YAML.")
-def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], template_engine: str, as_json: bool) -> None:
+def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: bool, as_json: bool) -> None:
     """Prints the committed positions: 'committed' is the next offset to copy, 'last' the end of the source.
 
     A partition that is stopped has its reason with it, one that was set by hand who did it, when and why.
@@ -36,7 +36,7 @@ def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], template_engin
 
     logs.configure(Console(stderr=True))
     logging.getLogger("k2k").setLevel(logging.WARNING)
-    pipeline = load_pipeline([*defaults, *files], variables=template_engine == "enabled")
+    pipeline = load_pipeline([*defaults, *files], variables=variables)
     with both_clusters(pipeline) as (source, target):
         state = committed(pipeline, source, target)
     document = {

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @template_engine
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
-def failback(files: tuple[Path, ...], reverse_files: tuple[Path, ...], template_engine: str, dry_run: bool) -> None:
+def failback(files: tuple[Path, ...], reverse_files: tuple[Path, ...], variables: bool, dry_run: bool) -> None:
     """Writes the positions that groups have reached on the target back to the SOURCE cluster.
 
     The only command that writes to the source. Groups that have members on either side are refused: stop their
@@ -37,7 +37,6 @@ def failback(files: tuple[Path, ...], reverse_files: tuple[Path, ...], template_
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
 
     logs.configure(Console(stderr=True))
-    variables = template_engine == "enabled"
     reverse = load_mapper_pipeline(reverse_files, variables=variables) if reverse_files else None
     _failback(load_mapper_pipeline(files, variables=variables), reverse, dry_run)
 

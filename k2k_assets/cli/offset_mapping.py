@@ -41,7 +41,7 @@ def start(
     files: tuple[Path, ...],
     once: bool,
     telemetry: bool,
-    template_engine: str,
+    variables: bool,
     termination_log: Path,
     termination_log_enabled: str,
 ) -> None:
@@ -56,7 +56,7 @@ def start(
             _log.warning("-t: telemetry is not built yet; nothing is exported")
         # Signals are handled on the main thread and only between its own steps: it has none but to wait.
         with ThreadPoolExecutor(1, NAME) as worker:
-            worker.submit(_start, files, template_engine == "enabled", console, once, stop).result()
+            worker.submit(_start, files, variables, console, once, stop).result()
 
 
 def _start(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:

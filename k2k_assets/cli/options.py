@@ -49,15 +49,16 @@ def defaults_files(command: F) -> F:
 
 
 def template_engine(command: F) -> F:
-    """`-g`: parameter `template_engine`."""
+    """`-g`: parameter `variables`, whether there are any."""
     return click.option(
-        "-g", "--template-engine", type=_SWITCH, default="enabled", show_default=True,
+        "-g", "--template-engine", "variables", type=_SWITCH, default="enabled", show_default=True,
+        callback=lambda _, __, value: value == "enabled",
         help="Whether ${...} in the file stands for a variable.",
     )(command)  # fmt: skip
 
 
 def start_options(command: F) -> F:
-    """`-t`, `-g`, `-l` and `-w` as K2K has them: `telemetry`, `template_engine`, `termination_log`, `..._enabled`."""
+    """`-t`, `-g`, `-l` and `-w` as K2K has them: `telemetry`, `variables`, `termination_log`, `..._enabled`."""
     options: tuple[Callable[[F], F], ...] = (
         click.option("-t", "--telemetry", is_flag=True, help="Accepted; telemetry is not built yet."),
         template_engine,

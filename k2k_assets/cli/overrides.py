@@ -22,7 +22,7 @@ _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 def _override_options(command: F) -> F:
-    """What `set` and `reset` have in common: `defaults`, `template_engine`, `new_topic`, ... `force`."""
+    """What `set` and `reset` have in common: `defaults`, `variables`, `new_topic`, ... `force`."""
     options: tuple[Callable[[F], F], ...] = (
         defaults_files,
         template_engine,
@@ -82,7 +82,7 @@ def _override(
     files: Sequence[Path],
     wanted: Any,
     defaults: Sequence[Path],
-    template_engine: str,
+    variables: bool,
     new_topic: bool,
     foreign_records: bool,
     why: str | None,
@@ -98,7 +98,7 @@ def _override(
     from k2k_assets.topics.selection import resolve_topics
 
     logs.configure(Console(stderr=True))
-    pipeline = load_pipeline([*defaults, *files], variables=template_engine == "enabled")
+    pipeline = load_pipeline([*defaults, *files], variables=variables)
     with both_clusters(pipeline) as (source, target):
         if wanted is None:
             wanted = tuple(Wanted(topic, None, "earliest") for topic in resolve_topics(pipeline, source))

@@ -47,7 +47,7 @@ def start(
     files: tuple[Path, ...],
     once: bool,
     telemetry: bool,
-    template_engine: str,
+    variables: bool,
     termination_log: Path,
     termination_log_enabled: str,
 ) -> None:
@@ -63,7 +63,7 @@ def start(
         # Signals are handled on the main thread and only between its own steps: it has none but to wait, so that
         # a call into Kafka or Spark holds no signal back.
         with ThreadPoolExecutor(1, "k2k-start") as worker:
-            worker.submit(_run, files, template_engine == "enabled", console, once, stop).result()
+            worker.submit(_run, files, variables, console, once, stop).result()
 
 
 def _run(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:

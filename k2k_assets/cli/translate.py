@@ -47,7 +47,7 @@ _WHAT_TO_DO = {
 def translate(
     files: tuple[Path, ...],
     defaults: tuple[Path, ...],
-    template_engine: str,
+    variables: bool,
     topic: str | None,
     partition: int | None,
     offset: int | None,
@@ -64,7 +64,7 @@ def translate(
     from k2k_assets.pipeline import load_pipeline
 
     _quiet()
-    load = partial(load_pipeline, [*defaults, *files], variables=template_engine == "enabled")
+    load = partial(load_pipeline, [*defaults, *files], variables=variables)
     if checkpoint is not None:
         if topic is not None or partition is not None or offset is not None or timestamp is not None:
             raise click.UsageError("--file comes with no --topic, --partition, --offset or --timestamp")

@@ -32,10 +32,10 @@ _FEATURES = {
     help="Also ask both clusters: reachability, permissions, partition counts, topics that would be created.",
 )  # fmt: skip
 @template_engine
-def validate(files: tuple[Path, ...], connect: bool, template_engine: str) -> None:
+def validate(files: tuple[Path, ...], connect: bool, variables: bool) -> None:
     """Checks a pipeline file, and with --connect the clusters that it names. Changes nothing."""
     logs.configure(Console(stderr=True))
-    pipeline = load_pipeline(files, variables=template_engine == "enabled")
+    pipeline = load_pipeline(files, variables=variables)
     click.echo(f"{pipeline.name}: the pipeline file is valid")
     for title, text in effective(pipeline):
         click.echo(f"  {title:<10} {text}")

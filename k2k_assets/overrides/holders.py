@@ -35,12 +35,11 @@ class Holders:
 
     def apply(self, group: str, message: Message) -> None:
         """Takes in one record of the assignment topic; what cannot be read is for the slots to report."""
-        before = self.state.signs.copy()
         with suppress(ValueError):
             self.state.apply(group, message.offset(), message.key(), message.value())
-        for owner, offset in self.state.signs.items():
-            if before.get(owner) != offset:
-                self._hear(owner[0], message)
+        for (generation, _), offset in self.state.signs.items():
+            if offset == message.offset():
+                self._hear(generation, message)
 
     def _hear(self, generation: int, message: Message) -> None:
         """A claim is a sign of life too, but only of an instance that has begun to give beats."""

@@ -135,7 +135,6 @@ def _replication(pipeline: Pipeline) -> Iterator[Need]:
             )
 
 
-_CONTROL: tuple[Subject, ...] = ("assignment topic", "commit topic", "mapping topic")
 _CREATED = "create it if missing (features.autoCreateControlTopics)"
 _WRITTEN: dict[Subject, str] = {
     "assignment topic": "say who works",
@@ -159,7 +158,7 @@ def _mapper(pipeline: Pipeline) -> Iterator[Need]:
     yield Need("target", "consumer groups", "Read", "commit translated offsets")
     yield Need("target", "mapper", "Write", "the transactions that groups are committed in")
     if pipeline.features.auto_create_control_topics:
-        for topic in _CONTROL:
+        for topic in _WRITTEN:
             yield Need("target", topic, "Create", _CREATED)
 
 

@@ -77,9 +77,14 @@ class LastingSpark:
         raise K2KError(f"Spark's Java process ended {_ATTEMPTS} times while it started; what it said is above")
 
 
+def _jvm() -> subprocess.Popen[bytes] | None:
+    """The Java process that pyspark has started; it has no public name for it."""
+    return getattr(SparkContext._gateway, "proc", None)
+
+
 def _jvm_ends() -> bool:
     """Whether the Java process has ended or is about to: its connections break before it is gone."""
-    process = getattr(SparkContext._gateway, "proc", None)
+    process = _jvm()
     try:
         return process is None or process.wait(_DYING_SECONDS) is not None
     except subprocess.TimeoutExpired:
@@ -90,7 +95,7 @@ def has_lost_its_jvm(session: SparkSession) -> bool:
     """Whether the Java process that pyspark started for it has ended; never for Spark Connect."""
     if session is not SparkSession._instantiatedSession:
         return False
-    process = getattr(SparkContext._gateway, "proc", None)
+    process = _jvm()
     return process is not None and process.poll() is not None
 
 

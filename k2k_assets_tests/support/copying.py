@@ -182,17 +182,19 @@ class DyingSink:
         return call
 
     def _die_during_commit(self) -> None:
-        if self._step == "during_commit":
-            self._left -= 1
-            if self._left == 0:
-                self._sink._producer.flush(30)
-                _signal_after(0.002, self._number)
+        if self._reaches("during_commit"):
+            self._sink._producer.flush(30)
+            _signal_after(0.002, self._number)
 
     def _die_at(self, step: str) -> None:
-        if step == self._step:
-            self._left -= 1
-            if self._left == 0:
-                os.kill(os.getpid(), self._number)
+        if self._reaches(step):
+            os.kill(os.getpid(), self._number)
+
+    def _reaches(self, step: str) -> bool:
+        if step != self._step:
+            return False
+        self._left -= 1
+        return self._left == 0
 
 
 def _signal_after(seconds: float, number: int) -> None:

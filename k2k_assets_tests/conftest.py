@@ -24,6 +24,10 @@ _QUERIES = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode
 os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{_JAVA} {_QUERIES}")
 
 
+# The pairs of clusters that run.
+_started: list[KafkaSandbox] = []
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Orders the files; tests of one file stay as they are."""
     items[:] = long_files_first(items)
@@ -36,7 +40,9 @@ def clusters() -> Iterator[KafkaSandbox]:
     A test may kill, stop or freeze a broker: what it leaves down is started again after it.
     """
     with KafkaSandbox() as sandbox:
+        _started.append(sandbox)
         yield sandbox
+        _started.remove(sandbox)
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +55,18 @@ def secure_clusters() -> Iterator[KafkaSandbox]:
     with KafkaSandbox(secure=True) as sandbox:
         for broker in (sandbox.source, sandbox.target):
             kafka.use(broker.admin_properties)
+        _started.append(sandbox)
         yield sandbox
+        _started.remove(sandbox)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _topics_go_with_their_file() -> Iterator[None]:
+    """Each question about all topics would otherwise cost more from file to file: to brokers and to clients."""
+    yield
+    for sandbox in _started:
+        for broker in (sandbox.source, sandbox.target):
+            kafka.delete_all_topics(broker.admin_properties["bootstrap.servers"])
 
 
 @pytest.fixture(autouse=True)

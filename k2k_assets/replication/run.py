@@ -42,6 +42,8 @@ _OBSERVE_SECONDS = 1.0
 # A Spark job that fails (a killed worker, a lost executor) is run again under a new generation, this often in a row.
 _MOST_FAILURES = 5
 _LONGEST_PAUSE = 30.0
+# How long a run that was told to stop waits to say how far it came; whoever sends signals sends SIGKILL after 30 s.
+_STOPPED_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -98,11 +100,11 @@ class Run:
                 failures = 1 if self._copied() > copied_before else failures + 1
                 self._pause_after(job.failure, failures, stop)
             elif stop.is_set() or self._is_over(job, asked):
-                return self._outcome(time.monotonic() - started)
+                return self._outcome(time.monotonic() - started, stop.is_set())
             elif not asked and not job.outrun:
                 self._stand_by(stop, observer)
                 if stop.is_set():
-                    return self._outcome(time.monotonic() - started)
+                    return self._outcome(time.monotonic() - started, stop.is_set())
 
     # -- generations --------------------------------------------------------------------------------------------
 
@@ -113,8 +115,7 @@ class Run:
             try:
                 return self._take_over(stop)
             except _StoppedMeanwhile:
-                if not self._has_worked:
-                    raise
+                log.warning("stopped while the commit topic was held by somebody else's transaction")
                 return []
             except ClusterUnreachable as error:
                 if self._generation < 0 or not isinstance(self.extent, Continuous) or stop.is_set():
@@ -290,9 +291,10 @@ class Run:
     def _copied(self) -> int:
         return sum(p.records for p in self.progress.current().partitions.values())
 
-    def _outcome(self, seconds: float) -> Outcome:
-        """From the commit log as it is now: nobody's memory."""
-        deadline = Deadline(self.pipeline.coordination.commit.sync_timeout.total_seconds())
+    def _outcome(self, seconds: float, stopped: bool) -> Outcome:
+        """From the commit log as it is now: nobody's memory. Who was told to stop does not wait long for it."""
+        patience = self.pipeline.coordination.commit.sync_timeout.total_seconds()
+        deadline = Deadline(min(patience, _STOPPED_SECONDS) if stopped else patience)
         try:
             commit_log = read_commit_log(
                 self.pipeline, self.ground.cluster_id, self.clusters[1], keep_waiting=partial(_ensure_in_time, deadline)
@@ -326,9 +328,7 @@ def _ensure_in_time(deadline: Deadline) -> None:
 
 def _ensure_not_stopped(stop: threading.Event) -> None:
     if stop.is_set():
-        raise _StoppedMeanwhile(
-            "stopped while the commit topic was held by somebody else's transaction; nothing was copied"
-        )
+        raise _StoppedMeanwhile
 
 
 def _first_line(error: Exception) -> str:

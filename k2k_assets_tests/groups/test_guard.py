@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
@@ -17,6 +16,7 @@ from k2k_assets.groups.observed import Committed, Ends
 from k2k_assets.groups.versions import Version, generation_above, next_poll, parse
 from k2k_assets.mapping.translate import State
 from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.properties import examples
 
 TP = TopicPartition("t", 0)
 PREFIX = "k2k_"
@@ -98,7 +98,7 @@ class Guarded(RuleBasedStateMachine):
 
 
 TestGuarded = Guarded.TestCase
-TestGuarded.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestGuarded.settings = examples(50, stateful_step_count=30)
 
 
 def test_without_fencing_the_guard_alone_keeps_older_observations_off() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.mapping.cut import Feed, combine
@@ -14,6 +14,7 @@ from k2k_assets.mapping.runs import Run
 from k2k_assets.mapping.translate import NO_OFFSET, State
 from k2k_assets_tests.support.histories import by_key, into_one, map_at, worlds
 from k2k_assets_tests.support.offset_model import Moment, Route, World, target
+from k2k_assets_tests.support.properties import examples
 
 EXACT, AHEAD, UNKNOWN, NOT_REPLICATED = State.EXACT, State.AHEAD, State.UNKNOWN, State.NOT_REPLICATED
 
@@ -145,7 +146,7 @@ def _skipped(world: World, q: int, positions: list[int], offset: int) -> set[tup
 
 @_MIXED
 @pytest.mark.parametrize("exactly_once", [True, False])
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(data=st.data())
 def test_nothing_is_skipped(route: Route, targets: int, exactly_once: bool, data: st.DataObject) -> None:
     world = data.draw(worlds(3, targets, route, exactly_once))
@@ -162,7 +163,7 @@ def test_nothing_is_skipped(route: Route, targets: int, exactly_once: bool, data
 
 
 @_MIXED
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(data=st.data())
 def test_it_is_the_smallest_unread_record(route: Route, targets: int, data: st.DataObject) -> None:
     world = data.draw(worlds(3, targets, route, exactly_once=True))
@@ -181,7 +182,7 @@ def test_it_is_the_smallest_unread_record(route: Route, targets: int, data: st.D
 
 @_MIXED
 @pytest.mark.parametrize("exactly_once", [True, False])
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(data=st.data())
 def test_with_mappings_missing_nothing_is_skipped(
     route: Route, targets: int, exactly_once: bool, data: st.DataObject

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.mapping.fold import Covered, PartitionMapping, Target, fold
@@ -16,6 +16,7 @@ from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourceParti
 from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets.mapping.runs import Run
 from k2k_assets.mapping.translate import State, translate
+from k2k_assets_tests.support.properties import examples
 
 SOURCE = SourcePartition("c", "s", "sid", 0)
 TARGETS = [Target("t", "tid", partition) for partition in range(2)]
@@ -75,7 +76,7 @@ def assert_same_answers(wanted: PartitionMap, found: PartitionMap, lowest: int, 
         assert set(answer.states[~known].tolist()) <= {State.UNKNOWN, State.NOT_REPLICATED}
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(histories(), st.data())
 def test_held_bit_by_bit_with_drops_it_answers_as_the_whole(records: list[MappingRecord], data: st.DataObject) -> None:
     held = Held()
@@ -101,7 +102,7 @@ def test_held_bit_by_bit_with_drops_it_answers_as_the_whole(records: list[Mappin
             assert_same_answers(wanted, PartitionMap(SOURCE, 0, covered, tables), 0, held.since)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(histories(), st.data())
 def test_with_an_index_it_answers_below_too(records: list[MappingRecord], data: st.DataObject) -> None:
     """The index may end before what is held begins, or be newer."""

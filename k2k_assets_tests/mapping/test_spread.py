@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.mapping.fold import Covered
@@ -13,6 +13,7 @@ from k2k_assets.mapping.spread import combine_back
 from k2k_assets.mapping.translate import NO_OFFSET, State, translate_back
 from k2k_assets_tests.support.histories import by_key, map_at, worlds
 from k2k_assets_tests.support.offset_model import World, target
+from k2k_assets_tests.support.properties import examples
 
 EXACT, UNKNOWN, NOT_REPLICATED = State.EXACT, State.UNKNOWN, State.NOT_REPLICATED
 
@@ -68,7 +69,7 @@ def test_nothing_copied() -> None:
     assert combine_back(DRAWN, {}) == (NO_OFFSET, NOT_REPLICATED)
 
 
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(worlds(1, 2, by_key, exactly_once=True, recopies=False), st.data())
 def test_nothing_is_skipped_and_nothing_below_the_first_unread_read_again(world: World, data: st.DataObject) -> None:
     moment = data.draw(st.sampled_from(world.moments))
@@ -88,7 +89,7 @@ def test_nothing_is_skipped_and_nothing_below_the_first_unread_read_again(world:
         assert offset == max(s for s in read if s < first) + 1
 
 
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(worlds(1, 2, by_key, mappings_complete=False), st.booleans(), st.data())
 def test_nothing_is_skipped_whatever_happened(world: World, began_known: bool, data: st.DataObject) -> None:
     moment = data.draw(st.sampled_from(world.moments))
@@ -101,7 +102,7 @@ def test_nothing_is_skipped_whatever_happened(world: World, began_known: bool, d
         assert all(s >= offset for s in copied - read)
 
 
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(worlds(), st.data())
 def test_with_one_target_it_is_translate_back(world: World, data: st.DataObject) -> None:
     moment = data.draw(st.sampled_from(world.moments))

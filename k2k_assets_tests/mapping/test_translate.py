@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.mapping.fold import Covered
@@ -16,6 +16,7 @@ from k2k_assets.mapping.runs import Run
 from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, translate, translate_back
 from k2k_assets_tests.support.histories import map_at, worlds
 from k2k_assets_tests.support.offset_model import Moment, World, target
+from k2k_assets_tests.support.properties import examples
 
 EXACT, AHEAD, UNKNOWN, NOT_REPLICATED = State.EXACT, State.AHEAD, State.UNKNOWN, State.NOT_REPLICATED
 Answer = tuple[int, State]
@@ -137,7 +138,7 @@ def _read_again(world: World, moment: Moment, mapping: PartitionMap, position: i
     return sum(s < position for _, s in world.read_from(0, offset, moment.stable[0]))
 
 
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(worlds(), st.data())
 def test_nothing_is_skipped_and_nothing_read_again_at_any_offset(world: World, data: st.DataObject) -> None:
     moment = _moment(world, data)
@@ -152,7 +153,7 @@ def test_nothing_is_skipped_and_nothing_read_again_at_any_offset(world: World, d
             assert _read_again(world, moment, mapping, position, offset) == 0
 
 
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(worlds(mappings_complete=False), st.booleans(), st.data())
 def test_with_mappings_missing_an_answer_is_right_or_unknown(
     world: World, began_known: bool, data: st.DataObject
@@ -182,7 +183,7 @@ def _provable(mapping: PartitionMap, position: int) -> bool:
     return anchored and set(range(max(covered))) <= covered | below
 
 
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(worlds(recopies=False, exactly_once=True), st.data())
 def test_back_from_the_target_nothing_is_skipped_and_nothing_read_again(world: World, data: st.DataObject) -> None:
     moment = _moment(world, data)
@@ -200,7 +201,7 @@ def test_back_from_the_target_nothing_is_skipped_and_nothing_read_again(world: W
         assert all(s < offset for s in read[position])
 
 
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(worlds(mappings_complete=False), st.booleans(), st.data())
 def test_back_from_the_target_nothing_is_skipped_whatever_happened(
     world: World, began_known: bool, data: st.DataObject
@@ -216,7 +217,7 @@ def test_back_from_the_target_nothing_is_skipped_whatever_happened(
         assert all(s >= offset for s in copied if s not in read)
 
 
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(worlds(), st.data())
 def test_there_and_back_again(world: World, data: st.DataObject) -> None:
     mapping = map_at(world, 0, _moment(world, data))

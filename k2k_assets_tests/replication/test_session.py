@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from k2k_assets.errors import Superseded
@@ -44,6 +44,7 @@ from k2k_assets_tests.support.fake_transport import (
 )
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import GENERATION, commit_record, slot_plan
+from k2k_assets_tests.support.properties import examples
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 TOPICS = {"s": {"t": ("s-t", 2)}, "t": {"t": ("t-t", 2)}}
@@ -374,7 +375,7 @@ def test_without_offset_mapping_there_are_only_commit_records(bench: Any, tmp_pa
     assert {c.topic for t in made.sink.transactions for c in t.controls} == {"commits", "claims"}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_model_every_record_once_in_order_and_all_that_is_told_of_it_is_true(
     monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline, data: st.DataObject

@@ -29,6 +29,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    PartitionMetadata,
     ResourceType,
 )
 
@@ -49,6 +50,7 @@ _PASSING = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
     }
 )
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 Isolation = Literal["read_committed", "read_uncommitted"]
 Headers = list[tuple[str, bytes | None]]
 
@@ -124,7 +126,14 @@ def add_partitions(servers: str, name: str, partitions: int) -> None:
 def delete_topic(servers: str, name: str) -> None:
     """Deletes a topic and waits until it is no longer listed."""
     _all(admin(servers).delete_topics([name], operation_timeout=10))
-    wait_until(lambda: name not in topics(servers), SECONDS, f"{name} to be gone from {servers}")
+    wait_until(lambda: not _partitions(servers, name), SECONDS, f"{name} to be gone from {servers}")
+
+
+def delete_all_topics(servers: str) -> None:
+    """Deletes every topic but Kafka's own; it does not wait until brokers have forgotten them."""
+    names = [name for name in topics(servers) if name not in _INTERNAL]
+    if names:
+        _all(admin(servers).delete_topics(names, operation_timeout=10))
 
 
 def delete_records(servers: str, topic: str, partition: int, before: int) -> None:
@@ -149,7 +158,7 @@ def speed_up_compaction(servers: str) -> None:
 def end_offsets(servers: str, topic: str, isolation: Isolation = "read_uncommitted") -> dict[int, int]:
     """High watermark of each partition, or with `read_committed` the last stable offset."""
     level = IsolationLevel[isolation.upper()]
-    latest = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(topics(servers)[topic])}
+    latest = {TopicPartition(topic, p): OffsetSpec.latest() for p in _partitions(servers, topic)}
 
     def ask() -> dict[int, int] | None:
         answers = admin(servers).list_offsets(latest, isolation_level=level, request_timeout=SECONDS)
@@ -350,10 +359,16 @@ def _send_one(client: Producer, topic: str, record: Record, partition: int | Non
 
 def _await_leaders(servers: str, name: str, partitions: int) -> None:
     def led() -> bool:
-        found = admin(servers).list_topics(name, timeout=SECONDS).topics[name].partitions
+        found = _partitions(servers, name)
         return len(found) == partitions and all(p.leader >= 0 for p in found.values())
 
     wait_until(led, SECONDS, f"{name} to have {partitions} partitions with leaders on {servers}", interval=0.02)
+
+
+def _partitions(servers: str, topic: str) -> dict[int, PartitionMetadata]:
+    """The partitions of one topic, none if it does not exist; much cheaper than asking for all topics."""
+    found = admin(servers).list_topics(topic, timeout=SECONDS).topics[topic].partitions
+    return dict(found)
 
 
 def _all(futures: Mapping[object, Future[object]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from k2k_assets.mapping.index.manifest import Position
@@ -29,6 +29,7 @@ from k2k_assets_tests.support.mapping_topic import (
     unique_root,
 )
 from k2k_assets_tests.support.offset_model import target
+from k2k_assets_tests.support.properties import examples
 
 ROUTES = {
     same: Routes(CLUSTERS[0], {"s": "t"}, same, Standing({"s": "sid"}, {}), Standing({"t": "tid"}, {}))
@@ -129,7 +130,7 @@ def test_it_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.Monkey
         assert list(maps._kept) == [source]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=histories(), same=st.booleans(), data=st.data())
 def test_equals_single_look_ups(tmp_path: Path, records: list[MappingRecord], same: bool, data: st.DataObject) -> None:
     place = st.tuples(st.sampled_from(["s", "t"]), st.integers(0, 2), st.integers(0, 60), st.just(""))

@@ -3,7 +3,8 @@
 Segments have tiers by their number of runs. When the newest ones, none above a tier, are `MOST_OF_A_TIER`, they become
 one of the next tier; those that have `SEALED_RUNS` together become one that is never written again. So an update
 rewrites less than twice that, a run is written about once for each tier, and an index of N runs has at most
-N / `SEALED_RUNS` segments and `MOST_OF_A_TIER` of each tier.
+N / `SEALED_RUNS` segments and `MOST_OF_A_TIER` of each tier. An update that is sealed as it comes would cut small ones
+off from all that follow: they become one first.
 
 ```
  before     [sealed 4.2M] [sealed 4.1M] [280k] [36k] [36k] [36k] [36k] [36k] [36k] [36k] [36k]
@@ -78,6 +79,9 @@ def to_merge(segments: Sequence[Candidate], ageing: Ageing | None = None) -> lis
         segments: Oldest first.
         ageing: With `index.retention`.
     """
+    for group in _groups(_cut_off(segments), ageing):
+        if len(group) > 1:
+            return [segment.name for segment in group]
     for lowest, highest in pairwise((0, *_TIERS)):
         for group in _groups(_newest_below(segments, highest), ageing):
             of_tier = sum(segment.runs >= lowest for segment in group)
@@ -89,6 +93,13 @@ def to_merge(segments: Sequence[Candidate], ageing: Ageing | None = None) -> lis
 
 def _runs(segments: Sequence[Candidate]) -> int:
     return sum(segment.runs for segment in segments)
+
+
+def _cut_off(segments: Sequence[Candidate]) -> Sequence[Candidate]:
+    """The unsealed ones before a newest one that is sealed."""
+    if segments and segments[-1].runs >= SEALED_RUNS:
+        return _newest_below(segments[:-1], SEALED_RUNS)
+    return ()
 
 
 def _newest_below(segments: Sequence[Candidate], runs: int) -> Sequence[Candidate]:

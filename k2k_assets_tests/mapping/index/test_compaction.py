@@ -52,8 +52,16 @@ def test_updates_of_any_size(sizes: list[int]) -> None:
     for number, size in enumerate(sizes):
         segments, runs = _after([*segments, Candidate(str(number), size, 0, 0)])
         assert runs < 2 * SEALED_RUNS + SEALED_RUNS
-        assert sum(segment.runs < SEALED_RUNS for segment in segments) <= 4 * MOST_OF_A_TIER
+        unsealed = sum(segment.runs < SEALED_RUNS for segment in segments)
+        assert unsealed <= 4 * MOST_OF_A_TIER + (len(segments) - unsealed)
     assert sum(segment.runs for segment in segments) == sum(sizes)
+
+
+def test_small_ones_before_one_that_is_sealed_as_it_comes_become_one() -> None:
+    small = [Candidate(str(number), 10, number, number) for number in range(3)]
+    big = [Candidate(name, SEALED_RUNS, 3, 3) for name in ("before", "after")]
+    assert to_merge([big[0], *small, big[1]]) == ["0", "1", "2"]
+    assert to_merge([big[0], small[0], big[1]]) == []
 
 
 def test_with_a_retention_no_merged_segment_spans_more_than_its_share() -> None:
@@ -74,4 +82,4 @@ def test_a_sealed_segment_is_left_alone() -> None:
     segments = [replace(small, name=str(n)) for n in range(MOST_OF_A_TIER)]
     sealed = replace(small, name="sealed", runs=SEALED_RUNS)
     assert to_merge([sealed, *segments]) == [segment.name for segment in segments]
-    assert to_merge([*segments, sealed]) == []
+    assert to_merge([*segments[:1], sealed]) == []

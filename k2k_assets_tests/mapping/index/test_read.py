@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.mapping.fold import NEVER, Order
@@ -25,9 +25,10 @@ from k2k_assets_tests.support.mapping_topic import (
     mapping_record,
     unique_root,
 )
+from k2k_assets_tests.support.properties import examples
 
 
-@settings(max_examples=30, deadline=None)
+@examples(15)
 @given(records=histories(most=40), data=st.data())
 def test_a_look_up_answers_as_the_fold_of_all_does(
     tmp_path_factory: pytest.TempPathFactory, records: list[MappingRecord], data: st.DataObject

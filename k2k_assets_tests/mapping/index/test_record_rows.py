@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.mapping.index import record_rows as module
@@ -15,6 +15,7 @@ from k2k_assets.mapping.index.record_rows import ROWS, record_rows
 from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets.mapping.runs import Run
 from k2k_assets_tests.support.mapping_topic import GROUP, FakeMessage, mapping_record
+from k2k_assets_tests.support.properties import examples
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 offsets = st.integers(0, 2**63 - 1)
@@ -74,7 +75,7 @@ def _read(messages: list[FakeMessage], ignore: bool = False) -> list[tuple[Any, 
     ]
 
 
-@settings(deadline=None)
+@examples(50)
 @given(st.lists(records, max_size=5), st.booleans())
 def test_every_record_of_the_group_is_read(written: list[MappingRecord], one_by_one: bool) -> None:
     messages = [_of(record, 2 * n) for n, record in enumerate(written)]

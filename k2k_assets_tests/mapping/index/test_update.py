@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.mapping.index import compaction, update
@@ -23,6 +23,7 @@ from k2k_assets_tests.support.mapping_topic import (
     mapping_record,
     unique_root,
 )
+from k2k_assets_tests.support.properties import examples
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def _appended(count: int, first: int = 0, partition: int = 0) -> list[MappingRec
     return [mapping_record((1, n), (n, n + 1), [(n, 2 * n, 1)], partition, time=n) for n in range(first, first + count)]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(records=histories(), data=st.data())
 def test_bit_by_bit_it_is_what_one_fold_of_all_says(
     tmp_path_factory: pytest.TempPathFactory, records: list[MappingRecord], data: st.DataObject
@@ -60,7 +61,7 @@ def test_bit_by_bit_it_is_what_one_fold_of_all_says(
     assert manifest.mapped == sum(int(t.counts.sum()) for m in index.maps().values() for t in m.runs.values())
 
 
-@settings(max_examples=25, deadline=None)
+@examples(10)
 @given(records=histories(), data=st.data())
 def test_records_in_any_order_are_put_right(
     tmp_path_factory: pytest.TempPathFactory, records: list[MappingRecord], data: st.DataObject

@@ -22,6 +22,8 @@ class PartitionState:
         leader_epoch: Of the last record taken in, or else of the log when copying began; None if unknown.
         epoch_end: Offset after that record, or else where copying began: only markers and aborted records lie between
             it and the position.
+        unreleased: Whether the one that copied it last has not let go of it: at least once, what it had sent may
+            still come.
         target_end: Target offset after the last record; None where several partitions are fed.
         began: Where copying of the partition began; None if nobody noted it.
         records: Copied by this generation, with what is in hand once a commit record is made.
@@ -39,6 +41,7 @@ class PartitionState:
     bytes: int = 0
     runs: int = 0
     epoch_end: int | None = None
+    unreleased: bool = False
 
     @classmethod
     def of(cls, plan: PartitionPlan, record: CommitRecord, generation: int) -> PartitionState:
@@ -46,6 +49,7 @@ class PartitionState:
         target_end = record.target_end if record.target_topic == plan.target_topic else None
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
         state.epoch_end = record.position if record.epoch_end is None else record.epoch_end
+        state.unreleased = record.kind in ("start", "commit")
         if record.generation == generation:
             state.records, state.bytes, state.runs = record.records, record.bytes_, record.runs
         return state

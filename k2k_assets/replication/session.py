@@ -23,13 +23,13 @@ from k2k_assets.replication.held_targets import HeldTargets
 from k2k_assets.replication.partition_state import PartitionState, stopped_record
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.starting import resolve_starts
-from k2k_assets.replication.target_chain import TargetChain
+from k2k_assets.replication.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.topic_identity import ask_topic_ids
 from k2k_assets.replication.transactions import SlotMemory, Transactions
 from k2k_assets.stages import Stage, stages_of
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Polled, Sink, Source
 
 log = logging.getLogger("k2k.replication")
@@ -274,7 +274,14 @@ class Session:
     def _close(self, releasing: Collection[TopicPartition] = ()) -> None:
         moved = [state for tp, state in self._states.items() if state.moved or tp in releasing]
         # Topic ids are asked for now, answered while the flush runs, and looked at before the commit.
-        self._transactions.close(moved, self._ask_topic_ids(moved), releasing)
+        try:
+            self._transactions.close(moved, self._ask_topic_ids(moved), releasing)
+        except ForeignWriter as error:
+            # Outside transactions records of a new owner look like those of a stranger to one that has slept.
+            self._tail.catch_up()
+            if not self._holding.still_holds(error.source):
+                raise Restart(f"{error.source} was taken over meanwhile") from None
+            raise
         self._moved_past_markers = False
         if self._transactions.last_commit >= self._next_collection:
             self._next_collection = self._transactions.last_commit + _COLLECT_SECONDS

@@ -28,7 +28,7 @@ from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.session import Session
-from k2k_assets.replication.target_chain import TargetChain
+from k2k_assets.replication.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.transactions import SlotMemory
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart, SourceStopped
@@ -366,6 +366,28 @@ def test_a_prediction_that_does_not_come_true_commits_nothing_and_is_the_last(be
         made.run()
     assert [r.position for t in made.copying for r in made.commits(t, "commit")] == [1]
     assert not made.memory.predict
+
+
+@pytest.mark.parametrize(("still_ours", "error"), [(True, ForeignWriter), (False, Restart)])
+def test_records_between_ours_are_a_strangers_only_while_the_partition_is_ours(
+    bench: Any, still_ours: bool, error: type[Exception]
+) -> None:
+    """At least once nobody keeps a slot that has slept from writing behind its successor, and seeing its records."""
+    chain = TargetChain(fail=True, markers=0, read_back=lambda *_: 3)
+    made = bench(arrivals(0) + arrivals(1, at=0.2), {P0: 2}, chain=chain)
+    write = made.sink.write
+
+    def beside(chunk: Any) -> Any:
+        if chunk.records.first_offset == 1:
+            made.sink.log_ends["t", 0] += 3
+            own = {tp: claim for tp, claim in made.session._holding._claims.items() if still_ours}
+            made.tail.look = lambda timeout=0.0: Assignments({}, set(), {str(tp): own[tp] for tp in own})
+        return write(chunk)
+
+    made.sink.write = beside
+    with pytest.raises(error):
+        made.run()
+    assert [r.position for t in made.copying for r in made.commits(t, "commit")] == [1]
 
 
 def test_without_offset_mapping_there_are_only_commit_records(bench: Any, tmp_path: Path) -> None:

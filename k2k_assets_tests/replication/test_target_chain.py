@@ -74,6 +74,19 @@ def test_foreign_records_between_transactions_and_inside_one_stop_the_partition(
         assert "errorHandling.onForeignWriter: ignore" in stop.value.reason
 
 
+def test_outside_transactions_a_former_owner_may_come_late(caplog: pytest.LogCaptureFixture) -> None:
+    own = chain([], found=2, markers=0)
+    doubtful = states({SOURCE: (0, 10), OTHER: (0, 10)})
+    doubtful[SOURCE].unreleased = True
+    own.start(doubtful)
+    own.follow([stretch(20, 5), stretch(20, 5, source=OTHER)])
+    with caplog.at_level(logging.WARNING):
+        own.follow([stretch(27, 5)])
+    assert "2 records at t-0 offsets 25 to 26 were not written by this pipeline, or late by its former" in caplog.text
+    with pytest.raises(ForeignWriter):
+        own.follow([stretch(27, 5, source=OTHER)])
+
+
 def test_ignoring_goes_on_from_behind_the_foreign_records(caplog: pytest.LogCaptureFixture) -> None:
     asked: Asked = []
     own = chain(asked, found=2, fail=False)

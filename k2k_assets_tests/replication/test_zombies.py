@@ -125,6 +125,7 @@ def test_a_slot_that_slept_past_its_transaction_goes_on(
         ("enabled", "write"),
         ("enabled", "before_commit"),
         ("enabled", "during_commit"),
+        ("disabled", "begin"),
         ("disabled", "write"),
         ("disabled", "before_commit"),
     ],
@@ -132,7 +133,7 @@ def test_a_slot_that_slept_past_its_transaction_goes_on(
 def test_a_slot_that_was_overtaken_in_its_sleep_commits_nothing(
     clusters: KafkaSandbox, make: Make, topic: str, writer: NumberedWriter, frozen: Any, mode: str, step: str
 ) -> None:
-    pipeline, runner = make(mode), frozen(step, 4)
+    pipeline, runner = make(mode), frozen(step, 6)
     with ThreadPoolExecutor(1) as pool:
         running: Future[Outcome] = pool.submit(copy, pipeline, cores=1, runner=runner)
         runner.await_frozen()

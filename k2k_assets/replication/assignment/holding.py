@@ -129,6 +129,12 @@ class Holding:
                 found.append(tp)
         return found
 
+    def still_holds(self, tp: TopicPartition) -> bool:
+        """Whether the topic, as far as it was read, still has the own claim of a partition, and none above it."""
+        own = self._claims[tp]
+        claims = self._tail.state.by_partition().get(own.what, ())
+        return any(claim.claim == own.claim for claim in claims) and not rules.rivals(own, claims)[0]
+
     def yield_to(self, partitions: Iterable[TopicPartition]) -> None:
         """Releases partitions to their new owners. Everything that was done for them has been committed or aborted."""
         given = list(partitions)

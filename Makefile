@@ -13,6 +13,9 @@ SECONDS ?= 300
 # Says that the environment holds what pyproject.toml asks for.
 STAMP := $(VENV)/.set-up
 
+# Modules are compiled once, not by each of the many processes that demo and tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo dev test storm bench bench-offsets lint clean
 
 help: ## Show this list
@@ -33,6 +36,7 @@ test: setup ## Run the whole test suite, on real clusters
 
 storm: setup ## Kill, freeze and restart everything at random and compare every record (SECONDS=300, SEED=...)
 	$(BIN)/python -m pytest -m storm
+	K2K_EXAMPLES=20 $(BIN)/python -m pytest k2k_assets_tests/mapping k2k_assets_tests/groups/test_guard.py -m "not integration and not spark"
 	$(BIN)/python -m k2k_assets_tests.storm --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 bench: setup ## Measure against MirrorMaker 2 (some twenty minutes); results go to benchmarks/RESULTS.md

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
+from k2k_assets.replication import slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.order import long_files_first
@@ -24,13 +27,17 @@ _QUERIES = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode
 os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{_JAVA} {_QUERIES}")
 
 
+# Slots that run in threads of a test would look through all of pytest, Dagster and Spark for garbage, twice a session.
+slot.quiet_garbage_collection = nullcontext
+
 # The pairs of clusters that run.
 _started: list[KafkaSandbox] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Orders the files; tests of one file stay as they are."""
+    """Orders the files, tests of one file stay as they are; then the garbage collector leaves alone what there is."""
     items[:] = long_files_first(items)
+    gc.freeze()  # a third of a test's processor time would be spent looking at what was imported
 
 
 @pytest.fixture(scope="session")

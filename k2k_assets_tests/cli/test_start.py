@@ -63,7 +63,7 @@ def test_once_copies_all_and_ends_with_a_summary(tmp_path: Path, clusters: Kafka
 
 @pytest.mark.integration
 @pytest.mark.spark
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.storm)])
 def test_signal_ends_it_after_a_commit_with_0(tmp_path: Path, clusters: KafkaSandbox, number: signal.Signals) -> None:
     topic = kafka.create_topic(clusters.source_servers, kafka.unique("stream"))
     kafka.produce(clusters.source_servers, topic, [b"first"] * 10)

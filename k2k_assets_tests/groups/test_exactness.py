@@ -44,7 +44,19 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
 
-MODES = pytest.mark.parametrize("mode", ["enabled", "disabled"])
+# Each mode and each routing at each change, all of both in `make storm`.
+WORLDS = pytest.mark.parametrize(
+    ("mode", "routing"),
+    [
+        ("enabled", "static"),
+        ("enabled", "keyed"),
+        ("disabled", "one to one"),
+        *(
+            pytest.param(*world, marks=pytest.mark.storm)
+            for world in (("enabled", "one to one"), ("disabled", "static"), ("disabled", "keyed"))
+        ),
+    ],
+)
 SMALL_BATCHES = {"batchSize": 150}
 
 
@@ -223,8 +235,7 @@ def assert_consumers_resume(world: World, how_many: int) -> None:
             assert resumed_at(world.clusters.target_servers, name, target) == first
 
 
-@MODES
-@pytest.mark.parametrize("routing", ["one to one", "static", "keyed"])
+@WORLDS
 def test_every_offset(clusters: KafkaSandbox, tmp_path: Path, mode: str, routing: str) -> None:
     world = world_of(clusters, tmp_path, mode, routing)
     world.write(3, 300)
@@ -251,8 +262,7 @@ def test_every_offset(clusters: KafkaSandbox, tmp_path: Path, mode: str, routing
             assert again.translate(as_groups(positions)).answers == found.answers
 
 
-@MODES
-@pytest.mark.parametrize("routing", ["one to one", "static", "keyed"])
+@WORLDS
 def test_while_slots_copy_and_commit_at_different_times(
     clusters: KafkaSandbox, tmp_path: Path, mode: str, routing: str
 ) -> None:

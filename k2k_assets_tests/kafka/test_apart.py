@@ -71,6 +71,7 @@ def _here(scene: Scene) -> None:
     scene(fetch_offsets_here)
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize(
     ("scene", "death"), [(broker_that_comes_back, signal.SIGABRT), (coordinator_that_moves, signal.SIGSEGV)]
 )

@@ -58,7 +58,7 @@ EVERYTHING = [
     *(case for trouble in Trouble for case in reads(trouble)),
 ]
 # Each trouble, and nearly each request at each step, in some combination.
-SOME = [case for case in EVERYTHING[::7] if not (case.trouble is Trouble.DROPPED and case.api in SLOWLY_MISSED)]
+SOME = [case for case in EVERYTHING[::13] if not (case.trouble is Trouble.DROPPED and case.api in SLOWLY_MISSED)]
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,8 @@ def test_a_killed_jvm_is_replaced(tmp_path: Path, clusters: KafkaSandbox, topic:
     ensure_exact(clusters, path, topic)
 
 
-@pytest.mark.parametrize("victim", [pytest.param("driver", marks=pytest.mark.storm), "everything"])
+@pytest.mark.storm
+@pytest.mark.parametrize("victim", ["driver", "everything"])
 def test_nothing_outlives_a_killed_driver_and_the_next_run_is_exact(
     tmp_path: Path, clusters: KafkaSandbox, topic: str, victim: str
 ) -> None:

@@ -28,7 +28,9 @@ from k2k_assets_tests.support.copying import copy, in_threads
 from k2k_assets_tests.support.kafka import SECONDS, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
 
-RULE = pytest.mark.parametrize("rule", [True, False], ids=["with the rule", "without it"])
+RULE = pytest.mark.parametrize(
+    "rule", [pytest.param(True, id="with the rule"), pytest.param(False, id="without it", marks=pytest.mark.storm)]
+)
 
 Step = Literal["before write", "after write", "after settle", "before commit", "after commit"]
 Action = Callable[[], object]

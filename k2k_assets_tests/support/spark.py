@@ -17,4 +17,5 @@ def spark(tmp_path: Path) -> SparkSession:
 
     The one that the process has is handed out, unless another test needed one with other settings in between.
     """
-    return build_session(make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"]))
+    settings = {"spark.sql.shuffle.partitions": "2"}  # for a handful of rows
+    return build_session(make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"], spark={"config": settings}))

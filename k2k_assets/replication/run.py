@@ -253,6 +253,8 @@ class Run:
             log.warning("what other instances do is not known: %s", error)
             return False
         elsewhere = self.neighbours.elsewhere(self.ground.topic_ids)
+        # A slot has left these to others, even if all that is to be seen now is that they have gone again.
+        self._waited_for |= self.neighbours.claimed_since(self.ground.topic_ids)
         freed = self._waited_for - set(elsewhere)
         self._waited_for |= set(elsewhere)
         self._say_what_is_elsewhere(elsewhere)

@@ -24,8 +24,10 @@ _UP = [sys.executable, "-m", "k2k_assets.cli.main", "sandbox", "up"]
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("number", "option"),
-    [(signal.SIGINT, "--keep-writing"), (signal.SIGTERM, "--no-sample-traffic")],
-    ids=["interrupted", "terminated"],
+    [
+        pytest.param(signal.SIGINT, "--keep-writing", id="interrupted"),
+        pytest.param(signal.SIGTERM, "--no-sample-traffic", id="terminated", marks=pytest.mark.storm),
+    ],
 )
 def test_up(number: signal.Signals, option: str, tmp_path: Path) -> None:
     process = subprocess.Popen([*_UP, option], stdout=subprocess.PIPE, text=True, cwd=tmp_path)

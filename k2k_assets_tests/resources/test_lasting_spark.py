@@ -17,7 +17,7 @@ from k2k_assets.resources.lasting_spark import LastingSpark, has_lost_its_jvm
 from k2k_assets.resources.spark import build_session
 from k2k_assets_tests.support.pipelines import make_pipeline
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.storm]
 
 
 def kill_jvm() -> None:

@@ -13,7 +13,7 @@ from k2k_assets.replication.assignment.records import Claim, beat_key, time_valu
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.times import beat_seconds, silence_seconds
 from k2k_assets.replication.commit_log import now_ms
-from k2k_assets.replication.plan import PartitionPlan, SlotPlan
+from k2k_assets.replication.plan import PartitionPlan, SlotPlan, transactional_id
 from k2k_assets.replication.transactions import SlotMemory, Transactions
 from k2k_assets.topic_partition import TopicPartition
 
@@ -108,8 +108,19 @@ class Holding:
         ]
 
     def _need_not_wait(self, claim: Claim) -> bool:
-        """What this very slot left under another id, and owners that the driver has found silent."""
-        return claim.owner == (self._plan.generation, self._plan.slot) or claim.owner in self._plan.silent
+        """What this very slot left under another id, and owners that the driver has found silent.
+
+        But not under an id that somebody newer uses by now: that one has fenced it, and will say so.
+        """
+        own = claim.owner == (self._plan.generation, self._plan.slot)
+        if not own and claim.owner not in self._plan.silent:
+            return False
+        state = self._tail.state
+        used = rules.ids_above(self._plan.generation, state.claims.values(), state.instances, self._id_of)
+        return claim.transactional_id not in used
+
+    def _id_of(self, pipeline: str, number: int) -> str:
+        return transactional_id(pipeline, self._pipeline.group, number)
 
     def _fence_owners(self, claims: Sequence[Claim]) -> None:
         ids = sorted({claim.transactional_id for claim in claims})

@@ -86,6 +86,15 @@ class Neighbours:
             if (topic_id, tp.partition) in by_partition
         }
 
+    def claimed_since(self, partitions: Mapping[TopicPartition, str]) -> set[TopicPartition]:
+        """The partitions that others have claimed since the newest own generation, also if they have released them.
+
+        Args:
+            partitions: Source topic id of each partition.
+        """
+        claimed, own = self._tail.state.claimed, max(self._own, default=-1)
+        return {tp for tp, topic_id in partitions.items() if claimed.get((topic_id, tp.partition), -1) > own}
+
     def silent(self) -> frozenset[tuple[int, int]]:
         """Slots of others, by generation and number, that claim something and have been silent for `graceWindow`."""
         owners = {claim.owner for claim in self._tail.state.claims.values() if claim.generation not in self._own}

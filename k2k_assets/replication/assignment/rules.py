@@ -62,6 +62,22 @@ def left_by_former_holders(transactional_id: str, claims: Iterable[Claim]) -> li
     return [claim for claim in claims if claim.transactional_id == transactional_id]
 
 
+def ids_above(
+    generation: int, claims: Iterable[Claim], instances: Mapping[int, Instance], name: Callable[[str, int], str]
+) -> set[str]:
+    """The transactional ids that higher generations use, or will begin with.
+
+    Args:
+        generation: Of the own instance.
+        claims: Live claims.
+        instances: Instances by generation: one that has not claimed yet will begin with its lowest numbers.
+        name: Makes an id from the name of a pipeline and a number.
+    """
+    used = {claim.transactional_id for claim in claims if claim.generation > generation}
+    above = [instance for g, instance in instances.items() if g > generation]
+    return used | {name(instance.pipeline, number) for instance in above for number in range(instance.slots)}
+
+
 def free_number(
     pipeline: str,
     slot: int,
@@ -84,9 +100,7 @@ def free_number(
         instances: Instances by generation: one that has not claimed yet will begin with its lowest numbers.
         name: Makes an id from the name of a pipeline and a number.
     """
-    used = {claim.transactional_id for claim in claims if claim.generation > generation}
-    above = [instance for g, instance in instances.items() if g > generation]
-    used |= {name(instance.pipeline, number) for instance in above for number in range(instance.slots)}
+    used = ids_above(generation, claims, instances, name)
     number = slot
     while name(pipeline, number) in used:
         number += slots

@@ -21,6 +21,8 @@ class Assignments:
         stops: Generations that were asked to stop.
         claims: Those neither released nor fenced, by their claim id.
         signs: Offset of the last sign of life of each slot, by generation and slot: a claim or a beat.
+        claimed: The highest generation that has ever claimed a partition, by topic id and partition: of what came and
+            went between two looks nothing else tells.
         starts: Where topics begin that were not begun to be copied in all partitions, by source topic id.
     """
 
@@ -28,6 +30,7 @@ class Assignments:
     stops: set[int] = field(default_factory=set)
     claims: dict[str, Claim] = field(default_factory=dict)
     signs: dict[tuple[int, int], int] = field(default_factory=dict)
+    claimed: dict[tuple[str, int], int] = field(default_factory=dict)
     starts: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def newest(self) -> int:
@@ -72,6 +75,7 @@ class Assignments:
                 if value is not None:
                     claim = Claim.parse(head, value, offset, where)
                     self.claims[claim.claim] = claim
+                    self.claimed[claim.what] = max(claim.generation, self.claimed.get(claim.what, -1))
                     self.signs[claim.owner] = offset
             case "beat" if value is None:
                 self.signs.pop((int(head["generation"]), int(head["slot"])), None)

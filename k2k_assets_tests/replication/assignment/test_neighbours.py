@@ -1,0 +1,60 @@
+"""What the driver of a run sees of others, also of what comes and goes between two of its looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from k2k_assets.replication.assignment import neighbours as module
+from k2k_assets.replication.assignment.neighbours import Neighbours
+from k2k_assets.replication.assignment.records import Claim
+from k2k_assets.replication.assignment.state import Assignments
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+OURS, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
+TOPIC_IDS = {OURS: "s", OTHER: "s"}
+
+
+@pytest.fixture
+def tail() -> Any:
+    return SimpleNamespace(state=Assignments(), silence=lambda owner: 0.0)
+
+
+@pytest.fixture
+def neighbours(tail: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Neighbours:
+    """Those of a run whose next generations are 5 and 9."""
+    generations = iter((5, 9))
+    monkeypatch.setattr(module, "announce", lambda *_: next(generations))
+    return Neighbours(make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["orders"]), tail)
+
+
+def claimed(tail: Any, tp: TopicPartition, generation: int, released: bool) -> None:
+    claim = Claim("s", tp.partition, "id", f"claim-{generation}", generation, 0, tp.topic)
+    key = claim.key_bytes("k2k.g")
+    tail.state.apply("k2k.g", generation * 10, key, claim.value_bytes(1))
+    if released:
+        tail.state.apply("k2k.g", generation * 10 + 1, key, None)
+
+
+def test_a_claim_that_has_gone_again_is_known_until_the_next_own_generation(tail: Any, neighbours: Neighbours) -> None:
+    neighbours.draw_generation(None)  # type: ignore[arg-type]
+    claimed(tail, OTHER, 4, released=True)
+    assert neighbours.claimed_since(TOPIC_IDS) == set(), "before the own generation"
+    claimed(tail, OURS, 7, released=True)
+    assert neighbours.elsewhere(TOPIC_IDS) == {}
+    assert neighbours.claimed_since(TOPIC_IDS) == {OURS}
+    neighbours.draw_generation(None)  # type: ignore[arg-type]
+    assert neighbours.claimed_since(TOPIC_IDS) == set()
+
+
+def test_what_newer_ones_copy_is_elsewhere(tail: Any, neighbours: Neighbours) -> None:
+    neighbours.draw_generation(None)  # type: ignore[arg-type]
+    claimed(tail, OURS, 7, released=False)
+    claimed(tail, OTHER, 3, released=False)
+    assert neighbours.elsewhere(TOPIC_IDS) == {OURS: "the instance of generation 7"}
+    tail.silence = lambda owner: 3600.0
+    assert neighbours.elsewhere(TOPIC_IDS) == {}, "a silent one counts no more"

@@ -92,7 +92,7 @@ class Holding:
         while True:
             self.yield_to(self.outranked())
             waiting = self._lower()
-            overdue = waiting if patience.expired() else [claim for claim in waiting if self._need_not_wait(claim)]
+            overdue = waiting if patience.expired() else self._not_to_be_waited_for(waiting)
             if overdue:
                 self._fence_owners(overdue)
             elif not waiting:
@@ -107,17 +107,18 @@ class Holding:
             claim for own in self._claims.values() for claim in rules.rivals(own, by_partition.get(own.what, ()))[1]
         ]
 
-    def _need_not_wait(self, claim: Claim) -> bool:
+    def _not_to_be_waited_for(self, claims: Iterable[Claim]) -> list[Claim]:
         """What this very slot left under another id, and owners that the driver has found silent.
 
         But not under an id that somebody newer uses by now: that one has fenced it, and will say so.
         """
-        own = claim.owner == (self._plan.generation, self._plan.slot)
-        if not own and claim.owner not in self._plan.silent:
-            return False
+        owners = {(self._plan.generation, self._plan.slot), *self._plan.silent}
+        left = [claim for claim in claims if claim.owner in owners]
+        if not left:
+            return []
         state = self._tail.state
         used = rules.ids_above(self._plan.generation, state.claims.values(), state.instances, self._id_of)
-        return claim.transactional_id not in used
+        return [claim for claim in left if claim.transactional_id not in used]
 
     def _id_of(self, pipeline: str, number: int) -> str:
         return transactional_id(pipeline, self._pipeline.group, number)

@@ -28,4 +28,4 @@ def test_what_it_left_itself_unless_somebody_newer_uses_the_id_by_now(tmp_path: 
     plan = slot_plan(pipeline, {TopicPartition("t", 0): 0})
     transactions: Any = None
     holding = Holding(plan, SlotMemory(started=0.0), transactions, tail, "k2k.another")
-    assert holding._need_not_wait(left) == (not newer)
+    assert holding._not_to_be_waited_for([left]) == ([] if newer else [left])

@@ -74,7 +74,6 @@ class Run:
     _waited_for: set[TopicPartition] = field(default_factory=set)
     _stopped: dict[TopicPartition, str] = field(default_factory=dict)
     _topics: dict[str, tuple[str, int]] = field(default_factory=dict)
-    _has_worked: bool = False
     _begun_with: frozenset[str] = frozenset()
     _standing_by: str = ""
     _next_observation: float = 0.0
@@ -91,7 +90,6 @@ class Run:
         while True:
             plans = self._next_generation(stop)
             job = Job(runner, plans)
-            self._has_worked = True
             copied_before = self._copied()
             asked = self._watch(job, stop, observer)
             job.raise_errors()
@@ -254,9 +252,8 @@ class Run:
             return False
         elsewhere = self.neighbours.elsewhere(self.ground.topic_ids)
         # A slot has left these to others, even if all that is to be seen now is that they have gone again.
-        self._waited_for |= self.neighbours.claimed_since(self.ground.topic_ids)
-        freed = self._waited_for - set(elsewhere)
-        self._waited_for |= set(elsewhere)
+        self._waited_for |= self.neighbours.claimed_since(self.ground.topic_ids) | elsewhere.keys()
+        freed = self._waited_for - elsewhere.keys()
         self._say_what_is_elsewhere(elsewhere)
         if freed:
             log.info("free again: %s", ", ".join(sorted(map(str, freed))))

@@ -13,7 +13,7 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 
 @pytest.fixture
 def spark(tmp_path: Path) -> SparkSession:
-    """A local session with the settings that a pipeline gets by default.
+    """A local session with the settings that a pipeline gets by default, but for small shuffles.
 
     The one that the process has is handed out, unless another test needed one with other settings in between.
     """

@@ -15,7 +15,6 @@ from k2k_assets.assets.translator import Translator
 from k2k_assets.checks.content import check_content
 from k2k_assets.checks.coverage import CoveredRow, check_coverage
 from k2k_assets.checks.order import check_order
-from k2k_assets.checks.schema import check_schema
 from k2k_assets.checks.verdict import Judgement, Verdict
 from k2k_assets.checks.watermarks import check_watermarks, target_extents
 from k2k_assets.kafka.cluster import Cluster
@@ -48,6 +47,9 @@ Check = Callable[[Evidence], Verdict]
 
 
 def _schema(evidence: Evidence) -> Verdict:
+    # Pandera and pandas take a second to import: each code server, sensor and run would pay for it.
+    from k2k_assets.checks.schema import check_schema
+
     return _with_runs(evidence, check_schema)
 
 

@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import (
     AdminClient,
+    ClusterMetadata,
     ConfigResource,
     ConfigSource,
     ListOffsetsResultInfo,
@@ -98,7 +100,6 @@ class Cluster:
         self._making = threading.Lock()
         self._knows_leaders = False
         self._refusals = 0
-        self._is_let_in = str(properties.get("security.protocol", "plaintext")).lower() == "plaintext"
 
     @property
     def servers(self) -> str:
@@ -171,23 +172,32 @@ class Cluster:
 
     def cluster_id(self) -> str:
         """The id that the brokers of a cluster share."""
-        result = self._await(self.admin.describe_cluster(request_timeout=self.timeout))
-        return str(result.cluster_id)
+        return str(self._metadata().cluster_id)
 
     def topics(self) -> dict[str, int]:
         """All topics but Kafka's internal ones, with their partition counts."""
-        if not self._is_let_in:
-            self.cluster_id()  # a call that ends early when the cluster refuses the login
-            self._is_let_in = True
-        try:
-            metadata = self.admin.list_topics(timeout=self.timeout)
-        except KafkaException as error:
-            raise self._translated(error) from None
         return {
             name: len(topic.partitions)
-            for name, topic in metadata.topics.items()
+            for name, topic in self._metadata().topics.items()
             if topic.error is None and name not in ("__consumer_offsets", "__transaction_state", "__share_group_state")
         }
+
+    def _metadata(self) -> ClusterMetadata:
+        """Brokers and topics, once there is a broker that takes part.
+
+        Not by `describe_cluster`: where no broker does, as for a moment after one was frozen, that answer ends the
+        process (librdkafka 2.16: "Assertion `rko_result' failed").
+        """
+        deadline = Deadline(self.timeout)
+        while True:
+            try:
+                return self._result(_begun(partial(self.admin.list_topics, timeout=deadline.remaining())))
+            except KafkaException as error:
+                if clients.error_of(error).code() != KafkaError._PARTIAL or deadline.expired():
+                    raise self._translated(error) from None
+            except TimeoutError:
+                raise self._silent() from None
+            time.sleep(min(_LOOK_SECONDS, deadline.remaining()))
 
     def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
         """Ids and partition counts; topics that do not exist are left out.
@@ -359,7 +369,7 @@ class Cluster:
                 raise _Unsettled(clients.error_of(error).str()) from None
             raise self._translated(error) from None
         except TimeoutError:
-            raise clients.unreachable(self.role, self._properties, self._last_error or "no answer in time") from None
+            raise self._silent() from None
 
     def _await(self, future: Future[Any], missing: int | None = None) -> Any:
         return self.answer(future, {} if missing is None else {missing: None})
@@ -384,8 +394,25 @@ class Cluster:
             return clients.unreachable(self.role, self._properties, self._last_error or error.str())
         return Refused(f"the {self} refused: {error.str()} ({error.name()}){clients.advice(error)}")
 
+    def _silent(self) -> ClusterUnreachable:
+        return clients.unreachable(self.role, self._properties, self._last_error or "no answer in time")
+
     def _remember(self, error: KafkaError) -> None:
         self._refusals += clients.is_refused_login(error)
         # "All brokers are down" follows, and says less than what each broker was down for.
         if self._last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._last_error = error.str()
+
+
+def _begun(function: Callable[[], T]) -> Future[T]:
+    """Calls in a thread, for who looks at other things while it waits; one that nobody waits for any more ends late."""
+    future: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=call, name="k2k-metadata", daemon=True).start()
+    return future

@@ -113,6 +113,7 @@ def on_groups_here(cluster: Cluster, wanted: Wanted) -> Granted:
 
 def is_restricted(cluster: Cluster) -> Callable[[], bool]:
     """Asks now whether anything may be forbidden to this client; without an authorizer nothing is."""
+    cluster.cluster_id()  # without a broker that takes part, the question would end the process (see there)
     asked = cluster.admin.describe_cluster(include_authorized_operations=True, request_timeout=cluster.timeout)
     return lambda: not set(cluster.answer(asked, {}).authorized_operations or ()) >= _UNRESTRICTED
 

@@ -18,6 +18,7 @@ from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable, K2KError, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment.dead_holders import DeadHolders
 from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.replication.assignment.records import Instance
 from k2k_assets.replication.assignment.writing import new_instance, write_stop
@@ -138,7 +139,7 @@ class Run:
         slots = self.slots(len(mine))
         silent = self.neighbours.silent()
         self._generation = self.neighbours.draw_generation(self._as_instance(slots))
-        commit_log = self._read_commit_log(stop)
+        commit_log = self._read_commit_log(stop, slots)
         self.neighbours.ensure_not_lost(max((r.generation for r in commit_log.positions.values()), default=-1))
         if not commit_log.positions:
             ensure_new_group(self.pipeline, self.clusters[1])
@@ -174,10 +175,16 @@ class Run:
         self._instance = replace(own, slots=slots, commit_topic_id=self.ground.commit_topic_id)
         return self._instance
 
-    def _read_commit_log(self, stop: threading.Event) -> CommitLog:
-        commit_log = read_commit_log(
-            self.pipeline, self.ground.cluster_id, self.clusters[1], keep_waiting=lambda: _ensure_not_stopped(stop)
-        )
+    def _read_commit_log(self, stop: threading.Event, slots: int) -> CommitLog:
+        target = self.clusters[1]
+        dead = DeadHolders(self.pipeline, target, self.neighbours, slots)
+
+        def while_waiting() -> None:
+            _ensure_not_stopped(stop)
+            dead.fence()
+
+        dead.fence()
+        commit_log = read_commit_log(self.pipeline, self.ground.cluster_id, target, keep_waiting=while_waiting)
         self.progress.begin(commit_log)
         self.progress.counts_for(self._generation)
         return commit_log

@@ -19,10 +19,10 @@ from functools import partial
 
 from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.replication.assignment.rules import free_number
+from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
-from k2k_assets.replication.plan import SlotPlan, transactional_id
+from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.read_back import count_records
 from k2k_assets.replication.session import Session
 from k2k_assets.replication.target_chain import ForeignWriter, NeedsReports, TargetChain
@@ -127,13 +127,8 @@ class Slot:
 
     def _free_id(self, tail: AssignmentTail) -> str:
         plan, pipeline, state = self._plan, self._plan.pipeline, tail.state
-
-        def name(of_pipeline: str, number: int) -> str:
-            return transactional_id(of_pipeline, pipeline.group, number)
-
-        claims, instances = state.claims.values(), state.instances
-        number = free_number(pipeline.name, plan.slot, plan.slots, plan.generation, claims, instances, name)
-        return name(pipeline.name, number)
+        used = rules.ids_above(pipeline.group, plan.generation, state.claims.values(), state.instances)
+        return rules.free_id(pipeline.name, pipeline.group, plan.slot, plan.slots, used)
 
     def _close_data(self, data: DataProducer) -> None:
         """What is queued has a last chance, unless others copy these partitions now: it would only be duplicates."""

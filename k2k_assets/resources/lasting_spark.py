@@ -26,6 +26,8 @@ _log = logging.getLogger("k2k.spark")
 
 _ATTEMPTS = 3
 _DYING_SECONDS = 5.0
+# What a call raises whose JVM is gone.
+_LOST = (Py4JError, PySparkException, OSError)
 
 
 class LastingSpark:
@@ -57,11 +59,15 @@ class LastingSpark:
         return run_slots(self.session, plans)
 
     def stop(self) -> None:
-        """Ends the session."""
-        if has_lost_its_jvm(self.session):
-            forget(self.session)
-        else:
-            self.session.stop()
+        """Ends the session; a JVM that is killed meanwhile takes it along."""
+        if not has_lost_its_jvm(self.session):
+            try:
+                self.session.stop()
+                return
+            except _LOST:
+                if not _jvm_ends():
+                    raise
+        forget(self.session)
 
     def _built(self) -> tuple[SparkSession, int]:
         """A session, and the tasks that it runs at once; one whose JVM is killed at its start is made again."""
@@ -69,7 +75,7 @@ class LastingSpark:
             try:
                 session = build_session(self._pipeline)
                 return session, free_cores(self._pipeline, session)
-            except (Py4JError, PySparkException, OSError) as error:
+            except _LOST as error:
                 if not _jvm_ends():
                     raise
                 _log.warning("Spark's Java process ended while it started: %s", error)

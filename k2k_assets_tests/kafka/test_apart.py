@@ -13,7 +13,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import psutil
@@ -26,7 +28,7 @@ from k2k_assets.groups.group_reader import fetch_offsets, fetch_offsets_here
 from k2k_assets.groups.observed import Fetched
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets_tests.support.kafka import SECONDS
-from k2k_assets_tests.support.scripted_broker import ScriptedBroker
+from k2k_assets_tests.support.scripted_broker import CLUSTER_ID, ScriptedBroker
 
 Fetch = Callable[[Cluster, list[str]], Fetched]
 
@@ -71,16 +73,49 @@ def _here(scene: Scene) -> None:
     scene(fetch_offsets_here)
 
 
+def broker_that_was_frozen(look: Callable[[Cluster], str]) -> None:
+    """The only broker of a cluster does not take part in it: there is none to be named."""
+    with ScriptedBroker() as broker, Cluster("source", {"bootstrap.servers": broker.servers}, SECONDS) as cluster:
+        assert look(cluster) == CLUSTER_ID
+        broker.takes_part, looks = False, broker.looks
+        with ThreadPoolExecutor() as pool:
+            answer = pool.submit(look, cluster)
+            wait_until(lambda: broker.looks > looks + 1, SECONDS, "the broker to be asked again")
+            broker.takes_part = True
+            assert answer.result(SECONDS) == CLUSTER_ID
+
+
+def test_a_broker_is_waited_for_that_takes_part() -> None:
+    broker_that_was_frozen(Cluster.cluster_id)
+
+
+def _by_describe_cluster(cluster: Cluster) -> str:
+    return str(cluster.admin.describe_cluster(request_timeout=SECONDS).result(SECONDS).cluster_id)
+
+
+def _frozen_here() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    broker_that_was_frozen(_by_describe_cluster)
+
+
+@pytest.mark.storm
+def test_by_describe_cluster_the_process_dies() -> None:
+    assert _exit_code(multiprocessing.get_context("spawn").Process(target=_frozen_here)) == -signal.SIGABRT
+
+
 @pytest.mark.storm
 @pytest.mark.parametrize(
     ("scene", "death"), [(broker_that_comes_back, signal.SIGABRT), (coordinator_that_moves, signal.SIGSEGV)]
 )
 def test_asked_here_the_process_dies(scene: Scene, death: signal.Signals) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=_here, args=(scene,))
+    assert _exit_code(multiprocessing.get_context("spawn").Process(target=_here, args=(scene,))) == -death
+
+
+def _exit_code(process: SpawnProcess) -> int | None:
     process.start()
     process.join(2 * SECONDS)
     process.kill()
-    assert process.exitcode == -death
+    return process.exitcode
 
 
 def _pid(_: Cluster) -> int:

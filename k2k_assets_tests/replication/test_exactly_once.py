@@ -15,6 +15,8 @@ pytestmark = pytest.mark.integration
 
 EXACTLY_ONCE = {"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"}
 SMALL_BATCHES = {"batchSize": 100}
+# Far longer than any test may take: what a dead slot left open is aborted by whoever comes after it, or never.
+NEVER_TIMED_OUT = {"transaction.timeout.ms": 600_000}
 
 
 def write_with_gaps(servers: str, topic: str, partitions: int, batches: int = 4, size: int = 60) -> None:
@@ -62,7 +64,8 @@ def test_killed_at_any_step_and_run_again(
         [topic],
         sink={"prefix": prefix},
         features=EXACTLY_ONCE,
-        coordination={"commit": SMALL_BATCHES},
+        coordination={"commit": {**SMALL_BATCHES, "syncTimeout": "11 minutes"}},
+        target={"kafka": {"common": {"bootstrap.servers": clusters.target_servers}, "producer": NEVER_TIMED_OUT}},
     )
 
     outcome = copy(pipeline, cores=1, runner=dying_first(step, occurrence))

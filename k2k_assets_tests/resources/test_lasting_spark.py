@@ -57,3 +57,18 @@ def test_a_jvm_that_is_killed_at_its_start_or_later_is_replaced(
     builders = [ended_at_its_start] * 3
     with pytest.raises(K2KError, match="ended 3 times while it started"):
         LastingSpark(pipeline)
+
+
+def test_a_jvm_that_is_killed_while_the_session_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"], spark={"master": "local[1]"})
+    spark = LastingSpark(pipeline)
+    stop = spark.session.stop
+
+    def killed_first() -> None:
+        monkeypatch.undo()
+        kill_jvm()
+        stop()
+
+    monkeypatch.setattr(spark.session, "stop", killed_first)
+    spark.stop()
+    assert SparkSession._instantiatedSession is None, "the next one gets a new JVM"

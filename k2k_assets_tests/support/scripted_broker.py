@@ -15,11 +15,12 @@ from confluent_kafka import KafkaError
 
 from k2k_assets_tests.support.kafka_frames import Api, Request, read_frame
 
+CLUSTER_ID = "scripted"
 _HOST = "127.0.0.1"
 _OLDEST = 0
 # The versions that it knows: of each, the oldest that will do.
 _NEWEST = {
-    Api.METADATA: 1,
+    Api.METADATA: 2,
     Api.OFFSET_FETCH: 2,
     Api.FIND_COORDINATOR: 0,
     Api.LIST_GROUPS: 0,
@@ -32,10 +33,14 @@ class ScriptedBroker:
 
     Attributes:
         group_error: What it answers when it is asked for a group's offsets; 0: nothing is wrong.
+        takes_part: Whether it is among the brokers of its cluster: not for a moment after it was frozen.
+        looks: How often it was asked which brokers there are.
     """
 
     def __init__(self) -> None:
         self.group_error = 0
+        self.takes_part = True
+        self.looks = 0
         self._port = 0
         self._listener: socket.socket | None = None
         self._connections: list[socket.socket] = []
@@ -94,8 +99,10 @@ class ScriptedBroker:
                 versions = b"".join(struct.pack(">hhh", api, _OLDEST, newest) for api, newest in _NEWEST.items())
                 return struct.pack(">hi", error, len(_NEWEST)) + versions
             case Api.METADATA:
-                brokers = struct.pack(">ii", 1, 1) + address + struct.pack(">h", -1)
-                return brokers + struct.pack(">ii", 1, 0)
+                self.looks += 1
+                broker = struct.pack(">i", 1) + address + struct.pack(">h", -1)
+                brokers = struct.pack(">i", 1) + broker if self.takes_part else struct.pack(">i", 0)
+                return brokers + struct.pack(">h", len(CLUSTER_ID)) + CLUSTER_ID.encode() + struct.pack(">ii", 1, 0)
             case Api.FIND_COORDINATOR:
                 return struct.pack(">hi", 0, 1) + address
             case Api.OFFSET_FETCH:

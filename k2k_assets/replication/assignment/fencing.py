@@ -11,12 +11,13 @@ from k2k_assets.transport.librdkafka_sink import claim, transactional_producer
 _TIMEOUT = 30.0
 
 
-def fence(pipeline: Pipeline, transactional_ids: Iterable[str]) -> None:
+def fence(pipeline: Pipeline, transactional_ids: Iterable[str], timeout: float = _TIMEOUT) -> None:
     """Claims each id once: that bumps its epoch and aborts what its holder left open.
 
     Args:
         pipeline: Whose target, and how many at once (`coordination.assignment.fencingMaxParallelism`).
         transactional_ids: Which.
+        timeout: Seconds for each.
 
     Raises:
         Restart: The target did not answer.
@@ -26,7 +27,7 @@ def fence(pipeline: Pipeline, transactional_ids: Iterable[str]) -> None:
 
     def fence_one(transactional_id: str) -> None:
         producer = transactional_producer(properties, transactional_id)
-        claim(producer, _TIMEOUT, f"fencing {transactional_id}")
+        claim(producer, timeout, f"fencing {transactional_id}")
 
     with ThreadPoolExecutor(pipeline.coordination.assignment.fencing_max_parallelism) as pool:
         list(pool.map(fence_one, transactional_ids))

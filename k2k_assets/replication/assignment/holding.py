@@ -13,7 +13,7 @@ from k2k_assets.replication.assignment.records import Claim, beat_key, time_valu
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.times import beat_seconds, silence_seconds
 from k2k_assets.replication.commit_log import now_ms
-from k2k_assets.replication.plan import PartitionPlan, SlotPlan, transactional_id
+from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.replication.transactions import SlotMemory, Transactions
 from k2k_assets.topic_partition import TopicPartition
 
@@ -117,11 +117,8 @@ class Holding:
         if not left:
             return []
         state = self._tail.state
-        used = rules.ids_above(self._plan.generation, state.claims.values(), state.instances, self._id_of)
+        used = rules.ids_above(self._pipeline.group, self._plan.generation, state.claims.values(), state.instances)
         return [claim for claim in left if claim.transactional_id not in used]
-
-    def _id_of(self, pipeline: str, number: int) -> str:
-        return transactional_id(pipeline, self._pipeline.group, number)
 
     def _fence_owners(self, claims: Sequence[Claim]) -> None:
         ids = sorted({claim.transactional_id for claim in claims})

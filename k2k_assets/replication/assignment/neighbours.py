@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from k2k_assets.errors import Refused
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.announce import announce
 from k2k_assets.replication.assignment.records import Claim, Instance
 from k2k_assets.replication.assignment.tail import AssignmentTail
@@ -99,6 +100,22 @@ class Neighbours:
         """Slots of others, by generation and number, that claim something and have been silent for `graceWindow`."""
         owners = {claim.owner for claim in self._tail.state.claims.values() if claim.generation not in self._own}
         return frozenset(owner for owner in owners if self._is_silent(owner))
+
+    def left_behind(self, slots: int) -> set[str]:
+        """The transactional ids that may be fenced before the newest own generation claims anything.
+
+        Those that its slots claim first of all anyway, and those of slots that are dead: of earlier own generations,
+        and of others that have been silent for long. But none that somebody newer uses.
+
+        Args:
+            slots: Of that generation.
+        """
+        pipeline, state, generation = self._pipeline, self._tail.state, self._own[-1]
+        claims, silent = state.claims.values(), self.silent()
+        used = rules.ids_above(pipeline.group, generation, claims, state.instances)
+        first = {rules.free_id(pipeline.name, pipeline.group, slot, slots, used) for slot in range(slots)}
+        dead = {c.transactional_id for c in claims if c.generation in self._own[:-1] or c.owner in silent}
+        return (first | dead).difference(used)
 
     def _newer(self) -> Iterable[Claim]:
         if not self._own:

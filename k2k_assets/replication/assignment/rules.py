@@ -32,7 +32,8 @@ transaction is aborted is one too many, which is fenced in the end. A release or
 aborted is true all the same, because it is written after what it tells of has happened.
 
 So nothing rests on time. `graceWindow` is only politeness, and decides when a stand-by takes over from a silent owner:
-fencing somebody too early costs one transaction that is copied again.
+fencing somebody too early costs one transaction that is copied again. That is why a driver may fence the ids that its
+slots will claim first of all, and those of the dead, before it plans (`dead_holders.py`).
 
 Generations let everybody agree who yields: of two claimants exactly one finds the other higher. A claimant never inits
 an id that a higher generation uses, else two instances that copy different partitions would fence each other for ever.
@@ -40,9 +41,11 @@ an id that a higher generation uses, else two instances that copy different part
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import itertools
+from collections.abc import Collection, Iterable, Mapping
 
 from k2k_assets.replication.assignment.records import Claim, Instance
+from k2k_assets.replication.plan import transactional_id
 
 
 def is_higher(claim: Claim, own: Claim) -> bool:
@@ -63,48 +66,35 @@ def left_by_former_holders(transactional_id: str, claims: Iterable[Claim]) -> li
 
 
 def ids_above(
-    generation: int, claims: Iterable[Claim], instances: Mapping[int, Instance], name: Callable[[str, int], str]
-) -> set[str]:
+    group: str, generation: int, claims: Iterable[Claim], instances: Mapping[int, Instance]
+) -> Collection[str]:
     """The transactional ids that higher generations use, or will begin with.
 
     Args:
+        group: The pipeline's.
         generation: Of the own instance.
         claims: Live claims.
         instances: Instances by generation: one that has not claimed yet will begin with its lowest numbers.
-        name: Makes an id from the name of a pipeline and a number.
     """
     used = {claim.transactional_id for claim in claims if claim.generation > generation}
     above = [instance for g, instance in instances.items() if g > generation]
-    return used | {name(instance.pipeline, number) for instance in above for number in range(instance.slots)}
+    return used | {transactional_id(i.pipeline, group, number) for i in above for number in range(i.slots)}
 
 
-def free_number(
-    pipeline: str,
-    slot: int,
-    slots: int,
-    generation: int,
-    claims: Iterable[Claim],
-    instances: Mapping[int, Instance],
-    name: Callable[[str, int], str],
-) -> int:
-    """The number in a slot's transactional id: its own, or the next that no higher generation uses.
+def free_id(pipeline: str, group: str, slot: int, slots: int, used: Collection[str]) -> str:
+    """A slot's transactional id: that of its own number, or of the next that no higher generation uses.
 
-    The numbers of the slots of one instance never meet: they differ by less than the number of slots.
+    The ids of the slots of one instance never meet: their numbers differ by less than the number of slots.
 
     Args:
         pipeline: Name of the pipeline.
+        group: The pipeline's.
         slot: Which slot.
         slots: How many the instance has.
-        generation: Of the instance.
-        claims: Live claims.
-        instances: Instances by generation: one that has not claimed yet will begin with its lowest numbers.
-        name: Makes an id from the name of a pipeline and a number.
+        used: Ids of higher generations (`ids_above`).
     """
-    used = ids_above(generation, claims, instances, name)
-    number = slot
-    while name(pipeline, number) in used:
-        number += slots
-    return number
+    ids = (transactional_id(pipeline, group, number) for number in itertools.count(slot, slots))
+    return next(free for free in ids if free not in used)
 
 
 def of_a_later_attempt(generation: int, slot: int, own: Collection[str], last: int, claims: Iterable[Claim]) -> bool:

@@ -9,7 +9,7 @@ any other, and it may be killed before any of them. Decisions are made by the ve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -154,11 +154,17 @@ class Model:
         above = {
             c.generation: Instance("", "p", 1, "", "", 0, 0) for c in world.claimants if c.generation > me.generation
         }
-        number = me.slot
-        if self._rules.own_number:
-            number = rules.free_number("p", me.slot, 2, me.generation, world.live, above, _id)
+        used = rules.ids_above("g", me.generation, world.live, above) if self._rules.own_number else ()
+        yield from self._fence_early(world, index, used)
+        number = _number(rules.free_id("p", "g", me.slot, 2, used))
         if number < _IDS:
             yield world.held(number, index).set(index, me._replace(at="claim", number=number))
+
+    def _fence_early(self, world: World, index: int, used: Collection[str]) -> Iterator[World]:
+        """What the driver does whom an open transaction holds up: nobody knows whether that owner is dead."""
+        for number, holder in enumerate(world.holders):
+            if holder not in (-1, index) and _id("p", number) not in used:
+                yield world.held(number, -1)
 
     def _claim(self, world: World, index: int, me: Claimant) -> Iterator[World]:
         left = {claim.claim for claim in rules.left_by_former_holders(_id("p", me.number), world.live)}
@@ -189,7 +195,7 @@ class Model:
         if not waiting:
             yield world.set(index, me._replace(at="look", lower=()))
             return
-        number = int(waiting[0].transactional_id.rsplit(".", 1)[1])
+        number = _number(waiting[0].transactional_id)
         fenced = world.held(number, -1) if self._rules.fence_before_mark else world
         yield fenced.set(index, me._replace(at="mark", lower=waiting))
 
@@ -252,3 +258,7 @@ def explore(slots: list[int], lives: int, held: Rules, most: int = 5_000_000) ->
 
 def _id(pipeline: str, number: int) -> str:
     return transactional_id(pipeline, "g", number)
+
+
+def _number(of_id: str) -> int:
+    return int(of_id.rsplit(".", 1)[1])

@@ -12,6 +12,7 @@ from k2k_assets.replication.assignment import neighbours as module
 from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.replication.assignment.records import Claim
 from k2k_assets.replication.assignment.state import Assignments
+from k2k_assets.replication.plan import transactional_id
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.pipelines import make_pipeline
 
@@ -58,3 +59,26 @@ def test_what_newer_ones_copy_is_elsewhere(tail: Any, neighbours: Neighbours) ->
     assert neighbours.elsewhere(TOPIC_IDS) == {OURS: "the instance of generation 7"}
     tail.silence = lambda owner: 3600.0
     assert neighbours.elsewhere(TOPIC_IDS) == {}, "a silent one counts no more"
+
+
+def test_what_may_be_fenced_beforehand(tail: Any, neighbours: Neighbours) -> None:
+    of = neighbours._pipeline
+    own = [transactional_id(of.name, of.group, number) for number in range(3)]
+
+    def held(number: int, generation: int) -> None:
+        claim = Claim("s", 0, own[number], f"claim-{generation}", generation, 0, "orders")
+        tail.state.apply(of.group, generation, claim.key_bytes(of.group), claim.value_bytes(1))
+
+    neighbours.draw_generation(None)  # type: ignore[arg-type]
+    held(2, 4)
+    assert neighbours.left_behind(1) == {own[0]}, "what another one holds that lives"
+    tail.silence = lambda owner: 3600.0
+    assert neighbours.left_behind(1) == {own[0], own[2]}
+    held(1, 5)
+    assert neighbours.left_behind(1) == {own[0], own[2]}, "the generation is its own newest one"
+    neighbours.draw_generation(None)  # type: ignore[arg-type]
+    assert neighbours.left_behind(1) == {own[0], own[1], own[2]}
+    tail.silence = lambda owner: 0.0
+    assert neighbours.left_behind(2) == {own[0], own[1]}
+    held(0, 10)
+    assert neighbours.left_behind(1) == {own[1]}, "somebody newer uses the first"

@@ -8,15 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.replication.assignment.records import Claim, Instance
-from k2k_assets.replication.assignment.rules import free_number, is_higher, of_a_later_attempt, rivals
+from k2k_assets.replication.assignment.rules import free_id, ids_above, is_higher, of_a_later_attempt, rivals
 from k2k_assets.replication.plan import transactional_id
 
 OWN = Claim("s", 0, "k2k.p.g.0", "own", 9, 0, "orders", 20)
 OTHER = replace(OWN, claim="other", transactional_id="k2k.p.g.1")
 
 
-def name(pipeline: str, number: int) -> str:
-    return transactional_id(pipeline, "g", number)
+def name(number: int) -> str:
+    return transactional_id("p", "g", number)
+
+
+def own_id(slot: int, slots: int, held: list[Claim], above: dict[int, Instance]) -> str:
+    """That of a slot of generation 9."""
+    return free_id("p", "g", slot, slots, ids_above("g", 9, held, above))
 
 
 def instance(pipeline: str = "p", slots: int = 2) -> Instance:
@@ -46,25 +51,22 @@ def test_of_two_claims_exactly_one_is_higher(a: Claim, b: Claim) -> None:
 
 
 def test_a_slot_uses_its_own_number_unless_a_higher_generation_does() -> None:
-    def number(slot: int, slots: int, held: list[Claim], above: dict[int, Instance]) -> int:
-        return free_number("p", slot, slots, 9, held, above, name)
-
     lower = replace(OTHER, generation=8, transactional_id="k2k.p.g.0")
     higher = replace(OTHER, generation=10, transactional_id="k2k.p.g.0")
-    assert number(0, 2, [lower], {8: instance(slots=7), 9: instance()}) == 0
-    assert number(0, 2, [higher], {}) == 2
-    assert number(1, 2, [higher], {}) == 1
-    assert number(0, 2, [], {10: instance(slots=1)}) == 2
-    assert number(0, 2, [], {10: instance(slots=3)}) == 4
-    assert number(0, 2, [], {10: instance("another", slots=3)}) == 0
+    assert own_id(0, 2, [lower], {8: instance(slots=7), 9: instance()}) == name(0)
+    assert own_id(0, 2, [higher], {}) == name(2)
+    assert own_id(1, 2, [higher], {}) == name(1)
+    assert own_id(0, 2, [], {10: instance(slots=1)}) == name(2)
+    assert own_id(0, 2, [], {10: instance(slots=3)}) == name(4)
+    assert own_id(0, 2, [], {10: instance("another", slots=3)}) == name(0)
 
 
 @given(st.integers(1, 5), st.integers(1, 9), st.sets(st.integers(0, 30)))
-def test_the_numbers_of_one_instance_never_meet(slots: int, above: int, used: set[int]) -> None:
-    held = [replace(OTHER, generation=10, claim=str(n), transactional_id=name("p", n)) for n in used]
-    numbers = [free_number("p", slot, slots, 9, held, {10: instance(slots=above)}, name) for slot in range(slots)]
-    assert len(set(numbers)) == slots
-    assert not set(numbers) & (used | set(range(above)))
+def test_the_ids_of_one_instance_never_meet(slots: int, above: int, used: set[int]) -> None:
+    held = [replace(OTHER, generation=10, claim=str(n), transactional_id=name(n)) for n in used]
+    ids = {own_id(slot, slots, held, {10: instance(slots=above)}) for slot in range(slots)}
+    assert len(ids) == slots
+    assert not ids & set(map(name, used | set(range(above))))
 
 
 def test_an_attempt_that_was_begun_again_gives_way_once_the_later_one_has_claimed() -> None:

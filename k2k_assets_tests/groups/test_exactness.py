@@ -41,6 +41,7 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
@@ -51,10 +52,7 @@ WORLDS = pytest.mark.parametrize(
         ("enabled", "static"),
         ("enabled", "keyed"),
         ("disabled", "one to one"),
-        *(
-            pytest.param(*world, marks=pytest.mark.storm)
-            for world in (("enabled", "one to one"), ("disabled", "static"), ("disabled", "keyed"))
-        ),
+        *in_storms(("enabled", "one to one"), ("disabled", "static"), ("disabled", "keyed")),
     ],
 )
 SMALL_BATCHES = {"batchSize": 150}

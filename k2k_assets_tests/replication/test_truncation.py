@@ -25,10 +25,10 @@ pytestmark = pytest.mark.integration
 
 
 class Source:
-    """A broker of its own, whose logs can be cut off."""
+    """The logs of a broker, which can be cut off."""
 
-    def __init__(self, directory: Path) -> None:
-        self.broker = Broker("source", directory)
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
         self._sizes: dict[str, int] = {}
 
     @property
@@ -63,12 +63,18 @@ class Source:
         return self.broker.directory / "data" / f"{topic}-0" / ("0" * 20 + ".log")
 
 
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One of this file's own."""
+    own = Broker("source", tmp_path_factory.mktemp("source") / "broker")
+    own.start()
+    yield own
+    own.kill()
+
+
 @pytest.fixture
-def source(tmp_path: Path) -> Iterator[Source]:
-    cut = Source(tmp_path / "broker")
-    cut.broker.start()
-    yield cut
-    cut.broker.kill()
+def source(broker: Broker) -> Source:
+    return Source(broker)
 
 
 def pipeline_file(source: Source, clusters: KafkaSandbox, folder: Path, *topics: str) -> tuple[Path, Pipeline]:

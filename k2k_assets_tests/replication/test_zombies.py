@@ -20,6 +20,7 @@ from k2k_assets_tests.support.kafka import SECONDS, create_topic, end_offsets, u
 from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.slot_processes import Misfortune, SlotProcesses
+from k2k_assets_tests.support.storms import in_storms
 from k2k_assets_tests.support.verifying import Verdict, verify
 
 pytestmark = pytest.mark.integration
@@ -96,11 +97,9 @@ def nothing_open(servers: str, topic: str) -> bool:
 @pytest.mark.parametrize(
     ("mode", "step", "occurrence"),
     [
-        ("enabled", "write", 3),
         ("enabled", "before_commit", 4),
-        ("enabled", "during_commit", 4),
         ("disabled", "write", 3),
-        ("disabled", "before_commit", 4),
+        *in_storms(("enabled", "write", 3), ("enabled", "during_commit", 4), ("disabled", "before_commit", 4)),
     ],
 )
 def test_a_slot_that_slept_past_its_transaction_goes_on(
@@ -121,13 +120,10 @@ def test_a_slot_that_slept_past_its_transaction_goes_on(
 @pytest.mark.parametrize(
     ("mode", "step"),
     [
-        ("enabled", "begin"),
         ("enabled", "write"),
-        ("enabled", "before_commit"),
         ("enabled", "during_commit"),
-        ("disabled", "begin"),
-        ("disabled", "write"),
         ("disabled", "before_commit"),
+        *in_storms(("enabled", "begin"), ("enabled", "before_commit"), ("disabled", "begin"), ("disabled", "write")),
     ],
 )
 def test_a_slot_that_was_overtaken_in_its_sleep_commits_nothing(

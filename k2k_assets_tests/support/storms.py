@@ -1,0 +1,16 @@
+"""Which cases of a test are tried at each change, and which in `make storm` only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def in_storms(*cases: tuple[Any, ...]) -> list[Any]:
+    """Cases of a parametrized test that run in `make storm` only.
+
+    Args:
+        cases: The values of each.
+    """
+    return [pytest.param(*case, marks=pytest.mark.storm) for case in cases]

@@ -77,10 +77,9 @@ def _topics_go_with_their_file() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _brokers_up_again(request: pytest.FixtureRequest) -> Iterator[None]:
+def _brokers_up_again() -> Iterator[None]:
     yield
-    for pair in {"clusters", "secure_clusters"}.intersection(request.fixturenames):
-        sandbox: KafkaSandbox = request.getfixturevalue(pair)
+    for sandbox in _started:
         for broker in (sandbox.source, sandbox.target):
             broker.resume()
             broker.start()

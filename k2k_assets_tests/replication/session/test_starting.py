@@ -1,0 +1,89 @@
+"""Claims first, then positions, then copying."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from k2k_assets.errors import Superseded
+from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.interface import Position
+from k2k_assets_tests.replication.session.bench import P0, P1, arrivals
+from k2k_assets_tests.support.plans import GENERATION, commit_record
+
+
+def test_claim_then_start_positions_then_copying(bench: Any) -> None:
+    made = bench(arrivals(5, 6), {P0: 7, P1: 3}, starts={P0: 5, P1: 3}).run()
+    claim, start, *rest = made.sink.transactions
+
+    assert [json.loads(c.key)["kind"] for c in claim.controls] == ["claim", "claim"]
+    assert not claim.chunks
+    assert {r.source: (r.kind, r.position, r.sequence) for r in made.commits(start)} == {
+        P0: ("start", 5, 1),
+        P1: ("start", 3, 1),
+    }
+    assert not start.chunks
+    assert made.mappings(start) == []
+    assert made.sink.steps[0] == "open"
+    assert [t.offsets for t in rest if t.chunks] == [{P0: [5, 6]}]
+
+
+def test_a_known_position_is_not_started_again(bench: Any) -> None:
+    made = bench(arrivals(4, 5, 6), {P0: 7}, positions={P0: commit_record(P0, 5)}).run()
+    assert made.source.assigned == {P0: Position(5, 3)}
+    assert not any(made.commits(t, "start") for t in made.sink.transactions)
+    assert [t.offsets for t in made.copying if t.chunks] == [{P0: [5, 6]}]
+
+
+def test_what_was_stopped_is_left_out_and_released_with_its_reason_where_it_is(bench: Any) -> None:
+    made = bench(arrivals(5, source=P1), {P0: 7, P1: 6}, positions={P0: commit_record(P0, 5), P1: commit_record(P1, 5)})
+    made.memory.stopped[P0] = "deleted"
+    made.run()
+    released = [r for t in made.sink.transactions for r in made.commits(t) if r.source == P0]
+    assert [(r.kind, r.position, r.reason) for r in released] == [("release", 5, "deleted")]
+    assert set(made.source.assigned) == {P1}
+
+
+def test_what_others_copy_already_is_left_to_them_and_no_id_is_claimed_away_from_them(bench: Any) -> None:
+    made = bench(arrivals(1), {P0: 2}, newer_at=0.0).run()
+    assert made.sink.steps == []
+    assert set(made.memory.taken) == {P0}
+
+
+def test_a_higher_claim_that_came_with_the_own_one_is_seen_before_a_position_is_read(bench: Any) -> None:
+    made = bench(arrivals(1) + arrivals(5, source=P1), {P0: 2, P1: 6}, newer_at=0.5, newer_of=[P0])
+    made.sink.open = lambda: made.clock.advance(0.4)
+    catch_up = made.tail.catch_up
+    made.tail.catch_up = lambda: (made.clock.advance(0.05), catch_up())[1]
+    begin = made.sink.begin
+    made.sink.begin = lambda: (made.clock.advance(0.1), begin())[1]
+    made.run()
+    assert set(made.memory.taken) == {P0}
+    assert set(made.source.assigned) == {P1}
+    claims, given_up = (t.to("claims") for t in made.sink.transactions[:2])
+    assert len(claims) == 2
+    assert [(c.key, c.value) for c in given_up] == [(claims[0].key, None)]
+
+
+def test_a_claim_whose_commit_failed_is_known_as_an_own_one(bench: Any) -> None:
+    """It may lie in the topic all the same: taken for that of another attempt, it would end the slot."""
+    made = bench(arrivals(1), {P0: 2, P1: 0}, fail_at_commit=1)
+    with pytest.raises(Restart):
+        made.run()
+    assert len(made.memory.claims) == 2
+
+
+def test_an_instance_that_was_outrun_by_one_that_is_gone_already_copies_nothing(bench: Any) -> None:
+    """Its commit records would count for nothing."""
+    made = bench(arrivals(5), {P0: 6}, positions={P0: commit_record(P0, 5, generation=GENERATION + 1)})
+    with pytest.raises(Superseded, match="t-0 was copied by the instance of generation 18 meanwhile; this one is"):
+        made.run()
+    assert made.copying == []
+
+
+def test_a_slot_that_was_asked_to_stop_does_not_start(bench: Any) -> None:
+    made = bench(arrivals(1), {P0: 2}, stop_at=0.0)
+    assert made.session.start() is False
+    assert made.sink.steps == []

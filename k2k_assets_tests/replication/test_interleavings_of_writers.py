@@ -166,7 +166,7 @@ def test_an_at_least_once_writer_that_freezes_and_wakes(
     produce(source, topic, OLD)
     pipeline = pipeline_of(clusters, tmp_path, [topic], mode="disabled", commit={"batchSize": 20})
     if not rule:  # the rule: positions are committed under an id that the newer one claims away
-        monkeypatch.setattr(slot, "transactional_id", lambda *_: unique("of-nobody"))
+        monkeypatch.setattr(slot.rules, "free_id", lambda *_: unique("of-nobody"))
         monkeypatch.setattr(claims, "fence", lambda *_: None)
     frozen, woken = threading.Event(), threading.Event()
     ended: list[Exception | None] = []

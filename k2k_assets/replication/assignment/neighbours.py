@@ -115,7 +115,7 @@ class Neighbours:
         used = rules.ids_above(pipeline.group, generation, claims, state.instances)
         first = {rules.free_id(pipeline.name, pipeline.group, slot, slots, used) for slot in range(slots)}
         dead = {c.transactional_id for c in claims if c.generation in self._own[:-1] or c.owner in silent}
-        return (first | dead).difference(used)
+        return (first | dead) - used
 
     def _newer(self) -> Iterable[Claim]:
         if not self._own:

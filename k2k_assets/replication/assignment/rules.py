@@ -65,9 +65,7 @@ def left_by_former_holders(transactional_id: str, claims: Iterable[Claim]) -> li
     return [claim for claim in claims if claim.transactional_id == transactional_id]
 
 
-def ids_above(
-    group: str, generation: int, claims: Iterable[Claim], instances: Mapping[int, Instance]
-) -> Collection[str]:
+def ids_above(group: str, generation: int, claims: Iterable[Claim], instances: Mapping[int, Instance]) -> set[str]:
     """The transactional ids that higher generations use, or will begin with.
 
     Args:

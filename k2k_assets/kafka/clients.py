@@ -30,7 +30,6 @@ _UNREACHABLE = frozenset(
         KafkaError._AUTHENTICATION,
         KafkaError._SSL,
         KafkaError._TIMED_OUT_QUEUE,
-        KafkaError._PARTIAL,  # no broker takes part in the cluster yet
         # The connection broke, and the client gave the broker's entry up for another one (librdkafka 2.16).
         KafkaError._DESTROY_BROKER,
         KafkaError.REQUEST_TIMED_OUT,

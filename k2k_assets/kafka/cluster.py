@@ -183,21 +183,29 @@ class Cluster:
         }
 
     def _metadata(self) -> ClusterMetadata:
-        """Brokers and topics, once there is a broker that takes part.
+        """Brokers and topics, once there is a broker that takes part: none does for a moment after one was frozen.
 
-        Not by `describe_cluster`: where no broker does, as for a moment after one was frozen, that answer ends the
-        process (librdkafka 2.16: "Assertion `rko_result' failed").
+        Not by `describe_cluster`: with no broker to be named, that answer ends the process (librdkafka 2.16: "Assertion
+        `rko_result' failed").
+
+        Raises:
+            ClusterUnreachable: No answer in time, or none that names a broker.
         """
-        deadline = Deadline(self.timeout)
-        while True:
+        deadline, nobody = Deadline(self.timeout), False
+        while not (nobody and deadline.expired()):
             try:
-                return self._result(_begun(partial(self.admin.list_topics, timeout=deadline.remaining())))
+                found = self._result(_begun(partial(self.admin.list_topics, timeout=deadline.remaining())))
+                if found.brokers:
+                    return found
             except KafkaException as error:
-                if clients.error_of(error).code() != KafkaError._PARTIAL or deadline.expired():
+                nothing_named = clients.error_of(error).code() == KafkaError._PARTIAL
+                if not nothing_named and not nobody:
                     raise self._translated(error) from None
             except TimeoutError:
                 raise self._silent() from None
+            nobody = True
             time.sleep(min(_LOOK_SECONDS, deadline.remaining()))
+        raise clients.unreachable(self.role, self._properties, "none of its brokers takes part in it")
 
     def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
         """Ids and partition counts; topics that do not exist are left out.
@@ -258,11 +266,7 @@ class Cluster:
         Raises:
             Refused: The principal may not see it.
         """
-        try:
-            brokers = self.admin.list_topics(timeout=self.timeout).brokers
-        except KafkaException as error:
-            raise self._translated(error) from None
-        resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
+        resource = ConfigResource(ResourceType.BROKER, str(min(self._metadata().brokers)))
         (future,) = self.admin.describe_configs([resource], request_timeout=self.timeout).values()
         entry = self._await(future).get(name)
         return entry.value if entry else None

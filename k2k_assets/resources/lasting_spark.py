@@ -64,9 +64,10 @@ class LastingSpark:
             try:
                 self.session.stop()
                 return
-            except _LOST:
+            except _LOST as error:
                 if not _jvm_ends():
                     raise
+                _log.warning("Spark's Java process ended before it was told to: %s", error)
         forget(self.session)
 
     def _built(self) -> tuple[SparkSession, int]:

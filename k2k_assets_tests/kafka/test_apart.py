@@ -73,9 +73,10 @@ def _here(scene: Scene) -> None:
     scene(fetch_offsets_here)
 
 
-def broker_that_was_frozen(look: Callable[[Cluster], str]) -> None:
+def broker_that_was_frozen(look: Callable[[Cluster], str], topic: str = "") -> None:
     """The only broker of a cluster does not take part in it: there is none to be named."""
     with ScriptedBroker() as broker, Cluster("source", {"bootstrap.servers": broker.servers}, SECONDS) as cluster:
+        broker.topic = topic
         assert look(cluster) == CLUSTER_ID
         broker.takes_part, looks = False, broker.looks
         with ThreadPoolExecutor() as pool:
@@ -85,8 +86,17 @@ def broker_that_was_frozen(look: Callable[[Cluster], str]) -> None:
             assert answer.result(SECONDS) == CLUSTER_ID
 
 
-def test_a_broker_is_waited_for_that_takes_part() -> None:
-    broker_that_was_frozen(Cluster.cluster_id)
+@pytest.mark.parametrize("topic", ["", "orders"])
+def test_a_broker_is_waited_for_that_takes_part(topic: str) -> None:
+    """Whether there are topics to be told of or not."""
+    broker_that_was_frozen(Cluster.cluster_id, topic)
+
+
+def test_a_cluster_in_which_no_broker_takes_part() -> None:
+    with ScriptedBroker() as broker, Cluster("source", {"bootstrap.servers": broker.servers}, 1.0) as cluster:
+        broker.takes_part, broker.topic = False, "orders"
+        with pytest.raises(ClusterUnreachable, match="none of its brokers takes part"):
+            cluster.topics()
 
 
 def _by_describe_cluster(cluster: Cluster) -> str:

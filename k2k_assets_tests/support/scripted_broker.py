@@ -34,12 +34,14 @@ class ScriptedBroker:
     Attributes:
         group_error: What it answers when it is asked for a group's offsets; 0: nothing is wrong.
         takes_part: Whether it is among the brokers of its cluster: not for a moment after it was frozen.
+        topic: One that the cluster has.
         looks: How often it was asked which brokers there are.
     """
 
     def __init__(self) -> None:
         self.group_error = 0
         self.takes_part = True
+        self.topic = ""
         self.looks = 0
         self._port = 0
         self._listener: socket.socket | None = None
@@ -102,7 +104,11 @@ class ScriptedBroker:
                 self.looks += 1
                 broker = struct.pack(">i", 1) + address + struct.pack(">h", -1)
                 brokers = struct.pack(">i", 1) + broker if self.takes_part else struct.pack(">i", 0)
-                return brokers + struct.pack(">h", len(CLUSTER_ID)) + CLUSTER_ID.encode() + struct.pack(">ii", 1, 0)
+                topic = struct.pack(">hh", 0, len(self.topic)) + self.topic.encode() + struct.pack(">bi", 0, 0)
+                topics = struct.pack(">i", 1) + topic if self.topic and _asks_for_all(request) else struct.pack(">i", 0)
+                return (
+                    brokers + struct.pack(">h", len(CLUSTER_ID)) + CLUSTER_ID.encode() + struct.pack(">i", 1) + topics
+                )
             case Api.FIND_COORDINATOR:
                 return struct.pack(">hi", 0, 1) + address
             case Api.OFFSET_FETCH:
@@ -110,3 +116,9 @@ class ScriptedBroker:
             case Api.LIST_GROUPS:
                 return struct.pack(">hi", 0, 0)
         raise AssertionError(request)
+
+
+def _asks_for_all(request: Request) -> bool:
+    """Whether a request for metadata names no topics because it means all of them."""
+    (client,) = struct.unpack_from(">h", request.frame, 12)
+    return bool(struct.unpack_from(">i", request.frame, 14 + client)[0] < 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import threading
 from collections.abc import Mapping
@@ -70,7 +71,8 @@ class SecretsSearch:
                     self.in_arguments.add((name, process.name()))
 
     def _look_at_open_files(self) -> None:
-        for path in self._folder.rglob("*"):
+        paths = (Path(folder) / name for folder, _, names in os.walk(self._folder) for name in names)
+        for path in paths:  # `rglob` would end at a folder that goes meanwhile
             with suppress(OSError):  # gone since
                 found = path.stat()
                 changed = (found.st_size, found.st_mtime_ns)

@@ -9,21 +9,25 @@ from __future__ import annotations
 import logging
 import time
 
+from k2k_assets.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.fencing import fence
 from k2k_assets.replication.assignment.neighbours import Neighbours
+from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
 
 log = logging.getLogger("k2k.replication")
 
 _LOOK_SECONDS = 1.0
 # Who waits for the commit topic may be told to stop.
-_FENCE_SECONDS = 5.0
+_FENCE_SECONDS = 2.0
 
 
 class DeadHolders:
-    """Fences them, each once.
+    """Fences them, each once, where the commit topic stays held from one look to the next.
+
+    It is a help only: what goes wrong is said, and reading goes on, or finds out by itself.
 
     Args:
         pipeline: Whose commit topic.
@@ -38,29 +42,32 @@ class DeadHolders:
         self._neighbours = neighbours
         self._slots = slots
         self._fenced: set[str] = set()
+        self._held: set[tuple[TopicPartition, int]] = set()
         self._next_look = 0.0
 
     def fence(self) -> None:
-        """Fences those that are known by now, if an open transaction holds the commit topic; may be called often.
-
-        Raises:
-            K2KError: The target does not answer, or the principal may not do it.
-        """
+        """Looks about once a second, however often it is called."""
         if time.monotonic() < self._next_look:
             return
-        self._neighbours.look()
-        left = sorted(self._neighbours.left_behind(self._slots) - self._fenced)
-        if left and self._is_held():
-            log.warning("an open transaction holds the commit topic: fencing %s", ", ".join(left))
-            try:
-                fence(self._pipeline, left, _FENCE_SECONDS)
-                self._fenced.update(left)
-            except Restart as error:
-                log.warning("not fenced: %s", error)
+        try:
+            self._look()
+        except (Restart, ClusterUnreachable, Refused) as error:
+            log.warning("an open transaction may hold the commit topic until it times out: %s", error)
         self._next_look = time.monotonic() + _LOOK_SECONDS
 
-    def _is_held(self) -> bool:
+    def _look(self) -> None:
+        before, self._held = self._held, self._open()
+        if not before & self._held:
+            return  # a transaction of the living is soon over
+        self._neighbours.look()
+        left = sorted(self._neighbours.left_behind(self._slots) - self._fenced)
+        if left:
+            log.warning("an open transaction holds the commit topic: fencing %s", ", ".join(left))
+            fence(self._pipeline, left, _FENCE_SECONDS)
+            self._fenced.update(left)
+
+    def _open(self) -> set[tuple[TopicPartition, int]]:
+        """The partitions that end behind an open transaction, each with the offset at which the first one begins."""
         partitions = self._target.partitions_of([self._pipeline.coordination.commit.topic])
-        ends = self._target.offsets(partitions, "latest")
-        stable = self._target.offsets(partitions, "stable")  # later, so that what was committed meanwhile holds nothing
-        return any(stable.get(tp, end) < end for tp, end in ends.items())
+        ends, stable = self._target.offsets(partitions, "latest"), self._target.offsets(partitions, "stable")
+        return {(tp, stable[tp]) for tp, end in ends.items() if stable.get(tp, end) < end}

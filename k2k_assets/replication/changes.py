@@ -49,6 +49,8 @@ class Changes:
         """
         if self._clock() < self._next:
             return None
+        for cluster in self._clusters:
+            cluster.renew_if_disturbed()  # it could create nothing for the rest of the run
         try:
             new = self._new(ground)
             if not new:

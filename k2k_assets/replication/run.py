@@ -121,6 +121,7 @@ class Run:
                     raise
                 log.warning("waiting for the target: %s", error)
                 stop.wait(pause)
+                self.clusters[1].renew_if_disturbed()
                 pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _take_over(self, stop: threading.Event) -> list[SlotPlan]:

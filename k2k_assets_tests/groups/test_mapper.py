@@ -38,7 +38,6 @@ from k2k_assets_tests.support.groups import commit, delete_group, held, member, 
 from k2k_assets_tests.support.kafka import (
     SECONDS,
     Record,
-    admin,
     create_topic,
     delete_records,
     delete_topic,
@@ -373,7 +372,6 @@ def test_a_broker_that_dies_and_comes_back(clusters: KafkaSandbox, world: World,
         broker = clusters.source if victim == "source" else clusters.target
         broker.kill()
         broker.start()
-        admin.cache_clear()  # a client that has lost a group's coordinator never finds it again
         commit(world.source, group, {at: 66})
         moved = world.best(1, 66)
         wait_until(lambda: position(world.target, group, at) == moved, 60, "the commit after the restart")

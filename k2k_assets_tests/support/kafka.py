@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from confluent_kafka import (
@@ -99,10 +98,21 @@ def _at(servers: str) -> dict[str, str]:
     return {**_access.get(servers, {"bootstrap.servers": servers})}
 
 
-@lru_cache(maxsize=8)
+_admins: dict[str, AdminClient] = {}
+_disturbed: set[str] = set()
+
+
 def admin(servers: str) -> AdminClient:
-    """An admin client; one for each cluster."""
-    return AdminClient({**_at(servers), **_QUICK})
+    """An admin client; one for each cluster, until it loses its broker.
+
+    After that it may never find the controller again (librdkafka 2.16): topics could be made no more.
+    """
+    if servers in _admins:
+        _admins[servers].poll(0)
+    if servers not in _admins or servers in _disturbed:
+        _disturbed.discard(servers)
+        _admins[servers] = AdminClient({**_at(servers), **_QUICK, "error_cb": lambda _: _disturbed.add(servers)})
+    return _admins[servers]
 
 
 def topics(servers: str) -> dict[str, int]:

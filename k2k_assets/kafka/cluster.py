@@ -154,7 +154,7 @@ class Cluster:
             asker.close()
 
     def renew_if_disturbed(self) -> None:
-        """Lets go of a client that has lost a broker: it may never find a coordinator or the controller again (2.16)."""
+        """Lets go of a client that has lost a broker: it may never find the controller or a coordinator again."""
         if self._admin is not None:
             self._admin.poll(0)
         if self._last_error is not None:

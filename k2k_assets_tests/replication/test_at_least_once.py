@@ -10,6 +10,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import commit_records, copy, dying_first
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
@@ -26,7 +27,13 @@ def topic_with_gaps(clusters: KafkaSandbox) -> str:
 
 @pytest.mark.parametrize(
     ("step", "occurrence"),
-    [("open", 1), ("begin", 2), ("write", 2), ("write", 4), ("settle", 2), ("before_commit", 4), ("commit", 4)],
+    [
+        ("write", 4),
+        ("settle", 2),
+        ("before_commit", 4),
+        ("commit", 4),
+        *in_storms(("open", 1), ("begin", 2), ("write", 2)),
+    ],
 )
 def test_killed_at_any_step_and_run_again(
     clusters: KafkaSandbox, tmp_path: Path, topic_with_gaps: str, step: str, occurrence: int

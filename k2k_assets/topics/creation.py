@@ -71,19 +71,20 @@ def create_topics(
         count = partitions(topic.partitions) if topic.partitions else "the default number of partitions"
         configs = ", ".join(f"{k}={v}" for k, v in sorted(topic.config.items())) or "broker defaults"
         _log.info("created topic '%s' on the %s: %s, %s", topic.name, cluster, count, configs)
-    seen = _await_ready(pipeline, cluster, [topic.name for topic in wanted])
+    seen = _await_ready(pipeline, cluster, {topic.name: 1 for topic in wanted})
     return [topic.name for topic in created], seen
 
 
-def grow_topics(cluster: Cluster, wanted: Mapping[str, int]) -> None:
-    """Gives topics more partitions.
+def grow_topics(pipeline: Pipeline, cluster: Cluster, wanted: Mapping[str, int]) -> None:
+    """Gives topics more partitions, and waits until the cluster shows and serves them.
 
     Args:
+        pipeline: Says for how long to wait.
         cluster: Whose topics.
         wanted: How many partitions each of them is to have. Somebody else may have given it as many meanwhile.
 
     Raises:
-        Refused: The cluster does not do it.
+        Refused: The cluster does not do it, or does not serve them in time.
         ClusterUnreachable: It does not answer.
     """
     if not wanted:
@@ -97,6 +98,7 @@ def grow_topics(cluster: Cluster, wanted: Mapping[str, int]) -> None:
         topic = WantedTopic(name, wanted[name])
         if _is_done(future, topic, cluster, KafkaError.INVALID_PARTITIONS, "add partitions to"):
             _log.warning("topic '%s' on the %s has %s now, like its source", name, cluster, partitions(wanted[name]))
+    _await_ready(pipeline, cluster, wanted)
 
 
 def rehearse_creation(cluster: Cluster, wanted: Sequence[WantedTopic]) -> None:
@@ -182,8 +184,8 @@ def _culprits(error: KafkaError, topic: WantedTopic) -> list[str]:
     return sorted(words & topic.config.keys()) or sorted(topic.config)
 
 
-def _await_ready(pipeline: Pipeline, cluster: Cluster, names: list[str]) -> dict[str, TopicDescription]:
-    """Waits until the cluster shows the topics and their leaders answer for every partition.
+def _await_ready(pipeline: Pipeline, cluster: Cluster, wanted: Mapping[str, int]) -> dict[str, TopicDescription]:
+    """Waits until the cluster shows the topics, with so many partitions, and their leaders answer for every partition.
 
     A broker shows a new topic a moment before it knows that it leads it; until then it refuses its offsets.
     """
@@ -192,9 +194,12 @@ def _await_ready(pipeline: Pipeline, cluster: Cluster, names: list[str]) -> dict
     seen: dict[str, TopicDescription] = {}
     refusals: list[K2KError] = []
 
+    def unseen() -> list[str]:
+        return [name for name, least in wanted.items() if name not in seen or seen[name].partitions < least]
+
     def ready() -> bool:
-        seen.update(cluster.describe(names))
-        if len(seen) < len(names):
+        seen.update(cluster.describe(list(wanted)))
+        if unseen():
             return False
         try:
             cluster.offsets([TopicPartition(t.name, p) for t in seen.values() for p in range(t.partitions)], "latest")
@@ -206,10 +211,10 @@ def _await_ready(pipeline: Pipeline, cluster: Cluster, names: list[str]) -> dict
     try:
         wait_until(ready, seconds, "new topics", interval=min(delay, _LOOK_SECONDS))
     except TimeoutError:
-        missing = ", ".join(name for name in names if name not in seen)
-        why = f"does not show {missing}" if missing else f"does not serve them: {refusals[-1]}"
+        missing = ", ".join(unseen())
+        why = f"does not show all of {missing}" if missing else f"does not serve them: {refusals[-1]}"
         raise Refused(
-            f"the {cluster} accepted the new topics but {why} after {seconds:g} s. Look at the brokers' logs, or wait "
-            "longer: 'configuration.autoControlTopicCreationMaxAttempts' and 'autoControlTopicCreationCheckDelay'."
+            f"the {cluster} accepted the new topics or partitions but {why} after {seconds:g} s. Look at the brokers' "
+            "logs, or wait longer: 'configuration.autoControlTopicCreationMaxAttempts' and 'autoControlTopicCreationCheckDelay'."
         ) from None
     return seen

@@ -57,7 +57,7 @@ def ensure_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, t
     """
     plan = plan_target_topics(pipeline, source, target, topics)
     created, seen = create_topics(pipeline, target, wanted_topics(source, target, plan, topics))
-    grow_topics(target, plan.too_small)
+    grow_topics(pipeline, target, plan.too_small)
     # Whoever else created one of them in the meantime may have chosen another partition count.
     _refuse_too_few_partitions(pipeline, target, plan, topics, {name: seen[name].partitions for name in seen})
     return sorted(created)

@@ -13,27 +13,28 @@ from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.topics.creation import WantedTopic, create_topics
+from k2k_assets.topics.creation import WantedTopic, create_topics, grow_topics
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 
 class SlowCluster:
-    """Creates at once, shows the topics after some looks and serves them after some more."""
+    """Creates at once, shows topics and partitions after some looks and serves them after some more."""
 
     role, servers, timeout = "target", "slow:9092", 5.0
 
     def __init__(self, shown_after: int, served_after: int) -> None:
         self.looks = self.asked = 0
         self._shown_after, self._served_after = shown_after, served_after
-        self.admin = SimpleNamespace(create_topics=self._create)
+        self.admin = SimpleNamespace(create_topics=self._create, create_partitions=self._create)
+        self.grows = False
 
     def _create(self, new: Iterable[Any], **_: object) -> dict[str, SimpleNamespace]:
         return {topic.topic: SimpleNamespace(result=lambda timeout: None) for topic in new}
 
     def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
         self.looks += 1
-        shown = names if self.looks > self._shown_after else []
-        return {name: TopicDescription(name, "id", 2) for name in shown}
+        shown = self.looks > self._shown_after
+        return {name: TopicDescription(name, "id", 2 if shown else 1) for name in names if shown or self.grows}
 
     def offsets(self, partitions: Collection[TopicPartition], _: str) -> None:
         self.asked += 1
@@ -62,8 +63,15 @@ def test_topics_are_awaited_until_they_are_served(pipeline: Pipeline) -> None:
     assert (cluster.looks, cluster.asked) == (3, 2)
 
 
+def test_more_partitions_are_awaited_too(pipeline: Pipeline) -> None:
+    cluster = SlowCluster(shown_after=2, served_after=1)
+    cluster.grows = True
+    grow_topics(pipeline, cast(Cluster, cluster), {"orders": 2})
+    assert (cluster.looks, cluster.asked) == (4, 2)
+
+
 def test_topics_that_are_not_shown_in_time_are_named(pipeline: Pipeline) -> None:
-    with pytest.raises(Refused, match=r"slow:9092.*does not show orders after 0\.1 s"):
+    with pytest.raises(Refused, match=r"slow:9092.*does not show all of orders after 0\.1 s"):
         create(pipeline, SlowCluster(shown_after=1000, served_after=0))
 
 

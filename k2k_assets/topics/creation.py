@@ -215,6 +215,7 @@ def _await_ready(pipeline: Pipeline, cluster: Cluster, wanted: Mapping[str, int]
         why = f"does not show all of {missing}" if missing else f"does not serve them: {refusals[-1]}"
         raise Refused(
             f"the {cluster} accepted the new topics or partitions but {why} after {seconds:g} s. Look at the brokers' "
-            "logs, or wait longer: 'configuration.autoControlTopicCreationMaxAttempts' and 'autoControlTopicCreationCheckDelay'."
+            "logs, or wait longer: 'configuration.autoControlTopicCreationMaxAttempts' and "
+            "'autoControlTopicCreationCheckDelay'."
         ) from None
     return seen

@@ -6,7 +6,6 @@ import logging
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -17,7 +16,7 @@ from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.failback import failback
 from k2k_assets.cli.options import pipeline_files, start_options
 from k2k_assets.cli.program import run_program
-from k2k_assets.cli.signals import stop_on_signals
+from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.errors import Refused
 
@@ -54,9 +53,7 @@ def start(
     with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals() as stop:
         if telemetry:
             _log.warning("-t: telemetry is not built yet; nothing is exported")
-        # Signals are handled on the main thread and only between its own steps: it has none but to wait.
-        with ThreadPoolExecutor(1, NAME) as worker:
-            worker.submit(_start, files, variables, console, once, stop).result()
+        run_aside(_start, files, variables, console, once, stop)
 
 
 def _start(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:

@@ -6,13 +6,20 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from types import FrameType
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 LEFT_AT_ONCE = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = "\x1b[?25h"
+# A signal that comes just before the main thread begins to wait is handled when it looks up.
+_LOOK_SECONDS = 0.2
 
 
 @contextmanager
@@ -36,6 +43,19 @@ def stop_on_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def run_aside(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Runs a function in a thread of its own, and returns or raises what it does.
+
+    Signals are handled on the main thread and only between its own steps: it has none but to wait, so that a call into
+    Kafka or Spark holds no signal back.
+    """
+    with ThreadPoolExecutor(1, "k2k-command") as worker:
+        running = worker.submit(function, *arguments, **named)
+        while not wait([running], _LOOK_SECONDS).done:
+            pass
+        return running.result()
 
 
 def _say(text: str) -> None:

@@ -17,7 +17,7 @@ from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import pipeline_files, start_options
 from k2k_assets.cli.progress import shown
-from k2k_assets.cli.signals import stop_on_signals
+from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.summary import summary
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.cli.words import plural
@@ -60,10 +60,7 @@ def start(
     with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals() as stop:
         if telemetry:
             _log.warning("-t: telemetry is not built yet; nothing is exported")
-        # Signals are handled on the main thread and only between its own steps: it has none but to wait, so that
-        # a call into Kafka or Spark holds no signal back.
-        with ThreadPoolExecutor(1, "k2k-start") as worker:
-            worker.submit(_run, files, variables, console, once, stop).result()
+        run_aside(_run, files, variables, console, once, stop)
 
 
 def _run(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:

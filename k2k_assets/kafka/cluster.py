@@ -182,6 +182,10 @@ class Cluster:
             if topic.error is None and name not in ("__consumer_offsets", "__transaction_state", "__share_group_state")
         }
 
+    def brokers(self) -> list[int]:
+        """The ids of the brokers that take part now; there is one at least."""
+        return sorted(self._metadata().brokers)
+
     def _metadata(self) -> ClusterMetadata:
         """Brokers and topics, once there is a broker that takes part: none does for a moment after one was frozen.
 
@@ -266,7 +270,7 @@ class Cluster:
         Raises:
             Refused: The principal may not see it.
         """
-        resource = ConfigResource(ResourceType.BROKER, str(min(self._metadata().brokers)))
+        resource = ConfigResource(ResourceType.BROKER, str(self.brokers()[0]))
         (future,) = self.admin.describe_configs([resource], request_timeout=self.timeout).values()
         entry = self._await(future).get(name)
         return entry.value if entry else None

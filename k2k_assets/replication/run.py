@@ -184,7 +184,6 @@ class Run:
             _ensure_not_stopped(stop)
             dead.fence()
 
-        dead.fence()
         commit_log = read_commit_log(self.pipeline, self.ground.cluster_id, target, keep_waiting=while_waiting)
         self.progress.begin(commit_log)
         self.progress.counts_for(self._generation)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.topics.control_settings import Judged, Settings, judge
-from k2k_assets.topics.creation import WantedTopic, broker_count, create_topics
+from k2k_assets.topics.creation import WantedTopic, create_topics
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
@@ -99,7 +99,7 @@ def _settings(pipeline: Pipeline, target: Cluster, existing: Collection[str]) ->
     except Refused as reason:
         _log.info("the settings of the control topics are not looked at: %s", reason)
         return []
-    replicas, brokers = target.replicas(list(existing)), broker_count(target)
+    replicas, brokers = target.replicas(list(existing)), len(target.brokers())
     mapping = _mapping_topic(pipeline)
     return [Settings(name, name == mapping, config, replicas.get(name), brokers) for name, config in configs.items()]
 

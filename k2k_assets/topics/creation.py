@@ -130,18 +130,6 @@ def _create(cluster: Cluster, wanted: Sequence[WantedTopic], validate_only: bool
     return [topic for topic in wanted if _is_done(asked[topic.name], topic, cluster, there, "create")]
 
 
-def broker_count(cluster: Cluster) -> int:
-    """How many brokers the cluster has now.
-
-    Raises:
-        ClusterUnreachable: It does not answer.
-    """
-    try:
-        return len(cluster.admin.list_topics(timeout=cluster.timeout).brokers)
-    except KafkaException as exception:
-        raise _no_answer(cluster, clients.error_of(exception).str()) from None
-
-
 def partitions(count: int) -> str:
     """`1 partition`, `2 partitions`."""
     return f"{count} partition" if count == 1 else f"{count} partitions"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topics.creation import WantedTopic, broker_count, create_topics, grow_topics, partitions
+from k2k_assets.topics.creation import WantedTopic, create_topics, grow_topics, partitions
 from k2k_assets.topics.names import KAFKA_INTERNAL, own_control_topics
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def wanted_topics(source: Cluster, target: Cluster, plan: TargetPlan, topics: Ma
         return []
     models = {name: max(plan.feeding[name], key=lambda topic: topics[topic]) for name in plan.missing}
     configs = source.topic_configs(sorted(set(models.values())))
-    brokers = broker_count(target)
+    brokers = len(target.brokers())
     return [
         WantedTopic(name, topics[model], config=_mirrored(name, configs.get(model, {}), brokers))
         for name, model in models.items()

@@ -16,6 +16,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, delete_topic, produce, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -127,13 +128,10 @@ def test_a_hole_over_aborted_records_and_markers_is_proven(world: World) -> None
     ("change", "field"),
     [
         ({"value": None}, "null and empty"),
-        *(
-            pytest.param(change, field, marks=pytest.mark.storm)
-            for change, field in (
-                ({"key": b"other"}, "key"),
-                ({"headers": [("h", b"1"), ("h", b"1")]}, "headers"),
-                ({"timestamp": 1}, "timestamp"),
-            )
+        *in_storms(
+            ({"key": b"other"}, "key"),
+            ({"headers": [("h", b"1"), ("h", b"1")]}, "headers"),
+            ({"timestamp": 1}, "timestamp"),
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -54,7 +54,9 @@ def test_what_breaks_is_no_refusal(clusters: KafkaSandbox, trouble: Trouble, occ
     with Proxy(clusters.target_servers) as proxy, Cluster("target", {"bootstrap.servers": proxy.servers}) as cluster:
         fault = proxy.arm(Fault(Api.METADATA, trouble, occurrence))
         answers = []
-        while fault.request is None:
+        while not fault.happened.is_set():
+            if fault.request is not None:  # on a connection that the client had left by itself: the next one, then
+                fault = proxy.arm(Fault(Api.METADATA, trouble))
             try:
                 answers.append(cluster.cluster_id())
             except ClusterUnreachable as error:

@@ -37,12 +37,12 @@ from k2k_assets_tests.support.exactness import BothSides
 from k2k_assets_tests.support.groups import commit, delete_group, held, member, position
 from k2k_assets_tests.support.kafka import (
     SECONDS,
+    OpenTransaction,
     Record,
     create_topic,
     delete_records,
     delete_topic,
     end_offsets,
-    open_transaction,
     produce,
     topics,
     unique,
@@ -434,7 +434,7 @@ def test_before_the_mappings_are_read_to_the_end_nothing_is_claimed_or_committed
     claims = TopicPartition(pipeline.coordination.assignment.topic, 0)
     with polling(chosen) as before:
         claimed = end_offsets(world.target, claims.topic)
-        hanging = open_transaction(world.target, pipeline.offset_mapping.topic, [Record(b"x", b"y")])
+        hanging = OpenTransaction(world.target, pipeline.offset_mapping.topic, [Record(b"x", b"y")])
         with (
             both_clusters(chosen) as (source, target),
             Poller(chosen, source, target, patience=0.5) as starting,
@@ -443,7 +443,7 @@ def test_before_the_mappings_are_read_to_the_end_nothing_is_claimed_or_committed
             starting.start()
         assert end_offsets(world.target, claims.topic) == claimed
         assert held(world.target, group) == {}
-        hanging.abort_transaction(SECONDS)
+        hanging.abort()
         assert before.poll().committed == {group}, "it was not superseded"
     await_held(world, group, p0=10)
 

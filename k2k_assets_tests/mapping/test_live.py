@@ -26,13 +26,13 @@ from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import (
+    OpenTransaction,
     Record,
     add_partitions,
     create_topic,
     delete_records,
     delete_topic,
     end_offsets,
-    open_transaction,
     produce,
     unique,
 )
@@ -121,10 +121,10 @@ def test_an_open_transaction_is_waited_for(copied: Callable[..., HandCopy], topi
     copy = copied()
     copy.mapping(topic, (0, 5), [(0, 100, 5)])
     with live(copy) as mappings:
-        hanging = open_transaction(copy.target.servers, copy.pipeline.offset_mapping.topic, [Record(b"x", b"y")])
+        hanging = OpenTransaction(copy.target.servers, copy.pipeline.offset_mapping.topic, [Record(b"x", b"y")])
         with pytest.raises(ClusterUnreachable, match=r"was not read to its end: .* a transaction is open there"):
             mappings.catch_up([], patience=0.5)
-        hanging.abort_transaction(10)
+        hanging.abort()
         copy.mapping(topic, (5, 6), [(5, 105, 1)])
         mappings.catch_up([])
         assert runs(of(mappings, topic)) == [(0, 100, 6)]

@@ -26,10 +26,10 @@ from k2k_assets_tests.support.copying import (
 )
 from k2k_assets_tests.support.kafka import (
     SECONDS,
+    OpenTransaction,
     Record,
     create_topic,
     delete_topic,
-    open_transaction,
     produce,
     read_all,
     unique,
@@ -120,7 +120,7 @@ def test_somebody_elses_open_transaction_is_named_or_waited_for(
     strict = make([topic], timeout=0.5)
     copy(strict)
     produce(source, topic, [b"b"] * 3)
-    hanging = open_transaction(target, commit_topic(strict), [(b"?", b"?")])
+    hanging = OpenTransaction(target, commit_topic(strict), [(b"?", b"?")])
 
     with pytest.raises(CommitLogBlocked) as blocked:
         copy(strict)
@@ -134,7 +134,7 @@ def test_somebody_elses_open_transaction_is_named_or_waited_for(
         running = Running(patient, 1)
         wait_until(lambda: caplog.text.count("; waiting on") >= 2, SECONDS, "two rounds of waiting")
     assert len(read_all(target, topic)) == 3, "a position that cannot be seen is not guessed"
-    hanging.abort_transaction(SECONDS)
+    hanging.abort()
     wait_until(lambda: running.copied() == 3, SECONDS, "the copy to go on")
     running.stop.set()
     running.join()

@@ -27,10 +27,10 @@ from k2k_assets_tests.support.copying import (
 )
 from k2k_assets_tests.support.kafka import (
     SECONDS,
+    OpenTransaction,
     create_topic,
     delete_records,
     end_offsets,
-    open_transaction,
     produce,
     read_all,
     unique,
@@ -87,7 +87,7 @@ def test_an_open_source_transaction_holds_the_end_and_is_named(
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("held"))
     produce(source, topic, [b"a", b"b"])
-    hanging = open_transaction(source, topic, [b"c"])
+    hanging = OpenTransaction(source, topic, [b"c"])
     produce(source, topic, [b"d", b"e"])
     pipeline = pipeline_for(clusters, tmp_path, [topic])
 
@@ -107,7 +107,7 @@ def test_an_open_source_transaction_holds_the_end_and_is_named(
     assert held_since is not None
     assert began <= held_since <= time.monotonic()
 
-    hanging.commit_transaction(SECONDS)
+    hanging.commit()
     wait_until(lambda: running.copied() == 3, SECONDS, "what was held to be copied")
     wait_until(lambda: running.progress.partitions[at].held_since is None, SECONDS, "the hold to end")  # type: ignore[union-attr]
     running.stop.set()

@@ -34,11 +34,11 @@ from k2k_assets_tests.support.copying import (
     in_threads,
 )
 from k2k_assets_tests.support.kafka import (
+    OpenTransaction,
     create_topic,
     delete_records,
     delete_topic,
     end_offsets,
-    open_transaction,
     produce,
     read_all,
     topics,
@@ -125,10 +125,10 @@ def test_latest_holds_for_all_partitions_of_a_new_topic(clusters: KafkaSandbox, 
 
 def test_latest_begins_before_an_open_transaction(clusters: KafkaSandbox, make: Make) -> None:
     topic = written(clusters, "latest")
-    transaction = open_transaction(clusters.source_servers, topic, [b"open1", b"open2"])
+    transaction = OpenTransaction(clusters.source_servers, topic, [b"open1", b"open2"])
     pipeline = make([topic], source=latest(clusters))
     copy(pipeline)
-    transaction.commit_transaction(30)
+    transaction.commit()
     copy(pipeline)
     assert [r.value for r in read_all(clusters.target_servers, topic)] == [b"open1", b"open2"]
 
@@ -306,11 +306,11 @@ def test_a_stop_is_heeded_while_the_commit_topic_is_held_by_somebody_else(
         errorHandling={"onCommitSyncTimeout": "ignore"},
     )
     copy(pipeline)
-    other = open_transaction(clusters.target_servers, commits, [(b'{"group":"other"}', b"{}")])
+    other = OpenTransaction(clusters.target_servers, commits, [(b'{"group":"other"}', b"{}")])
     running = Running(pipeline, 1)
     running.stop.set()
     running.join()
-    other.abort_transaction(30)
+    other.abort()
     assert running.error is None
     assert "stopped while the commit topic was held" in caplog.text
 

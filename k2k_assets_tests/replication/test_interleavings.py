@@ -54,12 +54,12 @@ from k2k_assets_tests.support.interleaving import (
 )
 from k2k_assets_tests.support.kafka import (
     SECONDS,
+    OpenTransaction,
     add_partitions,
     create_topic,
     delete_records,
     delete_topic,
     end_offsets,
-    open_transaction,
     produce,
     read_all,
     unique,
@@ -342,7 +342,7 @@ def test_a_commit_record_behind_somebody_elses_open_transaction(
     produce(source, topic, NEW)
     others: list[Any] = []
     at_step(
-        monkeypatch, "before write", lambda: others.append(open_transaction(target, commits, [(b'{"group":"x"}', b"")]))
+        monkeypatch, "before write", lambda: others.append(OpenTransaction(target, commits, [(b'{"group":"x"}', b"")]))
     )
     at_step(monkeypatch, "after commit", die)
     crash(pipeline)
@@ -353,7 +353,7 @@ def test_a_commit_record_behind_somebody_elses_open_transaction(
         with caplog.at_level(logging.WARNING, "k2k.commit_log"):
             running = Running(pipeline, 1)
             wait_until(lambda: "; waiting on" in caplog.text, SECONDS, "the reader to wait")
-        others[0].abort_transaction(SECONDS)
+        others[0].abort()
         wait_until(lambda: running.positions().get(TopicPartition(topic, 0)) == 20, SECONDS, "the position")
         running.stop.set()
         running.join()
@@ -364,7 +364,7 @@ def test_a_commit_record_behind_somebody_elses_open_transaction(
         # the rule: the commit topic is read to its high watermarks
         ends_are(monkeypatch, commits, "latest", "stable")
         copy_alone(pipeline)
-        others[0].abort_transaction(SECONDS)
+        others[0].abort()
         assert values(target, topic) == OLD + NEW + NEW, "the stale record below was taken for the newest"
         assert [r.position for r in commit_records(pipeline, target) if r.kind == "commit"] == [10, 20, 20]
 

@@ -37,9 +37,8 @@ from k2k_assets_tests.support.copying import (
 from k2k_assets_tests.support.interleaving import RULE, at_step, copy_alone, inside_chunks, pipeline_of, values
 from k2k_assets_tests.support.kafka import (
     SECONDS,
+    OpenTransaction,
     create_topic,
-    end_offsets,
-    open_transaction,
     produce,
     read_all,
     unique,
@@ -66,14 +65,7 @@ def test_markers_of_a_former_owner_inside_chunks_of_the_new_one(
     produce(source, topic, NEW)
 
     def former_owner() -> Any:
-        former = open_transaction(target, topic, [b"of the former owner"] * 2)
-
-        def abort() -> None:
-            end = end_offsets(target, topic)[0]
-            former.abort_transaction(SECONDS)
-            wait_until(lambda: end_offsets(target, topic)[0] == end + 1, SECONDS, "the marker")
-
-        return abort
+        return OpenTransaction(target, topic, [b"of the former owner"] * 2).abort
 
     # Inside the first chunk, and inside the second attempt, in which each record reports where it went.
     inside_chunks(monkeypatch, former_owner, times=2)

@@ -31,10 +31,9 @@ from k2k_assets_tests.support.interleaving import (
     values,
 )
 from k2k_assets_tests.support.kafka import (
-    SECONDS,
+    OpenTransaction,
     create_topic,
     end_offsets,
-    open_transaction,
     produce,
     unique,
 )
@@ -134,9 +133,9 @@ def test_a_transaction_of_somebody_else_is_waited_for(clusters: KafkaSandbox, tm
     create_topic(target, topic)
     produce(source, topic, OLD)
     pipeline = pipeline_of(clusters, tmp_path, [topic])
-    others = open_transaction(target, topic, [b"foreign"])
+    others = OpenTransaction(target, topic, [b"foreign"])
     assert f"open at {topic}-0 offset 0" in copy_alone(pipeline).stopped[topic]
-    others.abort_transaction(SECONDS)
+    others.abort()
     assert copy_alone(pipeline).stopped == {}
     assert values(target, topic) == OLD
 
@@ -156,7 +155,7 @@ def test_where_others_may_write_it_is_said_once(
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("held"))
     create_topic(target, topic)
-    others = open_transaction(target, topic, [b"foreign"])
+    others = OpenTransaction(target, topic, [b"foreign"])
     with caplog.at_level(logging.ERROR, "k2k.replication"):
         running = Running(make(clusters, tmp_path, [topic]), 1)
         produce(source, topic, OLD)
@@ -168,5 +167,5 @@ def test_where_others_may_write_it_is_said_once(
         running.end()
     assert caplog.text.count(f"a transaction has been open at {topic}-0 offset 0") == 1
     assert remedy(topic) in caplog.text
-    others.abort_transaction(SECONDS)
+    others.abort()
     assert values(target, topic)[:10] == OLD

@@ -97,10 +97,10 @@ def test_an_aborted_transaction_is_invisible_and_leaves_a_gap(clusters: KafkaSan
 def test_an_open_transaction_holds_the_stable_end(clusters: KafkaSandbox) -> None:
     servers = clusters.source_servers
     topic = kafka.create_topic(servers, kafka.unique("open"))
-    transaction = kafka.open_transaction(servers, topic, [b"held"])
+    transaction = kafka.OpenTransaction(servers, topic, [b"held"])
     kafka.produce(servers, topic, [b"behind it"])
     assert kafka.end_offsets(servers, topic) == {0: 2}
     assert kafka.end_offsets(servers, topic, "read_committed") == {0: 0}
     assert kafka.read_all(servers, topic) == []
-    transaction.commit_transaction(10)
+    transaction.commit()
     assert [record.value for record in kafka.read_all(servers, topic)] == [b"held", b"behind it"]

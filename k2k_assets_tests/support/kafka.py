@@ -233,15 +233,14 @@ def produce(
     """
     if abort and transactional_id is None:
         transactional_id = unique("aborting")
-    client = producer(servers, transactional_id)
-    if transactional_id is not None:
-        client.begin_transaction()
-    written = send(client, topic, records, partition)
+    if transactional_id is None:
+        return send(producer(servers), topic, records, partition)
+    transaction = OpenTransaction(servers, topic, records, partition, transactional_id)
     if abort:
-        client.abort_transaction(SECONDS)
-    elif transactional_id is not None:
-        client.commit_transaction(SECONDS)
-    return written
+        transaction.abort()
+    else:
+        transaction.commit()
+    return transaction.written
 
 
 def send(
@@ -275,14 +274,62 @@ def send(
     return [placed[index] for index in range(count)]
 
 
-def open_transaction(
-    servers: str, topic: str, records: Iterable[Record | tuple[bytes | None, bytes | None] | bytes], partition: int = 0
-) -> Producer:
-    """Writes records in a transaction that stays open: the caller commits or aborts it on what is returned."""
-    client = producer(servers, unique("open"))
-    client.begin_transaction()
-    send(client, topic, records, partition)
-    return client
+class OpenTransaction:
+    """A transaction with records in one topic, that is open until the caller ends it.
+
+    Kafka acknowledges the end before its markers are in the log. Here it has ended once they are: offsets are what
+    they will stay, and whoever reads what is committed reads it all.
+
+    Args:
+        servers: The cluster.
+        topic: Must exist.
+        records: As for `produce`.
+        partition: For the records that name none.
+        transactional_id: None for one of its own.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        records: Iterable[Record | tuple[bytes | None, bytes | None] | bytes],
+        partition: int | None = 0,
+        transactional_id: str | None = None,
+    ) -> None:
+        self._servers = servers
+        self._topic = topic
+        self._client = producer(servers, transactional_id or unique("open"))
+        self._client.begin_transaction()
+        self.written = send(self._client, topic, records, partition)
+
+    def commit(self) -> None:
+        """The records are there for all to read."""
+        self._client.commit_transaction(SECONDS)
+        await_markers(self._servers, self._topic, self.written)
+
+    def abort(self) -> None:
+        """The records are there for nobody who reads what is committed."""
+        self._client.abort_transaction(SECONDS)
+        await_markers(self._servers, self._topic, self.written)
+
+
+def await_markers(servers: str, topic: str, written: Iterable[tuple[int, int]]) -> None:
+    """Waits until the markers of an ended transaction are in the log.
+
+    Args:
+        servers: The cluster.
+        topic: Of its records.
+        written: Their partitions and offsets.
+    """
+    last: dict[int, int] = {}
+    for partition, offset in written:
+        last[partition] = max(offset, last.get(partition, offset))
+
+    def there() -> bool:
+        ends = end_offsets(servers, topic)
+        return all(ends[partition] > offset + 1 for partition, offset in last.items())
+
+    wait_until(there, SECONDS, f"the markers of a transaction in {topic} on {servers}", interval=0.005)
 
 
 def read_all(

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaException, Producer
 
-from k2k_assets_tests.support.kafka import SECONDS, Record, producer, send, unique
+from k2k_assets_tests.support.kafka import SECONDS, Record, await_markers, producer, send, unique
 from k2k_assets_tests.support.verifying import ID
 
 
@@ -74,11 +74,12 @@ class NumberedWriter:
             send(client, topic, records, partition)
             return
         client.begin_transaction()
-        send(client, topic, records, partition)
+        written = send(client, topic, records, partition)
         if kind == "aborted":
             client.abort_transaction(SECONDS)
         else:
             client.commit_transaction(SECONDS)
+        await_markers(self._servers, topic, written)
 
     def _run(self) -> None:
         while not self._end.wait(self._random.expovariate(1 / self._pause)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +35,20 @@ class Stage:
     Args:
         clusters: Secured ones.
         folder: For pipeline files.
+        target_way: How the user comes in on the target: `scram` or `mtls`. On the source it is `scram`.
 
     Attributes:
         user: Its name.
         brokers: By role.
     """
 
-    def __init__(self, clusters: KafkaSandbox, folder: Path) -> None:
+    def __init__(
+        self, clusters: KafkaSandbox, folder: Path, target_way: Callable[[Broker, str], dict[str, str]] = secure.scram
+    ) -> None:
         self.brokers: dict[str, Broker] = {"source": clusters.source, "target": clusters.target}
         self.user = kafka.unique("user")
         self._folder = folder
+        self._ways = {"source": secure.scram, "target": target_way}
         for broker in self.brokers.values():
             secure.set_password(secure.admin(broker), self.user, broker.security.password_file(self.user).read_text())
 
@@ -55,7 +59,7 @@ class Stage:
     def pipeline_file(self, topics: str | list[str], exactly_once: bool = True, **rest: Any) -> Path:
         """A pipeline with names of its own, for its target topics too."""
         features = {**FEATURES, "exactlyOnce": "enabled" if exactly_once else "disabled"}
-        sides = [secure.scram(broker, self.user) for broker in self.brokers.values()]
+        sides = [way(self.brokers[role], self.user) for role, way in self._ways.items()]
         sink = {"sink": {"prefix": f"{kafka.unique('copy')}."}, "features": features}
         return secure.write_secure_pipeline(self._folder, *sides, topics, **{**sink, **rest})
 
@@ -75,11 +79,14 @@ class Stage:
 
     def acls(self, path: Path, *programs: Program) -> dict[str, set[AclBinding]]:
         """What the commands grant that `k2k acls` prints, by role."""
+        options = [word for program in programs for word in ("--for", program)]
+        if self._ways["target"] is not secure.scram:
+            options += ["--target-principal", f"User:{self.user}"]  # only the broker knows whose certificate it is
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            options = (word for program in programs for word in ("--for", program))
             assert run(["acls", "-f", str(path), *options]) == 0
         by_address = granted(printed.getvalue())
-        return {role: set(by_address[broker.servers]) for role, broker in self.brokers.items()}
+        addresses = {role: way(self.brokers[role], self.user)["bootstrap.servers"] for role, way in self._ways.items()}
+        return {role: set(by_address[address]) for role, address in addresses.items()}
 
     def lacking(self, path: Path, program: Program, case: Case) -> tuple[dict[str, set[AclBinding]], str]:
         """The rights that a program needs but for one, and how the missing one is said."""

@@ -1,19 +1,23 @@
-"""G5, by the cluster's own word: a whole run of everything with a user who can do nothing on the source but read."""
+"""Everything with a user who may do only what `k2k acls` prints, as processes; and no secret in what they wrote."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import dagster as dg
 import pytest
+import yaml
 from confluent_kafka.admin import AclOperation
-from pyspark.sql import SparkSession
 
 from k2k_assets.assets.translator import Translator
 from k2k_assets.automation.discovery import refresh
 from k2k_assets.checks.asset_checks import CHECKS
-from k2k_assets.cli import tool
-from k2k_assets.definitions import build_definitions
+from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
@@ -22,53 +26,159 @@ from k2k_assets_tests.permissions.stage import Stage
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.copying import assert_same_content
 from k2k_assets_tests.support.groups import commit, held
+from k2k_assets_tests.support.secrets import SecretsSearch
+from k2k_assets_tests.support.secure import mtls, secrets_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.integration
 
 ONLY_READING = {AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS}
+WRONG = "wrong-password-4711"
 
 
-def test_copy_index_checks_groups_and_tool_with_what_k2k_acls_prints(
-    secure_clusters: KafkaSandbox,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    spark: SparkSession,
-) -> None:
-    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
+class Programs:
+    """Runs commands one after the other; all that they write goes below a folder.
+
+    Args:
+        folder: Of the test; it has the pipeline files in `pipelines`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        places = {name: folder / name for name in ("temporary", "dagster", "home")}
+        for place in places.values():
+            place.mkdir()
+        self.home, self.dagster_home = places["home"], places["dagster"]
+        self._environment = {
+            **os.environ,
+            "TMPDIR": str(places["temporary"]),
+            "SPARK_LOCAL_DIRS": str(places["temporary"]),
+            "DAGSTER_HOME": str(places["dagster"]),
+            "K2K_HOME": str(places["home"]),
+            "K2K_PIPELINES": str(folder / "pipelines"),
+        }
+
+    def run(self, name: str, *arguments: object, code: int = 0) -> str:
+        """Runs a Python module with its arguments, and returns what it printed; it must end with the code."""
+        printed = self._folder / f"{name}.out"
+        with printed.open("wb") as out:
+            ended = subprocess.run(
+                [sys.executable, "-m", *map(str, arguments)],
+                stdout=out, stderr=out, env=self._environment, cwd=self._folder, timeout=120, check=False,
+            )  # fmt: skip
+        assert ended.returncode == code, (name, printed.read_text())
+        return printed.read_text()
+
+    def verdicts(self) -> dict[str, bool]:
+        """What the checks of Dagster's runs said."""
+        with dg.DagsterInstance.from_config(str(self.dagster_home)) as instance:
+            entries = [entry for run in instance.get_runs() for entry in instance.all_logs(run.run_id)]
+        evaluated = [
+            entry.dagster_event.asset_check_evaluation_data
+            for entry in entries
+            if entry.dagster_event and entry.dagster_event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION
+        ]
+        return {each.check_name: each.passed for each in evaluated}
+
+
+class World(NamedTuple):
+    """A source topic with records and a group, and a pipeline of a user who has just been given its rights."""
+
+    stage: Stage
+    path: Path
+    topic: str
+    group: str
+
+
+@pytest.fixture
+def world(secure_clusters: KafkaSandbox, tmp_path: Path) -> World:
     folder = tmp_path / "pipelines"
     folder.mkdir()
-    stage = Stage(secure_clusters, folder)
-    source, target = stage.servers("source"), stage.servers("target")
-    topic = kafka.create_topic(source, kafka.unique("whole"), 2)
+    stage = Stage(secure_clusters, folder, target_way=mtls)
+    topic = kafka.create_topic(stage.servers("source"), kafka.unique("whole"), 2)
     for partition in range(2):
-        kafka.produce(source, topic, [b"%d" % n for n in range(50)], partition, kafka.unique("tx"))
+        values = [b"%d" % n for n in range(50)]
+        kafka.produce(stage.servers("source"), topic, values, partition, kafka.unique("tx"))
     group = kafka.unique("group")
-    commit(source, group, {TopicPartition(topic, 1): 20})
+    commit(stage.servers("source"), group, {TopicPartition(topic, 1): 20})
     path = stage.pipeline_file([topic], groups={"consumerGroups": [group]})
     acls = stage.acls(path)
-    assert {acl.operation for acl in acls["source"]} <= ONLY_READING
+    assert {acl.operation for acl in acls["source"]} <= ONLY_READING  # G5, by the cluster's own word
     stage.grant(acls)
+    return World(stage, path, topic, group)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_with_what_k2k_acls_prints_all_programs_do_their_work_and_write_no_secret(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, broken = world.path, _broken_copy(world.path, tmp_path)
+    programs = Programs(tmp_path)
     pipeline = load_pipeline([path])
-    names = Translator(pipeline.name)
-
+    monkeypatch.setenv("K2K_HOME", str(programs.home))
     with both_clusters(pipeline) as clusters:
-        assert set(refresh(pipeline, *clusters).groups) == {group}
-    job = build_definitions(folder).resolve_job_def(names.job)
-    result = job.execute_in_process(
-        run_config={"ops": {names.op("topics"): {"config": {"extent": "caught_up"}}}},
-        instance=dg.DagsterInstance.ephemeral(),
-    )
+        assert set(refresh(pipeline, *clusters).groups) == {world.group}
 
-    assert result.success
-    verdicts = {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
+    secrets = {**secrets_of(*world.stage.brokers.values()), "wrong": WRONG.encode()}
+    main = "k2k_assets.cli.main"
+    with SecretsSearch(secrets, tmp_path) as search:
+        programs.run("validate", main, "validate", "--connect", "-f", path)
+        programs.run("start", main, "start", "--once", "-f", path, "-l", tmp_path / "ended")
+        programs.run("dagster", "dagster", "job", "execute", *_everything(path, tmp_path))
+        moved = held(world.stage.servers("target"), world.group)
+        programs.run("mapper", "k2k_assets.cli.offset_mapping", "start", "--once", "-f", path)
+        at = ("--topic", world.topic, "--partition", 1, "--offset", 20)
+        told = programs.run("tool", "k2k_assets.cli.tool", "translate", "-f", path, *at)
+        programs.run("failing", main, "start", "--once", "-f", broken, "-l", tmp_path / "failed", code=3)
+
+    verdicts = programs.verdicts()
     assert verdicts.keys() > CHECKS.keys()
     assert all(verdicts.values()), verdicts
-    copied = pipeline.routing.target_topic(topic)
-    assert assert_same_content(source, topic, target, copied) == 100
-    (offset, _) = held(target, group)[TopicPartition(copied, 1)]
+    source, target = world.stage.servers("source"), world.stage.servers("target")
+    copied = pipeline.routing.target_topic(world.topic)
+    assert assert_same_content(source, world.topic, target, copied) == 100
+    (offset, _) = moved[TopicPartition(copied, 1)]
     read = kafka.read_all(target, copied, 1)
     assert next(record.value for record in read if record.offset >= offset) == b"20"
-    capsys.readouterr()
-    assert tool.run(["translate", "-f", str(path), "--topic", topic, "--partition", "1", "--offset", "20"]) == 0
-    assert f"{offset:,}" in capsys.readouterr().out
+    assert f"{offset:,}" in told
+
+    assert (tmp_path / "failed").read_text().startswith("the source cluster at")
+    assert {"start", "execute", "org.apache.spark.deploy.SparkSubmit"} <= search.programs
+    assert list(programs.dagster_home.rglob("*.db"))
+    assert not search.in_arguments
+    assert not search.in_open_files
+    assert search.in_files() == {broken}
+    assert not search.found_in(repr(pipeline).encode())
+
+
+def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
+    waiting = [sys.executable, "-c", "import sys; sys.stdin.read()", "s3cret-in-arguments"]
+    with (
+        SecretsSearch({"one": b"s3cret-in-arguments", "two": b"s3cret-in-file"}, tmp_path) as search,
+        subprocess.Popen(waiting, stdin=subprocess.PIPE) as process,
+    ):
+        path = tmp_path / "open"
+        path.write_text("a s3cret-in-file b")
+        path.chmod(0o644)
+        wait_until(lambda: search.in_arguments and search.in_open_files, 30, "both to be found")
+        process.kill()
+    assert {name for name, _ in search.in_arguments} == {"one"}
+    assert search.in_open_files == {path} == search.in_files()
+
+
+def _everything(path: Path, folder: Path) -> list[object]:
+    """What Dagster is told to run: all assets and checks of the pipeline, until it is caught up."""
+    names = Translator(load_pipeline([path]).name)
+    config = folder / "config.yaml"
+    config.write_text(yaml.safe_dump({"ops": {names.op("topics"): {"config": {"extent": "caught_up"}}}}))
+    return ["-m", "k2k_assets.definitions", "-j", names.job, "-c", config]
+
+
+def _broken_copy(path: Path, folder: Path) -> Path:
+    """The same pipeline with a wrong password."""
+    document: Mapping[str, Any] = yaml.safe_load(path.read_text())
+    document["source"]["kafka"]["common"]["sasl.password"] = WRONG
+    broken = folder / "broken.yaml"
+    broken.touch(0o600)
+    broken.write_text(yaml.safe_dump(document))
+    return broken

@@ -36,6 +36,7 @@ class Instance:
         pid: Of the driver.
         started: Monotonic seconds.
         excuses: Exit codes that would be right.
+        killed_jvms: How many Java processes were killed under it.
     """
 
     def __init__(self, engine: Engine, path: Path, slots: int, log: Path) -> None:
@@ -48,6 +49,7 @@ class Instance:
         self.engine = engine
         self.started = time.monotonic()
         self.excuses: set[int] = set()
+        self.killed_jvms = 0
         # It must not outlive a test that is killed: the supervisor of the brokers ends it then.
         supervised = [sys.executable, "-I", "-S", supervisor.__file__, str(log), "0", "", *command]
         self._supervisor = subprocess.Popen(
@@ -82,7 +84,9 @@ class Instance:
         """SIGKILL to a part; of several workers to one of them. Returns what was killed."""
         if part in ("driver", "everything"):
             self.excuses.add(-signal.SIGKILL)
-        return self._signal(signal.SIGKILL, part, which)
+        killed = self._signal(signal.SIGKILL, part, which)
+        self.killed_jvms += part == "jvm" and bool(killed)
+        return killed
 
     @contextlib.contextmanager
     def frozen(self, part: Part, which: int = 0) -> Iterator[str]:

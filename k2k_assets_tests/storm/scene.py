@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from collections import Counter
@@ -43,6 +44,7 @@ _OF_OTHERS = CommitRecord(
     time=0,
 )
 Ending = Literal["commit", "abort", "leave"]
+_GAVE_UP = re.compile(r"Spark's Java process ended (\d+) times while it started")
 
 
 class Scene:
@@ -177,7 +179,9 @@ class Scene:
             self.unexpected.append(f"{instance.name} ended with {code}\n{instance.last_words()}")
 
     def _is_explained(self, instance: Instance, code: int) -> bool:
-        """A start, or a stop, that meets a broker in trouble may give up: one is started again."""
+        """A start, or a stop, that meets a broker in trouble may give up; so may a start whose JVM is killed each time."""
+        if gave_up := _GAVE_UP.search(instance.last_words()):
+            return code == 1 and int(gave_up[1]) <= instance.killed_jvms
         stopped = 0 in instance.excuses
         troubled = max(self._trouble.values()) >= instance.started - 5
         return code == 3 and troubled and (stopped or not instance.has_begun())

@@ -22,6 +22,7 @@ from k2k_assets.deadline import Deadline
 from k2k_assets.errors import K2KError
 from k2k_assets.sandbox.broker_settings import java_flags, load_identity, server_properties
 from k2k_assets.sandbox.class_archive import archive_of, flags_with
+from k2k_assets.sandbox.formatting import format_data, is_formatted
 from k2k_assets.sandbox.jars import fetch_jars
 from k2k_assets.sandbox.java import find_java
 from k2k_assets.sandbox.security import ADMIN, BrokerSecurity
@@ -127,8 +128,9 @@ class Broker:
         flags = flags_with(archive_of(jars, java_program)) if self._flags is None else self._flags
         java = [str(java_program), *flags, *java_flags(self._benchmark), "-cp", f"{jars}/*"]
         properties = self._write_properties()
-        if not (self.directory / "data" / "meta.properties").exists():
-            self._format(java, properties)
+        data = self.directory / "data"
+        if not is_formatted(data):
+            format_data(data, self.cluster_id, jars, lambda: self._format(java, properties))
         self._spawn([*java, "kafka.Kafka", str(properties)])
         if wait:
             self.wait_ready()

@@ -84,7 +84,7 @@ def load_identity(directory: Path) -> Identity:
     known = Identity(**json.loads(path.read_text())) if path.exists() else None
     if known is not None and known.is_usable():
         return known
-    identity = Identity(known.cluster_id if known else new_cluster_id(), *free_ports(3))
+    identity = Identity(known.cluster_id if known else random_id(), *free_ports(3))
     directory.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(identity._asdict()))
     return identity
@@ -113,12 +113,12 @@ def java_flags(benchmark: bool) -> tuple[str, ...]:
     return (*(_BENCHMARK_FLAGS if benchmark else _TEST_FLAGS), *_LOGGING_FLAGS)
 
 
-def new_cluster_id() -> str:
-    """A random id in Kafka's form: 22 characters of URL-safe base 64, the first of them not a dash."""
+def random_id() -> str:
+    """A random id as Kafka makes them: 22 characters of URL-safe base 64, the first of them not a dash."""
     while True:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not cluster_id.startswith("-"):  # Kafka's tools would take it for an option
-            return cluster_id
+        found = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not found.startswith("-"):  # Kafka's tools would take it for an option
+            return found
 
 
 def is_free(port: int) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from k2k_assets.errors import K2KError
 from k2k_assets.sandbox import Broker, KafkaSandbox
-from k2k_assets.sandbox.broker_settings import free_ports, load_identity, new_cluster_id
+from k2k_assets.sandbox.broker_settings import free_ports, load_identity, random_id
 from k2k_assets_tests.support import kafka
 
 
@@ -130,4 +130,4 @@ def test_ports_differ_and_are_not_those_of_outgoing_connections() -> None:
 
 
 def test_no_cluster_id_looks_like_an_option() -> None:
-    assert not any(new_cluster_id().startswith("-") for _ in range(1000))
+    assert not any(random_id().startswith("-") for _ in range(1000))

@@ -179,7 +179,7 @@ class Scene:
             self.unexpected.append(f"{instance.name} ended with {code}\n{instance.last_words()}")
 
     def _is_explained(self, instance: Instance, code: int) -> bool:
-        """A start, or a stop, that meets a broker in trouble may give up; so may a start whose JVM is killed each time."""
+        """A start or a stop may give up that meets a broker in trouble, or a start whose JVM is killed each time."""
         if gave_up := _GAVE_UP.search(instance.last_words()):
             return code == 1 and int(gave_up[1]) <= instance.killed_jvms
         stopped = 0 in instance.excuses

@@ -7,13 +7,14 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
 from k2k_assets.replication import slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.order import long_files_first
+from k2k_assets_tests.support.order import FilesAndFolders, long_files_first
 
 # A runner in the background may ignore the signals of a terminal, and ignoring is inherited: the processes that tests
 # start would be deaf to what the tests send them.
@@ -32,6 +33,11 @@ slot.quiet_garbage_collection = nullcontext
 
 # The pairs of clusters that run.
 _started: list[KafkaSandbox] = []
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndFolders | None:
+    """Instead of `--dist loadfile`."""
+    return FilesAndFolders(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,7 +63,8 @@ def secure_clusters() -> Iterator[KafkaSandbox]:
     """Two more, secured: TLS with SCRAM or client certificates, and ACLs. Started for the first test that asks.
 
     Tests act as the administrator by the addresses `source.mtls_servers` and `target.mtls_servers`; see
-    `k2k_assets_tests.support.secure` for users and ACLs. Few files should use it: each may cost a pair of brokers.
+    `k2k_assets_tests.support.secure` for users and ACLs. The folder `permissions` shares one pair; files elsewhere may
+    each cost one.
     """
     with KafkaSandbox(secure=True) as sandbox:
         for broker in (sandbox.source, sandbox.target):

@@ -1,12 +1,26 @@
-"""In which order test files are run: a worker that begins a long one last would end long after the others."""
+"""In which order test files are run, and which by the same worker.
+
+A worker that begins a long one last would end long after the others.
+"""
 
 from __future__ import annotations
 
 from itertools import groupby
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 _DEFAULT_SECONDS = 180
+# Secured clusters take long to start: one worker has them.
+_BY_ONE_WORKER = ("k2k_assets_tests/permissions",)
+
+
+class FilesAndFolders(LoadFileScheduling):  # type: ignore[misc]
+    """The tests of a file go to one worker, and all files of some folders."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = nodeid.partition("::")[0].rpartition("/")[0]
+        return folder if folder in _BY_ONE_WORKER else str(super()._split_scope(nodeid))
 
 
 def long_files_first(items: list[pytest.Item]) -> list[pytest.Item]:

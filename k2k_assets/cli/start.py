@@ -65,8 +65,6 @@ def start(
 
 def _run(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:
     pipeline = load_pipeline(files, variables=variables)
-    for warning in pipeline.warnings:
-        _log.warning(warning)
     if pipeline.features.check_kafka_connection_on_startup or once:
         _check_clusters(pipeline)
     elif not _await_clusters(pipeline, stop):

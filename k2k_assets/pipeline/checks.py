@@ -97,6 +97,11 @@ def warnings(pipeline: Pipeline) -> tuple[str, ...]:
         for key in pipeline.spark.config
         if is_secret((key,))
     ]
+    if pipeline.error_handling.on_foreign_writer == "fail" and pipeline.routing.partition != "source":
+        lines.append(
+            "no effect: errorHandling.onForeignWriter: where several source partitions feed one target partition, "
+            "foreign records cannot be told from our own"
+        )
     if pipeline.configuration.pipeline_parallelism > 1:
         lines.append("no effect: configuration.pipelineParallelism: slots do the work (partitionParallelism)")
     return tuple(lines)

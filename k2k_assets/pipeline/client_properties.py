@@ -36,6 +36,21 @@ _SCOPES: dict[ClientKind, frozenset[str]] = {
 _LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
 _MAX_LEVEL = 12
 _REQUEST_MARGIN_MS = 500  # librdkafka wants socket.timeout.ms at least 100 ms below transaction.timeout.ms
+_READS = "control topics are read to their end: the engine sets it"
+_RESENDS = "when an answer counts as lost rests on it: under exactly-once the engine sets it"
+_POSITIONS = "positions rest on it: the engine sets it"
+_SET_BY_ENGINE: dict[tuple[ClusterRole, ClientKind], dict[str, str]] = {
+    ("source", "consumer"): {"enable.partition.eof": _POSITIONS, "enable.auto.offset.store": _POSITIONS},
+    ("target", "consumer"): dict.fromkeys(
+        (
+            "enable.partition.eof", "enable.auto.offset.store",
+            "fetch.wait.max.ms", "fetch.queue.backoff.ms", "fetch.error.backoff.ms",
+        ),
+        _READS,
+    ),
+    ("target", "producer"): {"retry.backoff.ms": _RESENDS, "retry.backoff.max.ms": _RESENDS},
+}  # fmt: skip
+"""librdkafka's names that a user's value has no effect on."""
 KNOWN = frozenset(RULES) | librdkafka_names.NAMES | SECURITY_KEYS | frozenset(_LEVELS) | {"partitioner.ignore.keys"}
 """Every name that is not refused as unknown."""
 
@@ -76,6 +91,7 @@ def translate(
     given = {key: value for _, section in sections for key, value in section.items()}
     result = Translation()
     needs = guarantees.needs(cluster, client, exactly_once)
+    ours = _set_by_engine(cluster, client, exactly_once)
     security = {key: value for key, value in given.items() if key in SECURITY_KEYS}
     values, security_faults = translate_security(security)
     result.values.update(values)
@@ -84,11 +100,24 @@ def translate(
         key = "sasl.kerberos.kinit.cmd"
         result.warnings.append(Remark(origin[key], key, "librdkafka wants the whole command, not only a path"))
     for key, value in given.items():
-        if key not in SECURITY_KEYS:
+        if (reason := ours.get(_renamed(key))) is not None:
+            result.warnings.append(Remark(origin[key], key, reason))
+        elif key not in SECURITY_KEYS:
             _one(key, value, origin[key], client, needs.get(key), exactly_once, result)
     if client == "producer":
         _finish_producer(given, origin, result)
     return result
+
+
+def _set_by_engine(cluster: ClusterRole, client: ClientKind, exactly_once: bool) -> dict[str, str]:
+    if client == "producer" and not exactly_once:
+        return {}  # they are for the data; what commits positions has the engine's
+    return _SET_BY_ENGINE.get((cluster, client), {})
+
+
+def _renamed(key: str) -> str:
+    rule = RULES.get(key)
+    return rule.to if isinstance(rule, Renamed) else key
 
 
 def _one(
@@ -150,14 +179,21 @@ def _finish_producer(given: Mapping[str, Scalar], origin: Mapping[str, str], res
     values.setdefault("partitioner", "murmur2_random")
     if str(given.get("partitioner.ignore.keys", "")).lower() == "true":
         values["partitioner"] = "random"
+    if str(given.get("partitioner.class", "")).endswith("RoundRobinPartitioner"):
+        key = "partitioner.class"
+        result.warnings.append(Remark(origin[key], key, "no round robin in librdkafka: partitions are drawn at random"))
     for key, codec in _LEVELS.items():
         if key not in given:
             continue
         if values.get("compression.type", values.get("compression.codec")) == codec:
             try:
-                values["compression.level"] = min(_MAX_LEVEL, whole(given[key]))
+                level = whole(given[key])
             except ValueError as error:
                 result.faults.append(Remark(origin[key], key, f"expected {error}"))
+                continue
+            values["compression.level"] = min(_MAX_LEVEL, level)
+            if level > _MAX_LEVEL:
+                result.warnings.append(Remark(origin[key], key, f"librdkafka's limit is {_MAX_LEVEL}, which is used"))
         else:
             result.warnings.append(Remark(origin[key], key, f"compression.type is not {codec}"))
     _limit_request_timeout(given, origin, result)

@@ -140,7 +140,7 @@ RULES: dict[str, Rule] = {
     "allow.auto.create.topics": NoEffect("reading never creates a topic", fine="false"),
     # Producer
     "buffer.memory": Renamed("queue.buffering.max.kbytes", _kilobytes, "bytes to KiB"),
-    "batch.size": Renamed("batch.size", Between(1, 2**31 - 1)),
+    "batch.size": Renamed("batch.size", Between(1, 2**31 - 1), "no more than the target topics take"),
     "linger.ms": Renamed("linger.ms", _milliseconds),
     "partitioner.class": Renamed("partitioner", _partitioner, "Kafka's own partitioners only"),
     "max.request.size": NoEffect("the target's max.message.bytes decides what is too large"),

@@ -196,7 +196,8 @@ def _clients() -> Iterator[str]:
         "`compression.level` when they are for the `compression.type` in use. `partitioner.ignore.keys: true` becomes "
         "`partitioner=random`. Without any of them the producer hashes keys as Java does (`murmur2_random`). A "
         "producer's `request.timeout.ms` is limited by its `transaction.timeout.ms` (default "
-        f"{format_duration(guarantees.DEFAULT_TRANSACTION_TIMEOUT)}).\n"
+        f"{format_duration(guarantees.DEFAULT_TRANSACTION_TIMEOUT)}). Under exactly-once its `retry.backoff.ms` is the "
+        "engine's, as are the fetch waits of `target.kafka.consumer`.\n"
     )
     yield _TLS
     yield "### Settings that the guarantees rest on\n"

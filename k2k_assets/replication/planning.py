@@ -77,8 +77,6 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
     """
     cluster_id = source.cluster_id()
     target.cluster_id()
-    for warning in pipeline.warnings:
-        log.warning("%s", warning)
     ensure_transaction_timeout(pipeline, target)
     selected = resolve_topics(pipeline, source)
     one_to_one = is_one_to_one(pipeline, selected)

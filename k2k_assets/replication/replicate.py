@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
@@ -25,6 +26,8 @@ from k2k_assets.replication.task_slots import free_cores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger("k2k.replication")
 
 
 def replicate(
@@ -81,6 +84,8 @@ def replicate_with(
         runner: Runs one slot for each plan and returns when all have ended.
         cores: How many it runs at once.
     """
+    for warning in pipeline.warnings:
+        log.warning("%s", warning)
     with ExitStack() as stack:
         source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
         target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))

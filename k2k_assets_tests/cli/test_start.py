@@ -47,7 +47,10 @@ def test_once_copies_all_and_ends_with_a_summary(tmp_path: Path, clusters: Kafka
     topic = kafka.create_topic(clusters.source_servers, kafka.unique("orders"), 2)
     kafka.produce(clusters.source_servers, topic, [(b"%d" % n, b"v%d" % n) for n in range(1000)])
     kafka.produce(clusters.source_servers, topic, [b"last"], transactional_id=kafka.unique("tx"))
-    path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=EXACT)
+    path = write_pipeline(
+        tmp_path, clusters.source_servers, clusters.target_servers, [topic],
+        features=EXACT, configuration={"pipelineParallelism": 2},
+    )  # fmt: skip
 
     with started("-f", path, "--once") as process:
         out, err = process.communicate(timeout=120)
@@ -57,6 +60,7 @@ def test_once_copies_all_and_ends_with_a_summary(tmp_path: Path, clusters: Kafka
     assert "lag 0" in out
     assert f"{topic}: position 0 of" in err
     assert "Traceback" not in err
+    assert err.count("no effect") == 1
     copied = kafka.read_all(clusters.target_servers, topic)
     assert [r.content for r in copied] == [r.content for r in kafka.read_all(clusters.source_servers, topic)]
 

@@ -127,6 +127,48 @@ def test_what_has_no_effect_is_named(client: ClientKind, given: dict[str, Scalar
     assert reason in result.warnings[0].text
 
 
+@pytest.mark.parametrize(
+    ("cluster", "client", "key"),
+    [
+        ("target", "producer", "retry.backoff.ms"),
+        ("target", "producer", "retry.backoff.max.ms"),
+        ("target", "consumer", "fetch.max.wait.ms"),
+        ("target", "consumer", "fetch.wait.max.ms"),
+        ("target", "consumer", "fetch.error.backoff.ms"),
+        ("source", "consumer", "enable.partition.eof"),
+    ],
+)
+def test_what_the_engine_sets_itself_is_named(cluster: ClusterRole, client: ClientKind, key: str) -> None:
+    for sections in ({"given": {key: 700}}, {"given": {}, "common": {key: 700}}):
+        result = translated(client, cluster=cluster, exactly_once=True, **sections)
+        assert [remark.key for remark in result.warnings] == [key]
+        assert "the engine sets it" in result.warnings[0].text
+        assert 700 not in result.values.values()
+
+
+def test_what_only_the_data_of_at_least_once_has_is_used_there() -> None:
+    result = translated("producer", {"retry.backoff.ms": 700}, cluster="target", exactly_once=False)
+    assert (result.values["retry.backoff.ms"], result.warnings) == (700, [])
+
+
+def test_what_librdkafka_does_otherwise_is_named() -> None:
+    result = translated("producer", {"compression.type": "zstd", "compression.zstd.level": 22})
+    assert result.values["compression.level"] == 12
+    assert [remark[1:] for remark in result.warnings] == [
+        ("compression.zstd.level", "librdkafka's limit is 12, which is used")
+    ]
+    result = translated("producer", {"partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"})
+    assert result.values["partitioner"] == "random"
+    assert "drawn at random" in result.warnings[0].text
+
+
+def test_foreign_writers_cannot_be_told_where_several_partitions_feed_one(tmp_path: Path) -> None:
+    fail = {"errorHandling/onForeignWriter": "fail"}
+    assert load_text(tmp_path, changed(fail)).warnings == ()
+    (warning,) = load_text(tmp_path, changed({**fail, "replication/1/sink/partition": "producer"})).warnings
+    assert "errorHandling.onForeignWriter: where several" in warning
+
+
 def test_what_happens_anyway_is_not_worth_a_warning() -> None:
     quiet: dict[str, Scalar] = {
         "enable.auto.commit": False,

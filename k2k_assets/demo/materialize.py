@@ -53,11 +53,6 @@ class Materialized:
     failures: tuple[str, ...]
     missing: tuple[str, ...]
 
-    @property
-    def good(self) -> bool:
-        """Whether every asset was materialized and no check failed."""
-        return not (self.failures or self.missing or any(check.judgement == "failed" for check in self.checks))
-
 
 @dataclass(frozen=True, slots=True)
 class Loaded:

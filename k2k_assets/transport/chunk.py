@@ -78,7 +78,7 @@ class Chunk:
         return self.records.last_offset - self.records.first_offset + 1 == len(self.records)
 
     def to_arrow(self) -> pa.RecordBatch:
-        """The chunk as Arrow: topic, partition, offset, key, value, timestamp, headers (see `ARROW_FIELDS`)."""
+        """The chunk as Arrow: topic, partition, offset, key, value, timestamp, headers (see `arrow_schema`)."""
         import pyarrow as pa
 
         n = len(self.records)

@@ -36,7 +36,7 @@ class DagsterDev:
         self.port = _free_port()
         self._log = (directory / "dagster-dev.log").open("w+")
         tool = Path(sys.executable).with_name("dagster")
-        command = [str(tool), "dev", "--host", "127.0.0.1", "--port", str(self.port)]
+        command = [str(tool), "dev", "-w", "workspace.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
         self._process = subprocess.Popen(
             command, cwd=ROOT, env={**os.environ, **environment}, stdout=self._log, stderr=subprocess.STDOUT, text=True
         )

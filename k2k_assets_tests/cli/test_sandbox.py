@@ -46,6 +46,9 @@ def test_up(number: signal.Signals, option: str, tmp_path: Path) -> None:
         written = {name for name in kafka.topics(source) if pipeline.selection.matches(name)}
         assert ("demo.orders" in written) == (option == "--keep-writing")
         assert kafka.topics(target) == {}
+        outcome = copy(pipeline)
+        assert set(outcome.topics) == written
+        assert not outcome.stopped
         assert "k2k start -f sandbox.yaml" in said
         process.send_signal(number)
         assert process.wait(20) == 0

@@ -14,13 +14,17 @@ from k2k_assets.cli.main import run
 from k2k_assets.permissions.required import Permission, Program, required
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
-from k2k_assets.sandbox.principals import acls_of, allow, disallow
+from k2k_assets.sandbox.principals import acls_of, allow, disallow, set_password
 from k2k_assets_tests.support import kafka, secure
 from k2k_assets_tests.support.acl_commands import granted
 
 Case = tuple[str, str, str]
 """Cluster, subject and operation of one of the permissions that are needed."""
 
+Way = Callable[[Broker, str], dict[str, str]]
+"""Client properties for a user."""
+
+_BY_PASSWORD = (secure.scram, secure.scram)
 FEATURES = {"offsetMapping": "enabled", "exactlyOnce": "enabled"}
 
 
@@ -35,7 +39,7 @@ class Stage:
     Args:
         clusters: Secured ones.
         folder: For pipeline files.
-        target_way: How the user comes in on the target: `scram` or `mtls`. On the source it is `scram`.
+        ways: How the user comes in on the source and on the target, such as `secure.scram`.
 
     Attributes:
         user: Its name.
@@ -43,14 +47,14 @@ class Stage:
     """
 
     def __init__(
-        self, clusters: KafkaSandbox, folder: Path, target_way: Callable[[Broker, str], dict[str, str]] = secure.scram
+        self, clusters: KafkaSandbox, folder: Path, ways: tuple[Way, Way] = (secure.scram, secure.scram)
     ) -> None:
         self.brokers: dict[str, Broker] = {"source": clusters.source, "target": clusters.target}
         self.user = kafka.unique("user")
         self._folder = folder
-        self._ways = {"source": secure.scram, "target": target_way}
+        self._ways = dict(zip(self.brokers, ways, strict=True))
         for broker in self.brokers.values():
-            secure.set_password(secure.admin(broker), self.user, broker.security.password_file(self.user).read_text())
+            set_password(secure.admin(broker), self.user, broker.security.password_file(self.user).read_text())
 
     def servers(self, role: str) -> str:
         """Where the administrator comes in."""

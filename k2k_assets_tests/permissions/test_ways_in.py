@@ -11,11 +11,11 @@ from confluent_kafka.admin import AclOperation
 
 from k2k_assets.cli.main import run
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.sandbox import Broker, KafkaSandbox
+from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import REPLICATOR, acls_of
 from k2k_assets_tests.support import kafka, secure
 from k2k_assets_tests.support.copying import assert_same_content, copy
-from k2k_assets_tests.support.secure import mtls, scram, secrets_of, secure_pipeline, write_secure_pipeline
+from k2k_assets_tests.support.secure import mtls, pem_texts, scram, secrets_of, secure_pipeline, write_secure_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -36,25 +36,6 @@ def _assert_copied(clusters: KafkaSandbox, pipeline: Pipeline, topic: str) -> No
     outcome = copy(pipeline)
     assert not outcome.stopped
     assert assert_same_content(clusters.source.mtls_servers, topic, clusters.target.mtls_servers) == 200
-
-
-def _pem_texts(broker: Broker, folder: Path) -> dict[str, str]:
-    """Client properties of Java's names with PEM texts, each from a variable."""
-    certificate = broker.security.certificate_file(REPLICATOR).read_text()
-    key, end, chain = certificate.partition("-----END PRIVATE KEY-----\n")
-    files = {"key": key + end, "chain": chain, "ca": broker.security.authority_file.read_text()}
-    paths = {name: folder / f"{broker.role}-{name}.pem" for name in files}
-    for name, text in files.items():
-        paths[name].write_text(text)
-    return {
-        "bootstrap.servers": broker.mtls_servers,
-        "security.protocol": "SSL",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.key": f"${{file:{paths['key']}}}",
-        "ssl.keystore.certificate.chain": f"${{file:string:{paths['chain']}}}",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": f"${{file:{paths['ca']}}}",
-    }
 
 
 # -- ways in --------------------------------------------------------------------------------------------------------
@@ -98,7 +79,7 @@ def test_client_certificates_from_files(secure_clusters: KafkaSandbox, topic: st
 
 
 def test_client_certificates_as_pem_texts(secure_clusters: KafkaSandbox, topic: str, tmp_path: Path) -> None:
-    sides = _pem_texts(secure_clusters.source, tmp_path), _pem_texts(secure_clusters.target, tmp_path)
+    sides = pem_texts(secure_clusters.source), pem_texts(secure_clusters.target)
     pipeline = secure_pipeline(tmp_path, *sides, [topic])
     assert "PRIVATE KEY" not in repr(pipeline)
     _assert_copied(secure_clusters, pipeline, topic)

@@ -20,14 +20,14 @@ from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.resources.clusters import both_clusters
-from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.permissions.stage import Stage
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.copying import assert_same_content
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.secrets import SecretsSearch
-from k2k_assets_tests.support.secure import mtls, secrets_of
+from k2k_assets_tests.support.secure import pem_texts, scram, secrets_of
 
 pytestmark = pytest.mark.integration
 
@@ -90,10 +90,16 @@ class World(NamedTuple):
 
 
 @pytest.fixture
-def world(secure_clusters: KafkaSandbox, tmp_path: Path) -> World:
+def world(secure_clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The source's password is in the environment, the target's key in the settings themselves."""
+
+    def from_environment(broker: Broker, user: str) -> dict[str, str]:
+        monkeypatch.setenv("SOURCE_PASSWORD", broker.security.password_file(user).read_text())
+        return {**scram(broker, user), "sasl.password": "${env:string:SOURCE_PASSWORD}"}
+
     folder = tmp_path / "pipelines"
     folder.mkdir()
-    stage = Stage(secure_clusters, folder, target_way=mtls)
+    stage = Stage(secure_clusters, folder, (from_environment, pem_texts))
     topic = kafka.create_topic(stage.servers("source"), kafka.unique("whole"), 2)
     for partition in range(2):
         values = [b"%d" % n for n in range(50)]

@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AclBinding, AclOperation, ResourceType
-
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import Broker
-from k2k_assets.sandbox.principals import REPLICATOR, allow, binding, set_password
+from k2k_assets.sandbox.principals import REPLICATOR
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.kafka import unique
 from k2k_assets_tests.support.pipelines import write_pipeline
-
-Right = tuple[ResourceType, str, AclOperation]
 
 
 def admin(broker: Broker) -> Any:
@@ -37,18 +33,25 @@ def mtls(broker: Broker, user: str = REPLICATOR) -> dict[str, str]:
     return {"bootstrap.servers": broker.mtls_servers, **broker.security.mtls_properties(user)}
 
 
-def new_user(broker: Broker, *rights: Right) -> str:
-    """Makes a user with a password and with ACLs; returns the name."""
-    user = unique("user")
-    set_password(admin(broker), user, broker.security.password_file(user).read_text())
-    if rights:
-        allow(admin(broker), acls(user, *rights))
-    return user
-
-
-def acls(user: str, *rights: Right) -> list[AclBinding]:
-    """ACLs that let a user do something."""
-    return [binding(user, *right) for right in rights]
+def pem_texts(broker: Broker, user: str = REPLICATOR) -> dict[str, str]:
+    """As `mtls`, by Java's names and with PEM texts, each from a file that a variable names."""
+    security = broker.security
+    certificate = security.certificate_file(user).read_text()
+    key, end, chain = certificate.partition("-----END PRIVATE KEY-----\n")
+    texts = {"key": key + end, "chain": chain, "ca": security.authority_file.read_text()}
+    paths = {name: security.directory / f"{user}-{name}.pem" for name in texts}
+    for name, text in texts.items():
+        paths[name].touch(0o600)
+        paths[name].write_text(text)
+    return {
+        "bootstrap.servers": broker.mtls_servers,
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": f"${{file:{paths['key']}}}",
+        "ssl.keystore.certificate.chain": f"${{file:string:{paths['chain']}}}",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": f"${{file:{paths['ca']}}}",
+    }
 
 
 def write_secure_pipeline(

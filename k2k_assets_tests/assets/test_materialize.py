@@ -23,11 +23,12 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
 from k2k_assets_tests.support.groups import commit, held, member
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, set_config, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.processes import await_copied, started
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -318,6 +319,29 @@ def test_a_stopped_topic_fails_by_name_and_the_others_materialize(
     set_config(clusters.target_servers, bad, "max.message.bytes", "100000")
     assert stage.run([stage.names.topic_key(bad)]).success
     assert stage.check_topics() == {good: True, bad: True}
+
+
+@pytest.mark.storm
+def test_a_run_beside_k2k_start(clusters: KafkaSandbox, place: Path, prefix: str, spark: SparkSession) -> None:
+    """The newer instance takes over; the older one stands by, and goes on when that has ended."""
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, f"{prefix}.shared", 2)
+    produce(source, topic, [(b"%d" % i, b"first") for i in range(100)])
+    stage = Stage(clusters, place, [topic])
+    (path,) = place.iterdir()
+    with started("-f", path) as process:
+        await_copied(process, target, topic, 100)
+        produce(source, topic, [(b"%d" % i, b"second") for i in range(100)])
+        assert stage.run().success
+        assert len(read_all(target, topic)) == 200
+        produce(source, topic, [(b"%d" % i, b"third") for i in range(100)])
+        await_copied(process, target, topic, 300)
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert said.count("INFO    generation ") == 2, said  # before the run, and after it
+    assert assert_same_content(source, topic, target) == 300
+    assert_exact_mappings(stage.pipeline, source, target, topic)
 
 
 def test_an_unreachable_cluster_fails_in_words(place: Path, clusters: KafkaSandbox, spark: SparkSession) -> None:

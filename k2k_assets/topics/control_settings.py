@@ -23,6 +23,8 @@ class Settings:
         config: All topic configs; of a topic that is to be created those that are given.
         replication: Replicas of its partitions, the fewest; None while it does not exist.
         brokers: How many the cluster has.
+        partitions: How many it has, and how many the pipeline file asks for; None while it does not exist, or where
+            the file does not say.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Settings:
     config: Mapping[str, str]
     replication: int | None = None
     brokers: int = 1
+    partitions: tuple[int | None, int | None] = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ def judge(settings: Settings) -> Judged:
     """What is wrong with the settings of a control topic."""
     cleaned = _cleaned_mappings(settings) if settings.mapping else _cleaned_positions(settings)
     kept = _short_memory(settings) if settings.mapping else _growth(settings)
-    return Judged([*cleaned, *_never_writable(settings)], [*kept, *_lost_with_brokers(settings)])
+    doubtful = [*kept, *_lost_with_brokers(settings), *_other_partitions(settings)]
+    return Judged([*cleaned, *_never_writable(settings)], doubtful)
 
 
 def _cleaned_positions(settings: Settings) -> Iterator[str]:
@@ -54,6 +58,15 @@ def _cleaned_positions(settings: Settings) -> Iterator[str]:
         yield (
             f"'{settings.name}' has cleanup.policy={policy} and {bounds}: positions and claims get lost in time. Set "
             "cleanup.policy=compact"
+        )
+
+
+def _other_partitions(settings: Settings) -> Iterator[str]:
+    has, asked = settings.partitions
+    if has is not None and asked is not None and has != asked:
+        yield (
+            f"'{settings.name}' has partitions={has}, topicCreation.control asks for {asked}: a control topic that "
+            "exists is not changed, and any number will do"
         )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from k2k_assets.errors import Refused
-from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.topics.control_settings import Judged, Settings, judge
 from k2k_assets.topics.creation import WantedTopic, create_topics
 
@@ -92,7 +92,17 @@ def _mapping_topic(pipeline: Pipeline) -> str | None:
     return pipeline.offset_mapping.topic if pipeline.features.offset_mapping else None
 
 
-def _settings(pipeline: Pipeline, target: Cluster, existing: Collection[str]) -> list[Settings]:
+def _asked_partitions(pipeline: Pipeline) -> dict[str, int | None]:
+    """What the file says of the partitions of each control topic."""
+    places: dict[ControlTopic, str] = {
+        "assignment": pipeline.coordination.assignment.topic,
+        "commit": pipeline.coordination.commit.topic,
+        "offset_mapping": pipeline.offset_mapping.topic,
+    }
+    return {name: pipeline.topic_creation.control_topic(kind).partitions for kind, name in places.items()}
+
+
+def _settings(pipeline: Pipeline, target: Cluster, existing: Mapping[str, TopicDescription]) -> list[Settings]:
     """The settings of topics that exist; none where the principal may not see them, which is logged."""
     try:
         configs = target.topic_configs(list(existing), only_changed=False)
@@ -100,8 +110,13 @@ def _settings(pipeline: Pipeline, target: Cluster, existing: Collection[str]) ->
         _log.info("the settings of the control topics are not looked at: %s", reason)
         return []
     replicas, brokers = target.replicas(list(existing)), len(target.brokers())
-    mapping = _mapping_topic(pipeline)
-    return [Settings(name, name == mapping, config, replicas.get(name), brokers) for name, config in configs.items()]
+    mapping, asked = _mapping_topic(pipeline), _asked_partitions(pipeline)
+    return [
+        Settings(
+            name, name == mapping, config, replicas.get(name), brokers, (existing[name].partitions, asked.get(name))
+        )
+        for name, config in configs.items()
+    ]
 
 
 def _heed(judged: Sequence[Judged], target: Cluster) -> None:

@@ -95,7 +95,10 @@ def test_settings_that_lose_bookkeeping_by_themselves_are_refused(
 def test_settings_that_are_doubtful_are_warned_of(
     tmp_path: Path, target: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pipeline = make_pipeline(tmp_path, "source:9092", target.servers, ".*", features=MAPPING)
+    asked = {"commit": {"partitions": 3}, "offsetMapping": {"partitions": 1}}
+    pipeline = make_pipeline(
+        tmp_path, "source:9092", target.servers, ".*", features=MAPPING, topicCreation={"control": asked}
+    )
     commit, mapping = pipeline.coordination.commit.topic, pipeline.offset_mapping.topic
     create_topic(target.servers, commit, config={"cleanup.policy": "delete", "retention.ms": "-1"})
     create_topic(target.servers, mapping, config={"retention.bytes": "1000000"})
@@ -103,6 +106,8 @@ def test_settings_that_are_doubtful_are_warned_of(
         ensure_control_topics(pipeline, target)
     said = sorted(record.getMessage() for record in caplog.records)
     assert [line.partition(". ")[0] for line in said] == [
+        f"'{commit}' has partitions=1, topicCreation.control asks for 3: a control topic that exists is not changed, "
+        "and any number will do",
         f"'{commit}' has cleanup.policy=delete: it grows without end",
         f"'{mapping}' has retention.ms=604800000 and retention.bytes=1000000: mappings that are older get lost",
     ]

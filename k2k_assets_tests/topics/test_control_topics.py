@@ -106,9 +106,9 @@ def test_settings_that_are_doubtful_are_warned_of(
         ensure_control_topics(pipeline, target)
     said = sorted(record.getMessage() for record in caplog.records)
     assert [line.partition(". ")[0] for line in said] == [
+        f"'{commit}' has cleanup.policy=delete: it grows without end",
         f"'{commit}' has partitions=1, topicCreation.control asks for 3: a control topic that exists is not changed, "
         "and any number will do",
-        f"'{commit}' has cleanup.policy=delete: it grows without end",
         f"'{mapping}' has retention.ms=604800000 and retention.bytes=1000000: mappings that are older get lost",
     ]
 

@@ -16,7 +16,7 @@ import yaml
 from k2k_assets.assets.translator import Translator
 from k2k_assets.automation import discovery
 from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
-from k2k_assets.definitions import build_definitions
+from k2k_assets.definitions import FOLDER_VARIABLE, build_definitions, pipelines_folder
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 ROOT = Path(__file__).parent.parent
@@ -159,6 +159,16 @@ def test_a_broken_file_shows_and_says_why_and_takes_nobody_down(folder: Path) ->
 def test_no_pipeline_at_all_still_loads(folder: Path) -> None:
     repository = build_definitions(folder).get_repository_def()
     assert not repository.asset_graph.get_all_asset_keys()
+
+
+def test_pipeline_files_are_looked_for_in_a_folder_of_that_name_or_where_the_variable_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+    assert pipelines_folder() == Path("pipelines")
+    for said, meant in (("", Path("pipelines")), ("/etc/k2k", Path("/etc/k2k")), ("~/k2k", Path.home() / "k2k")):
+        monkeypatch.setenv(FOLDER_VARIABLE, said)
+        assert pipelines_folder() == meant
 
 
 def test_secrets_of_the_spark_section_are_not_shown(folder: Path) -> None:

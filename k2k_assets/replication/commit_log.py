@@ -30,12 +30,14 @@ class CommitLog:
 
     Attributes:
         positions: The newest record of each source partition.
-        unreadable: Partitions whose newest record cannot be decoded, with the reason.
+        unreadable: Under exactly-once, partitions whose newest record cannot be decoded, with the reason.
+        passed_over: Whether there is a record of the group that cannot be decoded: it has been here before.
         incomplete: Whether the topic has lost records to retention: "no record" then does not mean "never copied".
     """
 
     positions: dict[TopicPartition, CommitRecord] = field(default_factory=dict)
     unreadable: dict[TopicPartition, str] = field(default_factory=dict)
+    passed_over: bool = False
     incomplete: bool = False
 
 
@@ -134,6 +136,7 @@ def _unreadable(pipeline: Pipeline, result: CommitLog, source: TopicPartition | 
             "the other partitions go on without it"
         )
     log.warning("control record ignored: %s", why)
+    result.passed_over |= source is not None
     # Under exactly-once a position that cannot be read is not "none": its partition waits, the others go on.
     if source is not None and pipeline.features.exactly_once:
         result.unreadable[source] = why

@@ -142,7 +142,7 @@ class Run:
         self._generation = self.neighbours.draw_generation(self._as_instance(slots))
         commit_log = self._read_commit_log(stop, slots)
         self.neighbours.ensure_not_lost(max((r.generation for r in commit_log.positions.values()), default=-1))
-        if not commit_log.positions:
+        if not (commit_log.positions or commit_log.passed_over):
             ensure_new_group(self.pipeline, self.clusters[1])
         # What appeared while this instance ran starts at its beginning, as partitions do that a known topic got.
         appeared = self.ground.topics.keys() - self._begun_with

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import K2KError
-from k2k_assets.sandbox.broker_settings import java_flags, load_identity, server_properties
+from k2k_assets.sandbox.broker_settings import SMALL, java_flags, load_identity, server_properties
 from k2k_assets.sandbox.class_archive import archive_of, flags_with
 from k2k_assets.sandbox.formatting import format_data, is_formatted
 from k2k_assets.sandbox.jars import fetch_jars
@@ -212,6 +212,8 @@ class Broker:
         settings = self._settings
         if self._security is not None:
             settings = {**self._security.settings(self._identity), **settings}
+        if not self._benchmark:
+            settings = {**SMALL, **settings}
         path = self.directory / "server.properties"
         path.write_text(server_properties(self.directory / "data", self._identity, settings))
         return path

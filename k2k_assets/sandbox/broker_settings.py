@@ -45,6 +45,9 @@ _SETTINGS = {
     "metadata.max.idle.interval.ms": "0",
 }
 
+SMALL = {"num.io.threads": "2", "num.network.threads": "1"}
+"""For a broker that has a few clients and is to cost little: idle threads ask for work several times a second."""
+
 _LOGGING_FLAGS = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",

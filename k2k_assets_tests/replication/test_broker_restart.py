@@ -1,20 +1,27 @@
-"""A broker that dies or pauses is waited for: a continuous copy goes on by itself, exactly once."""
+"""A broker that dies or pauses is waited for: a continuous copy goes on by itself, as its mode promises."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from k2k_assets.deadline import wait_until
-from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.sandbox import Broker, KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import Running
-from k2k_assets_tests.support.kafka import create_topic, unique
+from k2k_assets_tests.support.kafka import create_topic, end_offsets, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.verifying import verify
 
 pytestmark = pytest.mark.integration
+
+# What clients wait for, and for how long a broker is frozen: longer than that.
+REQUEST_SECONDS, TRANSACTION_SECONDS, FROZEN_SECONDS = 2, 4, 7
 
 
 @pytest.mark.parametrize("exactly_once", ["enabled", pytest.param("disabled", marks=pytest.mark.storm)])
@@ -49,3 +56,60 @@ def test_a_killed_broker_that_comes_back(
     assert running.error is None
     verdict = verify(pipeline, clusters.source_servers, clusters.target_servers, [topic])
     assert (verdict.records, verdict.problems) == (total, [])
+
+
+def killed(broker: Broker) -> None:
+    broker.restart(kill=True)
+
+
+def frozen(broker: Broker) -> None:
+    broker.pause()
+    time.sleep(FROZEN_SECONDS)
+    broker.resume()
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("exactly_once", ["enabled", "disabled"])
+@pytest.mark.parametrize("victim", ["source", "target"])
+@pytest.mark.parametrize("strike", [killed, frozen])
+def test_a_broker_that_goes_while_records_are_copied(
+    clusters: KafkaSandbox, tmp_path: Path, strike: Callable[[Broker], None], victim: str, exactly_once: str
+) -> None:
+    """Somebody writes before, meanwhile and after: what was on its way when the broker went is copied as promised."""
+    topic = create_topic(clusters.source_servers, unique("gone"), 2)
+    pipeline = impatient(clusters, tmp_path, topic, exactly_once)
+    writer = NumberedWriter(clusters.source_servers, [(topic, 0), (topic, 1)], 0, pause=0.03)
+    running = Running(pipeline, 2)
+    with writer.writing():
+        running.await_copied(200)
+        strike(clusters.source if victim == "source" else clusters.target)
+        running.await_copied(running.copied() + 200)
+    with writer.quiet():
+        wait_until(lambda: at_the_end(running, clusters.source_servers, topic), 90, "the rest to be copied")
+    running.end()
+    verdict = verify(pipeline, clusters.source_servers, clusters.target_servers, [topic])
+    assert verdict.problems == []
+    assert verdict.records >= 400
+
+
+def impatient(clusters: KafkaSandbox, directory: Path, topic: str, exactly_once: str) -> Pipeline:
+    """A pipeline whose clients' time-outs are over before a frozen broker goes on."""
+    source, target = clusters.source_servers, clusters.target_servers
+    waits = {"socket.timeout.ms": REQUEST_SECONDS * 1000}
+    producer = {**waits, "transaction.timeout.ms": TRANSACTION_SECONDS * 1000}
+    consumer = {"group.id": unique("gone"), **waits}
+    return make_pipeline(
+        directory,
+        source,
+        target,
+        [topic],
+        features={"exactlyOnce": exactly_once, "offsetMapping": "enabled", "headerReplication": "enabled"},
+        source={"kafka": {"common": {"bootstrap.servers": source}, "consumer": consumer}},
+        target={"kafka": {"common": {"bootstrap.servers": target}, "producer": producer, "consumer": waits}},
+    )
+
+
+def at_the_end(running: Running, source: str, topic: str) -> bool:
+    """Whether all positions are behind the last record, and the marker of the last transaction."""
+    assert running.error is None
+    return running.positions() == {TopicPartition(topic, p): end for p, end in end_offsets(source, topic).items()}

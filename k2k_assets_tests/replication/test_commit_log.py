@@ -35,6 +35,7 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
@@ -111,13 +112,15 @@ def test_the_newest_record_counts_wherever_it_lies(clusters: KafkaSandbox, make:
     assert_exact_mappings(pipeline, source, target, topic)
 
 
+@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
 def test_somebody_elses_open_transaction_is_named_or_waited_for(
-    clusters: KafkaSandbox, make: Make, caplog: pytest.LogCaptureFixture
+    clusters: KafkaSandbox, make: Make, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
+    """At least once nobody waits: what was committed behind that transaction is copied again."""
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("blocked"))
     produce(source, topic, [b"a"] * 3)
-    strict = make([topic], timeout=0.5)
+    strict = make([topic], mode, timeout=0.5)
     copy(strict)
     produce(source, topic, [b"b"] * 3)
     hanging = OpenTransaction(target, commit_topic(strict), [(b"?", b"?")])
@@ -129,10 +132,20 @@ def test_somebody_elses_open_transaction_is_named_or_waited_for(
     assert "another writer holds a transaction open" in words
     assert "onCommitSyncTimeout: ignore" in words
 
-    patient = make([topic], timeout=0.5, onCommitSyncTimeout="ignore")
+    lenient = make([topic], mode, timeout=0.5, onCommitSyncTimeout="ignore")
     with caplog.at_level(logging.WARNING, "k2k.commit_log"):
-        running = Running(patient, 1)
-        wait_until(lambda: caplog.text.count("; waiting on") >= 2, SECONDS, "two rounds of waiting")
+        if mode == "enabled":
+            waits_for_the_end_of(hanging, clusters, lenient, topic, caplog)
+        else:
+            starts_from_what_was_read(hanging, clusters, lenient, topic, caplog)
+
+
+def waits_for_the_end_of(
+    hanging: OpenTransaction, clusters: KafkaSandbox, pipeline: Pipeline, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    running = Running(pipeline, 1)
+    wait_until(lambda: caplog.text.count("; waiting on") >= 2, SECONDS, "two rounds of waiting")
     assert len(read_all(target, topic)) == 3, "a position that cannot be seen is not guessed"
     hanging.abort()
     wait_until(lambda: running.copied() == 3, SECONDS, "the copy to go on")
@@ -140,7 +153,37 @@ def test_somebody_elses_open_transaction_is_named_or_waited_for(
     running.join()
     assert running.error is None
     assert assert_same_content(source, topic, target) == 6
-    assert_exact_mappings(patient, source, target, topic)
+    assert_exact_mappings(pipeline, source, target, topic)
+
+
+def starts_from_what_was_read(
+    hanging: OpenTransaction, clusters: KafkaSandbox, pipeline: Pipeline, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second run cannot see what the first has committed; the third, with nothing open, sees all."""
+    target = clusters.target_servers
+
+    def copied_after_a_run() -> int:
+        copy(pipeline)
+        return len(read_all(target, topic))
+
+    assert [copied_after_a_run(), copied_after_a_run()] == [6, 9]
+    assert "starting from what was read: records may be copied twice" in caplog.text
+    hanging.abort()
+    assert copied_after_a_run() == 9
+    assert [r.value for r in read_all(target, topic)] == [b"a"] * 3 + [b"b"] * 3 + [b"b"] * 3
+    assert newest_mappings(pipeline, target) == {0: 0, 1: 1, 2: 2, 3: 6, 4: 7, 5: 8}
+
+
+def newest_mappings(pipeline: Pipeline, target: str) -> dict[int, int]:
+    """The target offset of each source offset of partition 0; a copy that starts again has the last word."""
+    return {
+        run.source_start + i: run.target_start + i
+        for record in mapping_records(pipeline, target)
+        if record.partition == 0
+        for part in record.targets
+        for run in part.runs
+        for i in range(run.count)
+    }
 
 
 def test_a_record_that_cannot_be_read_is_refused_or_stops_its_partition_only(
@@ -174,6 +217,35 @@ def test_a_record_that_cannot_be_read_is_refused_or_stops_its_partition_only(
     assert copy(careless).stopped == {}
     copied = [r.value for r in read_all(target, topic, 1)]
     assert copied == [b"a"] * 3 + [b"a"] * 3 + [b"b"] * 3, "at-least-once: from the start again, nothing lost"
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("partitions", [2, 1])
+def test_a_record_that_cannot_be_read_is_refused_or_means_copying_again_at_least_once(
+    clusters: KafkaSandbox, make: Make, partitions: int
+) -> None:
+    """Refused with its offset, and nothing is written; or its partition is copied from the start, and mapped anew.
+
+    The same whether another partition's position can still be read or none.
+    """
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("garbage"), partitions)
+    for partition in range(partitions):
+        produce(source, topic, [b"a"] * 3, partition)
+    strict = make([topic], "disabled")
+    copy(strict)
+    keys = {json.loads(r.key or b"")["partition"]: r.key for r in read_all(target, commit_topic(strict))}
+    produce(target, commit_topic(strict), [(keys[0], b"{garbage")], 0)
+    produce(source, topic, [b"b"] * 3, 0)
+
+    with pytest.raises(Refused, match=rf"control record cannot be read: {commit_topic(strict)}-0@\d+.*is not JSON"):
+        copy(strict)
+    assert len(read_all(target, topic, 0)) == 3
+
+    lenient = make([topic], "disabled", onControlMessageDeserializationError="ignore")
+    assert copy(lenient).stopped == {}
+    assert [r.value for r in read_all(target, topic, 0)] == [b"a"] * 3 + [b"a"] * 3 + [b"b"] * 3
+    assert newest_mappings(lenient, target) == {n: 3 + n for n in range(6)}
 
 
 def test_a_commit_topic_that_was_created_anew_is_no_reason_to_copy_everything_again(

@@ -45,6 +45,7 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
@@ -54,9 +55,10 @@ Make = Callable[..., Pipeline]
 
 @pytest.fixture
 def make(clusters: KafkaSandbox, tmp_path: Path) -> Make:
-    def made(names: list[str], **sections: Any) -> Pipeline:
+    def made(names: list[str], mode: str = "enabled", **sections: Any) -> Pipeline:
+        features = {**FEATURES, "exactlyOnce": mode}
         return make_pipeline(
-            tmp_path, clusters.source_servers, clusters.target_servers, names, features=FEATURES, **sections
+            tmp_path, clusters.source_servers, clusters.target_servers, names, features=features, **sections
         )
 
     return made
@@ -315,8 +317,9 @@ def test_a_stop_is_heeded_while_the_commit_topic_is_held_by_somebody_else(
     assert "stopped while the commit topic was held" in caplog.text
 
 
-def test_a_broken_assignment_record_is_told_in_words(clusters: KafkaSandbox, make: Make) -> None:
-    pipeline = make([written(clusters, "broken")])
+@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
+def test_a_broken_assignment_record_is_told_in_words(clusters: KafkaSandbox, make: Make, mode: str) -> None:
+    pipeline = make([written(clusters, "broken")], mode)
     copy(pipeline)
     key = b'{"kind":"instance","group":"%s"}' % pipeline.group.encode()
     produce(clusters.target_servers, pipeline.coordination.assignment.topic, [(key, b"{}")], 0)

@@ -330,7 +330,7 @@ def test_a_foreign_writer_inside_a_transaction(
     else:
         assert outcome.stopped == {}
         assert [value for value in copied if value != b"foreign"] == [b"%d" % i for i in range(25)]
-        assert copied.count(b"foreign") == times - left
+        assert copied.count(b"foreign") == times - left > 0
         assert_exact_mappings(pipeline, source, target, topic)
 
 

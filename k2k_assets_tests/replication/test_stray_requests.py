@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport import librdkafka_sink
+from k2k_assets.transport.at_least_once_sink import AtLeastOnceSink
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Sink
@@ -18,7 +20,14 @@ from k2k_assets_tests.support.kafka import SECONDS, read_all, unique
 from k2k_assets_tests.support.kafka_frames import Api, end_txn_error
 from k2k_assets_tests.support.proxy import Fault, Proxy, Trouble
 from k2k_assets_tests.support.steps import WrappedSink, sinks_wrapped
-from k2k_assets_tests.support.troubled_copy import EXACTLY_ONCE, Written, pipeline_of, write_with_gaps
+from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.troubled_copy import (
+    EXACTLY_ONCE,
+    Written,
+    assert_at_least_once,
+    pipeline_of,
+    write_with_gaps,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -37,11 +46,12 @@ class Straying:
         proxy: Before the target.
         api: What is lost, once the first record is written (or once the sink opens, for the request that opens it).
         fails: Whether the engine then meets an error, as it may at any time, and starts again.
+        carrying: What the lost request holds.
     """
 
-    def __init__(self, proxy: Proxy, api: Api, fails: bool) -> None:
+    def __init__(self, proxy: Proxy, api: Api, fails: bool, carrying: bytes = b"") -> None:
         self.proxy, self.fails = proxy, fails
-        self.fault = Fault(api, Trouble.LOST)
+        self.fault = Fault(api, Trouble.LOST, carrying=carrying)
         self.armed = self.ended = False
         self.records: list[int] = []
         self.answer: bytes | None = None
@@ -54,12 +64,12 @@ class Straying:
             self.armed = True
             self.proxy.arm(self.fault)
 
-    def written(self, sink: Sink, chunk: Chunk) -> None:
-        """Records of a chunk have been handed to the client."""
+    def written(self, client: Producer, offsets: Iterable[int] = ()) -> None:
+        """Records have been handed to the client that has a transaction open: copied ones, or the first control one."""
         if not self.ended or self.answer is not None:
             return
-        sink._producer.flush(SECONDS)  # type: ignore[attr-defined]
-        self.records = list(chunk.records.offsets())
+        client.flush(SECONDS)
+        self.records = list(offsets)
         self.answer = self.proxy.let_through(self.fault)
         if self.fails:
             raise Restart("an error right after a stray request")
@@ -78,8 +88,14 @@ class _StraySink(WrappedSink):
     def write(self, chunk: Chunk) -> Sent:
         sent = super().write(chunk)
         self._straying.arm()
-        self._straying.written(self._sink, chunk)
+        if not isinstance(self._sink, AtLeastOnceSink):
+            self._straying.written(self._sink._producer, chunk.records.offsets())  # type: ignore[attr-defined]
         return sent
+
+    def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        super().write_control(topic, partition, key, value)
+        if isinstance(self._sink, AtLeastOnceSink):  # whose transactions hold nothing else
+            self._straying.written(self._sink._control._producer)
 
     def commit(self) -> None:
         try:
@@ -89,21 +105,36 @@ class _StraySink(WrappedSink):
 
 
 def copy_with_stray(clusters: KafkaSandbox, pipeline: Pipeline, proxy: Proxy, api: Api, fails: bool) -> Straying:
-    straying = Straying(proxy, api, fails)
+    # At least once there is a producer without an id, too.
+    carrying = f"k2k.{pipeline.name}".encode() if api == Api.INIT_PRODUCER_ID else b""
+    straying = Straying(proxy, api, fails, carrying)
     with sinks_wrapped(pipeline, straying.wrap):
         copy(pipeline, cores=1)
     assert straying.answer is not None
     return straying
 
 
-@pytest.mark.parametrize("rule", ["without the rule", "with the rule"])
+@pytest.mark.parametrize(
+    ("rule", "mode"),
+    [
+        ("without the rule", "enabled"),
+        ("with the rule", "enabled"),
+        *in_storms(("with the rule", "disabled")),
+    ],
+)
 def test_a_stray_commit_tears_no_transaction(
-    clusters: KafkaSandbox, tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch, rule: str
+    clusters: KafkaSandbox,
+    tmp_path: Path,
+    written: Written,
+    monkeypatch: pytest.MonkeyPatch,
+    rule: str,
+    mode: str,
 ) -> None:
     """A commit that was sent twice: its first copy comes when the next transaction's records are half written.
 
     Without the rule that nothing is begun after a slow commit, the broker commits these records without their
-    position: they are copied once more. That run is here to show that this broker and this client do so.
+    position: they are copied once more. That run is here to show that this broker and this client do so. At least once
+    the transaction is that of position and mapping, which come together or not at all.
     """
     source, target, prefix = clusters.source_servers, clusters.target_servers, f"{unique('stray')}."
     if rule == "without the rule":
@@ -115,7 +146,7 @@ def test_a_stray_commit_tears_no_transaction(
             proxy.servers,
             written.topic,
             sink={"prefix": prefix},
-            features=EXACTLY_ONCE,
+            features={**EXACTLY_ONCE, "exactlyOnce": mode},
             # Or else the torn transaction is taken for somebody else's, which stops the topic.
             errorHandling={"onForeignWriter": "ignore"},
         )
@@ -129,8 +160,7 @@ def test_a_stray_commit_tears_no_transaction(
     error = end_txn_error(straying.answer, lost.version)
     if rule == "with the rule":
         assert error in (KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
-        assert_same_content(source, written.topic, target, prefix + written.topic)
-        assert_exact_mappings(pipeline, source, target, written.topic)
+        assert_copied(pipeline, written, source, target)
     else:
         assert error == KafkaError.NO_ERROR
         offsets = {record.value: record.offset for record in read_all(source, written.topic)}
@@ -138,13 +168,32 @@ def test_a_stray_commit_tears_no_transaction(
         assert sorted(copied) == sorted([*written.offsets, *straying.records])
 
 
-@pytest.mark.parametrize("api", [Api.INIT_PRODUCER_ID, Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE])
-def test_other_stray_requests(clusters: KafkaSandbox, tmp_path: Path, written: Written, api: Api) -> None:
+OTHERS = (Api.INIT_PRODUCER_ID, Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE)
+
+
+@pytest.mark.parametrize(
+    ("api", "mode"),
+    [*((api, "enabled") for api in OTHERS), *in_storms(*((api, "disabled") for api in OTHERS))],
+)
+def test_other_stray_requests(clusters: KafkaSandbox, tmp_path: Path, written: Written, api: Api, mode: str) -> None:
     source, target, prefix = clusters.source_servers, clusters.target_servers, f"{unique('stray')}."
     with Proxy(target) as proxy:
         pipeline = pipeline_of(
-            tmp_path, source, proxy.servers, written.topic, sink={"prefix": prefix}, features=EXACTLY_ONCE
+            tmp_path,
+            source,
+            proxy.servers,
+            written.topic,
+            sink={"prefix": prefix},
+            features={**EXACTLY_ONCE, "exactlyOnce": mode},
         )
         copy_with_stray(clusters, pipeline, proxy, api, fails=False)
-    assert_same_content(source, written.topic, target, prefix + written.topic)
+    assert_copied(pipeline, written, source, target)
+
+
+def assert_copied(pipeline: Pipeline, written: Written, source: str, target: str) -> None:
+    """As the pipeline's mode promises it; each record is mapped once in both, to one that is equal."""
+    if pipeline.features.exactly_once:
+        assert_same_content(source, written.topic, target, pipeline.routing.target_topic(written.topic))
+    else:
+        assert_at_least_once(pipeline, written, source, target)
     assert_exact_mappings(pipeline, source, target, written.topic)

@@ -26,6 +26,8 @@ from k2k_assets_tests.support.verifying import Verdict, verify
 pytestmark = pytest.mark.integration
 
 TRANSACTION_SECONDS = 1.0
+# How long a slot sleeps: just past its transaction, or far longer.
+SHORT, LONG = TRANSACTION_SECONDS + 0.5, 25.0
 PARTITIONS = 2
 Make = Callable[[str], Pipeline]
 
@@ -95,21 +97,27 @@ def nothing_open(servers: str, topic: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("mode", "step", "occurrence"),
+    ("mode", "step", "occurrence", "seconds"),
     [
-        ("enabled", "before_commit", 4),
-        ("disabled", "write", 3),
-        *in_storms(("enabled", "write", 3), ("enabled", "during_commit", 4), ("disabled", "before_commit", 4)),
+        ("enabled", "before_commit", 4, SHORT),
+        ("disabled", "write", 3, SHORT),
+        *in_storms(
+            ("enabled", "write", 3, SHORT),
+            ("enabled", "during_commit", 4, SHORT),
+            ("disabled", "before_commit", 4, SHORT),
+            ("enabled", "before_commit", 4, LONG),
+            ("disabled", "write", 3, LONG),
+        ),
     ],
 )
 def test_a_slot_that_slept_past_its_transaction_goes_on(
-    clusters: KafkaSandbox, make: Make, topic: str, frozen: Any, mode: str, step: str, occurrence: int
+    clusters: KafkaSandbox, make: Make, topic: str, frozen: Any, mode: str, step: str, occurrence: int, seconds: float
 ) -> None:
     """The broker aborts what was open; the slot wakes, is refused, and reads what the target holds."""
     pipeline, runner = make(mode), frozen(step, occurrence)
     with ThreadPoolExecutor(1) as pool:
         running: Future[Outcome] = pool.submit(copy, pipeline, cores=1, runner=runner)
-        runner.await_frozen(TRANSACTION_SECONDS + 0.5)
+        runner.await_frozen(seconds)
         wait_until(lambda: nothing_open(clusters.target_servers, topic), SECONDS, "the broker to abort")
         runner.thaw()
         outcome = running.result(SECONDS)

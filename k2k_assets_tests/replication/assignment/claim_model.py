@@ -1,15 +1,26 @@
-"""An explicit model of claimants of one partition, for `test_model.py`.
+"""An explicit model of claimants of a partition, for `test_model.py`.
 
 It has the claims that the assignment topic tells of, the commit topic, and what the broker keeps of each transactional
-id: its epoch. Compaction needs no step of its own: what a reader gets of a compacted topic is the last record of each
-key, compacted or not, and that is what the model keeps. A claimant is a small program of the steps in `rules.py`.
-Between any two of its steps every other claimant may take any number of steps, so that a freeze is an interleaving like
-any other, and it may be killed before any of them. Decisions are made by the very functions that the engine uses.
+id: its epoch. What may happen, one step at a time, in any order:
+
+- a claimant takes the next step of its program, which is that of `rules.py`: it is announced, inits its id, claims,
+  reads, fences the owner of a lower claim, marks that claim as fenced, looks for the position, commits, releases.
+  Between any two of its steps every other one may take any number of them: so a freeze is an interleaving like any
+  other, and a mark comes as late as can be;
+- a claimant is killed, or is refused by the broker, and begins anew, under its generation or a newer one;
+- a driver fences early whom an open transaction may belong to;
+- the cleaner compacts the assignment topic: a claim vanishes for whoever reads from now on, once a later record has its
+  key. Who has seen it before still knows it. With keys of their own (`own_keys`) only the tombstone of a claim has its
+  key, and then nobody counts the claim any more: this step changes nothing. That is the proof, and no omission.
+
+Worlds that differ only in what no step looks at are one (`World.canonical`). Decisions are made by the very functions
+that the engine uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -18,14 +29,35 @@ from k2k_assets.replication.assignment.records import Claim, Instance
 from k2k_assets.replication.plan import transactional_id
 
 _IDS = 4
+# More worlds than this are an error.
+_MOST = 5_000_000
+# Where a claimant has no transactional id, and what it can do only under one that it still holds.
+_WITHOUT_ID = ("new", "init", "gone", "refused")
+_WRITES = ("claim", "mark", "commit", "release")
+_INSTANCE = Instance("", "p", 1, "", "", 0, 0)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Which of the rules hold."""
+    """Which of the rules hold.
+
+    Attributes:
+        unique_claim_ids: A mark or a release is about one claim; else about whatever claim its transactional id has.
+        own_keys: No two claims have the same record key; else all claims of a transactional id have, and their marks,
+            which then say in their value which one they are about.
+        read_after_claim: What others claim is read after the own claim is written.
+        yield_to_higher_claim: Who sees a higher claim does not copy.
+        fence_before_mark: An owner is fenced before that is said.
+        position_after_fencing: The position is read after all others are fenced.
+        release_after_commit: A claim is released after the last commit.
+        yield_to_newer_position: Who sees the position of a newer generation does not copy.
+        own_number: Nobody claims a transactional id that a higher generation uses.
+    """
 
     unique_claim_ids: bool = True
+    own_keys: bool = True
     read_after_claim: bool = True
+    yield_to_higher_claim: bool = True
     fence_before_mark: bool = True
     position_after_fencing: bool = True
     release_after_commit: bool = True
@@ -40,36 +72,43 @@ class Claimant(NamedTuple):
     generation: int
     slot: int
     lives: int
+    partition: int = 0
     number: int = 0
     claim: str = ""
     lower: tuple[Claim, ...] = ()
     position: int = 0
     left: int = 1
 
+    @property
+    def told_apart_by(self) -> tuple[int, int, int]:
+        """What no two claimants have in common, once they are announced."""
+        return self.slot, self.partition, self.generation
+
+    def begun(self, at: str, generation: int, lives: int) -> Claimant:
+        """One that remembers nothing."""
+        return Claimant(at, generation, self.slot, lives, self.partition)
+
 
 class World(NamedTuple):
     """Everything that lasts.
 
     Attributes:
-        claims: Those that a reader sees, by record key.
-        newest: Generation and position that count for a reader of the commit topic.
+        claims: Those that count for who reads the assignment topic now.
+        covered: Names of those whose key a later record has.
+        newest: Generation and position that count for a reader of the commit topic, of each partition.
         holders: Which claimant may write under each transactional id; -1 if none may.
         claimants: All.
         drawn: Next offset of the assignment topic.
         broken: Whether a position was committed that did not follow the last one.
     """
 
-    claims: frozenset[tuple[str, Claim]]
-    newest: tuple[int, int]
+    claims: frozenset[Claim]
+    covered: frozenset[str]
+    newest: tuple[tuple[int, int], ...]
     holders: tuple[int, ...]
     claimants: tuple[Claimant, ...]
     drawn: int
     broken: bool = False
-
-    @property
-    def live(self) -> list[Claim]:
-        """Claims that a reader sees."""
-        return [claim for _, claim in self.claims]
 
     def set(self, index: int, claimant: Claimant) -> World:
         """With one claimant changed."""
@@ -79,36 +118,86 @@ class World(NamedTuple):
         """With an id claimed anew."""
         return self._replace(holders=(*self.holders[:number], holder, *self.holders[number + 1 :]))
 
-    def without(self, keys: set[str]) -> World:
-        """After tombstones of these keys."""
-        return self._replace(claims=frozenset((key, claim) for key, claim in self.claims if key not in keys))
+    def without(self, names: Collection[str]) -> World:
+        """After tombstones of these claims: who waits for their end sees it."""
+        return self._replace(
+            claims=frozenset(claim for claim in self.claims if claim.claim not in names),
+            claimants=tuple(_not_waiting_for(names, c) if c.lower else c for c in self.claimants),
+        )
 
     def canonical(self) -> World:
-        """The same, with offsets and generations that are as small as their order allows: few worlds look different."""
-        waited_for = [claim for claimant in self.claimants for claim in claimant.lower]
-        numbers = {claim.offset for claim in [*self.live, *waited_for]} | {c.generation for c in self.claimants}
-        numbers |= {claim.generation for claim in [*self.live, *waited_for]} | {self.newest[0]}
-        rank = {number: i for i, number in enumerate(sorted(numbers - {-1}))} | {-1: -1}
-
-        def ranked(claim: Claim) -> Claim:
-            offset = rank[claim.offset]
-            name = f"claim {offset}" if claim.claim.startswith("claim") else claim.claim
-            return replace(claim, generation=rank[claim.generation], offset=offset, claim=name)
-
-        names = {claim.claim: ranked(claim).claim for claim in [*self.live, *waited_for]}
-        return self._replace(
-            claims=frozenset((names[key], ranked(claim)) for key, claim in self.claims),
-            newest=(rank[self.newest[0]], self.newest[1]),
-            claimants=tuple(
-                c._replace(
-                    generation=rank[c.generation],
-                    claim=names.get(c.claim, "gone" if c.claim else ""),
-                    lower=tuple(ranked(claim) for claim in c.lower),
-                )
-                for c in self.claimants
+        """The same, without what nobody looks at any more, and with numbers as small as their order allows."""
+        holds = [self.holders[c.number] == index for index, c in enumerate(self.claimants)]
+        claimants = tuple(map(_forgetful, self.claimants, holds))
+        known = [*self.claims, *(claim for c in claimants for claim in c.lower)]
+        of_generation = _ranks({claim.generation for claim in known} | {c.generation for c in claimants})
+        of_offset = _ranks({claim.offset for claim in known})
+        ranked = {claim: _ranked(claim, of_generation[claim.generation], of_offset[claim.offset]) for claim in known}
+        names = {claim.claim: small.claim for claim, small in ranked.items()}
+        users: dict[int, list[int]] = {}
+        for index, claimant in enumerate(claimants):
+            if claimant.at not in _WITHOUT_ID:
+                users.setdefault(claimant.number, []).append(index)
+        # Claimants of the same slot are alike: sorted, worlds in which they have changed places are one.
+        order = sorted(range(len(claimants)), key=lambda i: claimants[i].told_apart_by)
+        return World(
+            claims=frozenset(ranked[claim] for claim in self.claims),
+            covered=frozenset(names[claim.claim] for claim in self.claims if claim.claim in self.covered),
+            newest=tuple(
+                (of_generation[_as_good_as(generation, claimants)], max(position, -1))
+                for generation, position in self.newest
             ),
-            drawn=len(rank),
+            holders=tuple(order.index(h) if h in users.get(n, ()) else -1 for n, h in enumerate(self.holders)),
+            claimants=tuple(_with_numbers(claimants[i], of_generation, ranked, names) for i in order),
+            drawn=max(len(of_generation), len(of_offset)),
+            broken=self.broken,
         )
+
+
+def _as_good_as(generation: int, claimants: Sequence[Claimant]) -> int:
+    """The generation of a claimant that is newer than the same ones; -1 if that is none."""
+    at_least = [c.generation for c in claimants if c.generation >= generation]
+    return min(at_least) if len(at_least) < len(claimants) else -1
+
+
+def _with_numbers(
+    claimant: Claimant, generations: Mapping[int, int], claims: Mapping[Claim, Claim], names: Mapping[str, str]
+) -> Claimant:
+    return claimant._replace(
+        generation=generations[claimant.generation],
+        claim=names.get(claimant.claim, "gone" if claimant.claim else ""),
+        lower=tuple(claims[claim] for claim in claimant.lower),
+    )
+
+
+def _not_waiting_for(names: Collection[str], claimant: Claimant) -> Claimant:
+    """What is to be marked next is marked all the same: it was fenced before."""
+    kept = 1 if claimant.at == "mark" else 0
+    rest = tuple(claim for claim in claimant.lower[kept:] if claim.claim not in names)
+    return claimant._replace(lower=(*claimant.lower[:kept], *rest))
+
+
+def _forgetful(claimant: Claimant, holds: bool) -> Claimant:
+    """Without what no step of it will use."""
+    if claimant.at in _WRITES and not holds:
+        return claimant.begun("refused", claimant.generation, claimant.lives)
+    match claimant.at:
+        case "new" | "init" | "gone" | "refused":
+            return claimant.begun(claimant.at, claimant.generation, claimant.lives)
+        case "fence" | "mark" | "look" | "commit":
+            return claimant._replace(position=max(claimant.position, -1))
+        case _:
+            return claimant._replace(position=0, left=1)
+
+
+def _ranks(numbers: set[int]) -> dict[int, int]:
+    return {number: rank for rank, number in enumerate(sorted(numbers - {-1}))} | {-1: -1}
+
+
+@functools.cache
+def _ranked(claim: Claim, generation: int, offset: int) -> Claim:
+    name = f"claim {offset}" if claim.claim.startswith("claim") else claim.claim
+    return replace(claim, generation=generation, offset=offset, claim=name)
 
 
 class Model:
@@ -116,49 +205,67 @@ class Model:
 
     Args:
         held: The rules.
+        killed: Whether claimants are killed, and fenced early by drivers. If not, being refused costs no life.
     """
 
-    def __init__(self, held: Rules) -> None:
+    def __init__(self, held: Rules, killed: bool = True) -> None:
         self._rules = held
+        self._killed = killed
 
-    def first(self, slots: list[int], lives: int) -> World:
-        """As many instances as slots are given, all about to begin."""
-        begun = tuple(Claimant("init", generation, slot, lives) for generation, slot in enumerate(slots))
-        return World(frozenset(), (-1, 0), (-1,) * _IDS, begun, len(slots))
+    def first(self, slots: Sequence[int], lives: int, partitions: Sequence[int], announced: bool = False) -> World:
+        """As many instances as slots are given; nobody knows of them yet, or all are announced in this order."""
+        begun = tuple(
+            Claimant("init" if announced else "new", index if announced else -1, slot, lives, partition)
+            for index, (slot, partition) in enumerate(zip(slots, partitions, strict=True))
+        )
+        newest = ((-1, 0),) * (max(partitions) + 1)
+        drawn = len(slots) if announced else 0
+        return World(frozenset(), frozenset(), newest, (-1,) * _IDS, begun, drawn)
 
     def steps(self, world: World) -> Iterator[World]:
         """All worlds that are one step away."""
         for index, me in enumerate(world.claimants):
-            if me.at in ("claim", "mark", "commit", "release") and world.holders[me.number] != index:
-                yield from self._anew(world, index, me)  # the broker refuses
+            if me.at == "refused" or (me.at in _WRITES and world.holders[me.number] != index):
+                yield from self._anew(world, index, me)  # the broker refuses: its id was claimed away
                 continue
             if me.at != "gone":
                 yield from getattr(self, f"_{me.at}")(world, index, me)
-            if me.at != "init":
+            if me.at not in ("new", "init") and self._killed:
                 yield from self._anew(world, index, me)  # killed here, or woken from standing by
+        yield from _compacted(world)
 
     def _anew(self, world: World, index: int, me: Claimant) -> Iterator[World]:
         """Nothing is taken from memory: the slot's next session, or the driver's next generation."""
         left = world._replace(holders=tuple(-1 if holder == index else holder for holder in world.holders))
-        if me.lives:
-            yield left.set(index, Claimant("init", me.generation, me.slot, me.lives - 1))
-            fresh = Claimant("init", world.drawn, me.slot, me.lives - 1)
-            yield left._replace(drawn=world.drawn + 1).set(index, fresh)
+        if not self._killed:
+            yield left.set(index, me.begun("init", me.generation, me.lives))
+        elif me.lives:
+            yield left.set(index, me.begun("init", me.generation, me.lives - 1))
+            yield left._replace(drawn=world.drawn + 1).set(index, me.begun("init", world.drawn, me.lives - 1))
         elif me.at != "gone":
-            yield left.set(index, Claimant("gone", me.generation, me.slot, 0))
+            yield left.set(index, me.begun("gone", me.generation, 0))
+
+    def _new(self, world: World, index: int, me: Claimant) -> Iterator[World]:
+        """Its driver announces it."""
+        begun = me.begun("init", world.drawn, me.lives)
+        yield world._replace(drawn=world.drawn + 1).set(index, begun)
 
     def _init(self, world: World, index: int, me: Claimant) -> Iterator[World]:
-        if any(claim.generation > me.generation for claim in world.live):
+        if any(claim.generation > me.generation and claim.partition == me.partition for claim in world.claims):
             yield world.set(index, me._replace(at="gone"))  # it stands by
             return
-        above = {
-            c.generation: Instance("", "p", 1, "", "", 0, 0) for c in world.claimants if c.generation > me.generation
-        }
-        used = rules.ids_above("g", me.generation, world.live, above) if self._rules.own_number else ()
-        yield from self._fence_early(world, index, used)
+        used = self._used_above(world, me)
+        if self._killed:
+            yield from self._fence_early(world, index, used)
         number = _number(rules.free_id("p", "g", me.slot, 2, used))
         if number < _IDS:
             yield world.held(number, index).set(index, me._replace(at="claim", number=number))
+
+    def _used_above(self, world: World, me: Claimant) -> Collection[str]:
+        if not self._rules.own_number:
+            return ()
+        above = {c.generation: _INSTANCE for c in world.claimants if c.generation > me.generation}
+        return rules.ids_above("g", me.generation, world.claims, above)
 
     def _fence_early(self, world: World, index: int, used: Collection[str]) -> Iterator[World]:
         """What the driver does whom an open transaction holds up: nobody knows whether that owner is dead."""
@@ -167,45 +274,56 @@ class Model:
                 yield world.held(number, -1)
 
     def _claim(self, world: World, index: int, me: Claimant) -> Iterator[World]:
-        left = {claim.claim for claim in rules.left_by_former_holders(_id("p", me.number), world.live)}
+        left = {claim.claim for claim in rules.left_by_former_holders(_id("p", me.number), world.claims)}
         name = f"claim {world.drawn}" if self._rules.unique_claim_ids else _id("p", me.number)
-        own = Claim("s", 0, _id("p", me.number), name, me.generation, me.slot, "t", world.drawn)
-        seen = tuple(rules.rivals(own, world.live)[1])
-        claimed = world.without(left | {name})
-        claimed = claimed._replace(claims=claimed.claims | {(name, own)}, drawn=world.drawn + 1)
-        me = me._replace(claim=name)
+        own = Claim("s", me.partition, _id("p", me.number), name, me.generation, me.slot, "t", world.drawn)
+        seen = _in_order(rules.rivals(own, world.claims)[1])
+        claimed = self._written(world, [own]).without(left | {name})
+        claimed = claimed._replace(claims=claimed.claims | {own}, drawn=world.drawn + 1)
+        me = claimed.claimants[index]._replace(claim=name)
         if self._rules.read_after_claim:
             yield claimed.set(index, me._replace(at="read"))
         else:
             yield claimed.set(index, me._replace(at="fence", lower=seen))
 
+    def _written(self, world: World, about: Iterable[Claim]) -> World:
+        """After records that have the keys of these claims, or of a claim that is new: what now may be compacted."""
+        if self._rules.own_keys:
+            return world  # only a claim's own tombstone has its key
+        keys = {claim.transactional_id for claim in about}
+        covered = {claim.claim for claim in world.claims if claim.transactional_id in keys}
+        return world._replace(covered=world.covered | covered)
+
     def _read(self, world: World, index: int, me: Claimant) -> Iterator[World]:
-        own = next((claim for claim in world.live if claim.claim == me.claim), None)
+        own = next((claim for claim in world.claims if claim.claim == me.claim), None)
         if own is None:
             yield from self._anew(world, index, me)
             return
-        higher, lower = rules.rivals(own, world.live)
-        position = world.newest[1]
-        step = me._replace(at="release") if higher else me._replace(at="fence", lower=tuple(lower), position=position)
-        yield world.set(index, step)
+        higher, lower = rules.rivals(own, world.claims)
+        if higher and self._rules.yield_to_higher_claim:
+            yield world.set(index, me._replace(at="release"))
+            return
+        # A position that will be read again does not count: it follows none.
+        position = -1 if self._rules.position_after_fencing else world.newest[me.partition][1]
+        yield world.set(index, me._replace(at="fence", lower=_in_order(lower), position=position))
 
     def _fence(self, world: World, index: int, me: Claimant) -> Iterator[World]:
         """Lower claims that were not released meanwhile: their ids are claimed away, one after the other."""
-        waiting = tuple(claim for claim in me.lower if claim in world.live)
-        if not waiting:
-            yield world.set(index, me._replace(at="look", lower=()))
+        if not me.lower:
+            yield world.set(index, me._replace(at="look"))
             return
-        number = _number(waiting[0].transactional_id)
+        number = _number(me.lower[0].transactional_id)
         fenced = world.held(number, -1) if self._rules.fence_before_mark else world
-        yield fenced.set(index, me._replace(at="mark", lower=waiting))
+        yield fenced.set(index, me._replace(at="mark"))
 
     def _mark(self, world: World, index: int, me: Claimant) -> Iterator[World]:
         """It may come late: anything can have happened since the fencing."""
-        marked = world.without({me.lower[0].claim})
-        yield marked.set(index, me._replace(at="fence", lower=me.lower[1:]))
+        fenced = me.lower[0]
+        marked = self._written(world.set(index, me._replace(at="fence", lower=me.lower[1:])), [fenced])
+        yield marked.without({fenced.claim})
 
     def _look(self, world: World, index: int, me: Claimant) -> Iterator[World]:
-        generation, position = world.newest
+        generation, position = world.newest[me.partition]
         if generation > me.generation and self._rules.yield_to_newer_position:
             yield world.set(index, me._replace(at="release"))
             return
@@ -215,34 +333,49 @@ class Model:
 
     def _commit(self, world: World, index: int, me: Claimant) -> Iterator[World]:
         """One more position: that becomes the one from which positions are counted."""
-        generation, position = world.newest
+        generation, position = world.newest[me.partition]
         counts = me.generation >= generation
-        committed = world._replace(newest=(me.generation, 0) if counts else (generation, position - 1))
-        committed = committed._replace(
+        newest = (me.generation, 0) if counts else (generation, position - 1)
+        committed = world._replace(
+            newest=(*world.newest[: me.partition], newest, *world.newest[me.partition + 1 :]),
             broken=me.position != 0,
-            claimants=tuple(c._replace(position=c.position - 1) for c in world.claimants),
+            claimants=tuple(
+                c._replace(position=c.position - 1) if c.partition == me.partition else c for c in world.claimants
+            ),
         )
         at = "commit" if me.left else "release"
         yield committed.set(index, me._replace(at=at, position=0, left=me.left - 1))
 
     def _release(self, world: World, index: int, me: Claimant) -> Iterator[World]:
-        yield world.without({me.claim}).set(index, me._replace(at="gone", claim=""))
+        own = [claim for claim in world.claims if claim.claim == me.claim]
+        yield self._written(world, own).without({me.claim}).set(index, me._replace(at="gone", claim=""))
 
 
-def explore(slots: list[int], lives: int, held: Rules, most: int = 5_000_000) -> tuple[int, World | None]:
+def _in_order(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    return tuple(sorted(claims, key=lambda claim: claim.offset))
+
+
+def _compacted(world: World) -> Iterator[World]:
+    """The cleaner has removed a claim: who reads from now on does not see it; who waits for its end still does."""
+    for claim in world.claims:
+        if claim.claim in world.covered:
+            yield world._replace(claims=world.claims - {claim})
+
+
+def explore(slots: Sequence[int], lives: int, held: Rules, announced: bool = False) -> tuple[int, World | None]:
     """Goes everywhere.
 
     Args:
         slots: Which slot the partition is of, in each instance.
         lives: How often each instance may begin anew.
         held: The rules.
-        most: More worlds than this are an error.
+        announced: Whether all instances are announced from the start: far fewer worlds.
 
     Returns:
         How many worlds there are, and one in which a position was committed wrongly.
     """
     model = Model(held)
-    first = model.first(slots, lives)
+    first = model.first(slots, lives, [0] * len(slots), announced).canonical()
     seen, waiting = {first}, [first]
     while waiting:
         for step in model.steps(waiting.pop()):
@@ -252,8 +385,39 @@ def explore(slots: list[int], lives: int, held: Rules, most: int = 5_000_000) ->
             if found not in seen:
                 seen.add(found)
                 waiting.append(found)
-                assert len(seen) < most, "too many worlds"
+                assert len(seen) < _MOST, "too many worlds"
     return len(seen), None
+
+
+def goes_on_for_ever(slots: Sequence[int], partitions: Sequence[int], held: Rules) -> list[World]:
+    """A circle of worlds in which claimants fence each other without end, though nobody is killed; empty if none is.
+
+    Args:
+        slots: Which slot each instance has.
+        partitions: Which partition each instance copies.
+        held: The rules.
+    """
+    model = Model(held, killed=False)
+    first = model.first(slots, 0, partitions).canonical()
+    path, below = [first], [_next(model, first)]
+    on_path, ended = {first}, set[World]()
+    while path:
+        found = next(below[-1], None)
+        if found is None:
+            below.pop()
+            ended.add(path[-1])
+            on_path.remove(path.pop())
+        elif found in on_path:
+            return path[path.index(found) :]
+        elif found not in ended:
+            path.append(found)
+            on_path.add(found)
+            below.append(_next(model, found))
+    return []
+
+
+def _next(model: Model, world: World) -> Iterator[World]:
+    return (step.canonical() for step in model.steps(world))
 
 
 def _id(pipeline: str, number: int) -> str:

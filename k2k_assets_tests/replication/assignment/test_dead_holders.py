@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,8 +12,11 @@ import pytest
 
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment import claims, dead_holders
 from k2k_assets.replication.assignment.claims import Claims
+from k2k_assets.replication.assignment.fencing import fence as real_fence
 from k2k_assets.replication.assignment.tail import AssignmentTail
+from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
@@ -24,10 +29,13 @@ pytestmark = pytest.mark.integration
 
 Die = Callable[[int], None]
 
+# What nobody waits for within a test: who goes on all the same has not waited for it.
+_FOR_EVER_SECONDS = 600
+
 
 @pytest.fixture
-def pipeline(clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
-    """One whose transactions outlast any test."""
+def pipeline(request: pytest.FixtureRequest, clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
+    """One whose transactions outlast any test; `request.param` is its grace window in seconds."""
     topic = create_topic(clusters.source_servers, unique("left"))
     produce(clusters.source_servers, topic, [b"1"] * 5)
     return make_pipeline(
@@ -38,7 +46,7 @@ def pipeline(clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
         features={"exactlyOnce": "enabled"},
         coordination={
             "commit": {"topic": unique("commits"), "syncTimeout": "11 minutes"},
-            "assignment": {"topic": unique("claims"), "graceWindow": "1 seconds"},
+            "assignment": {"topic": unique("claims"), "graceWindow": f"{request.param} seconds"},
         },
         target={
             "kafka": {
@@ -62,9 +70,9 @@ def die(clusters: KafkaSandbox, pipeline: Pipeline) -> Iterator[Die]:
             stack.callback(sink.close)
             tail = stack.enter_context(AssignmentTail(pipeline, target))
             sink.open()
-            claims = Claims(pipeline, tail, sink, own, (0, slot))
+            dead = Claims(pipeline, tail, sink, own, (0, slot))
             with Cluster("source", {"bootstrap.servers": clusters.source_servers}) as source:
-                claims.claim(claims.new({TopicPartition(topic, 0): source.describe([topic])[topic].topic_id}))
+                dead.claim(dead.new({TopicPartition(topic, 0): source.describe([topic])[topic].topic_id}))
             sink.begin()
             sink.write_control(pipeline.coordination.commit.topic, 0, b'{"kind":"left"}', b"{}")
             sink.settle()
@@ -74,12 +82,62 @@ def die(clusters: KafkaSandbox, pipeline: Pipeline) -> Iterator[Die]:
         yield leave
 
 
-@pytest.mark.parametrize("slot", [pytest.param(0, id="at once"), pytest.param(2, id="after the grace window")])
-def test_who_comes_after_the_dead_goes_on(clusters: KafkaSandbox, pipeline: Pipeline, die: Die, slot: int) -> None:
-    """Whether the next instance has a slot of that number or not."""
+@pytest.fixture
+def fenced(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """When each transactional id was fenced for the first time, by `time.monotonic()`."""
+    first: dict[str, float] = {}
+
+    def fence(pipeline: Pipeline, ids: Iterable[str], *rest: float) -> None:
+        named = list(ids)
+        for each in named:
+            first.setdefault(each, time.monotonic())
+        real_fence(pipeline, named, *rest)
+
+    monkeypatch.setattr(dead_holders, "fence", fence)
+    monkeypatch.setattr(claims, "fence", fence)
+    return first
+
+
+def copy_within(pipeline: Pipeline, seconds: float) -> Outcome:
+    """Copies with one slot; what is not copied in time stays uncopied."""
+    stop = threading.Event()
+    timer = threading.Timer(seconds, stop.set)
+    timer.start()
+    try:
+        return copy(pipeline, cores=1, stop=stop)
+    finally:
+        timer.cancel()
+
+
+@pytest.mark.parametrize("pipeline", [_FOR_EVER_SECONDS], indirect=True)
+def test_who_comes_after_the_dead_goes_on(
+    clusters: KafkaSandbox, pipeline: Pipeline, die: Die, fenced: dict[str, float]
+) -> None:
+    """At once, if it has the slot of the dead itself: the grace window is ten minutes, and nobody waits for it."""
     (topic,) = pipeline.selection.literal or ()
     copy(pipeline)
-    die(slot)
+    die(0)
     produce(clusters.source_servers, topic, [b"2"] * 5)
+    assert copy_within(pipeline, 60).topics[topic].lag == 0
+    assert transactional_id(pipeline.name, pipeline.group, 0) in fenced, "before its slot began, by the driver"
+    assert assert_same_content(clusters.source_servers, topic, clusters.target_servers) == 10
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "grace"),
+    # A driver looks twice, a second apart: only a longer window shows that it waits for more than its looks.
+    [(1, 1), pytest.param(4, 4, marks=pytest.mark.storm)],
+    indirect=["pipeline"],
+)
+def test_who_has_no_slot_of_that_number_goes_on_after_the_grace_window(
+    clusters: KafkaSandbox, pipeline: Pipeline, die: Die, fenced: dict[str, float], grace: int
+) -> None:
+    """It may live for all that is known: the window begins when the newcomer reads its last sign of life."""
+    (topic,) = pipeline.selection.literal or ()
+    copy(pipeline)
+    die(2)
+    produce(clusters.source_servers, topic, [b"2"] * 5)
+    begun = time.monotonic()
     assert copy(pipeline, cores=1).topics[topic].lag == 0
+    assert fenced[transactional_id(pipeline.name, pipeline.group, 2)] - begun >= grace
     assert assert_same_content(clusters.source_servers, topic, clusters.target_servers) == 10

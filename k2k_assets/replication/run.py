@@ -138,9 +138,10 @@ class Run:
         if not mine:
             return []
         slots = self.slots(len(mine))
-        silent = self.neighbours.silent()
         self._generation = self.neighbours.draw_generation(self._as_instance(slots))
         commit_log = self._read_commit_log(stop, slots)
+        self.neighbours.catch_up()  # the commit topic may have been waited for: who is silent by now?
+        silent = self.neighbours.silent()
         self.neighbours.ensure_not_lost(max((r.generation for r in commit_log.positions.values()), default=-1))
         if not (commit_log.positions or commit_log.passed_over):
             ensure_new_group(self.pipeline, self.clusters[1])

@@ -23,7 +23,7 @@ from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, topics, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 
@@ -128,16 +128,16 @@ def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: Dagste
     group, at = f"{prefix}-billing", TopicPartition(orders, 0)
     commit(clusters.source_servers, group, {at: 7})
     dev.await_answer()
-    dev.await_that(arrived(orders, 500), 150, f"500 records of {orders}")
+    dev.await_that(arrived(orders, 500), 300, f"500 records of {orders}")
 
     create_topic(clusters.source_servers, late)
     produce(clusters.source_servers, late, [b"a", b"b"])
     produce(clusters.source_servers, orders, [b"more"] * 20)
-    dev.await_that(arrived(late, 2), 150, f"2 records of {late}, which has no asset yet")
-    dev.await_that(arrived(orders, 520), 150, f"520 records of {orders}")
+    dev.await_that(arrived(late, 2), 300, f"2 records of {late}, which has no asset yet")
+    dev.await_that(arrived(orders, 520), 300, f"520 records of {orders}")
     assert [r.value for r in read_all(clusters.target_servers, late)] == [b"a", b"b"]
 
-    dev.await_that(lambda: at in held(clusters.target_servers, group), 150, f"{group} to be moved")
+    dev.await_that(lambda: at in held(clusters.target_servers, group), 300, f"{group} to be moved")
     assert held(clusters.target_servers, group)[at][0] == 7
     assert dev.failed_runs() == []
 

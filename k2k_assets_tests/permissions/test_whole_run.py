@@ -63,7 +63,7 @@ class Programs:
         with printed.open("wb") as out:
             ended = subprocess.run(
                 [sys.executable, "-m", *map(str, arguments)],
-                stdout=out, stderr=out, env=self._environment, cwd=self._folder, timeout=120, check=False,
+                stdout=out, stderr=out, env=self._environment, cwd=self._folder, timeout=300, check=False,
             )  # fmt: skip
         assert ended.returncode == code, (name, printed.read_text())
         return printed.read_text()
@@ -114,7 +114,7 @@ def world(secure_clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_with_what_k2k_acls_prints_all_programs_do_their_work_and_write_no_secret(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

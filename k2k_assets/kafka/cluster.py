@@ -39,6 +39,9 @@ Which = Literal["earliest", "latest", "stable"]
 log = logging.getLogger("k2k.kafka")
 
 _LOOK_SECONDS = 0.2
+# A client that was told of no broker forgets those that it knew, and may never find one again (librdkafka 2.16).
+_AGAIN_SECONDS = 2.0
+_NOBODY = "none of its brokers takes part in it"
 # For a process to start, and to go through many groups, on a busy machine.
 _APART_SECONDS = 30.0
 # A login may be refused once or twice while the brokers still hear of the user.
@@ -97,6 +100,8 @@ class Cluster:
         self._last_error: str | None = None
         self._admin: AdminClient | None = None
         self._apart: Apart | None = None
+        self._old: list[AdminClient] = []
+        self._has_answered = False
         self._making = threading.Lock()
         self._knows_leaders = False
         self._refusals = 0
@@ -148,10 +153,19 @@ class Cluster:
     def close(self) -> None:
         """Lets go of the client."""
         self._admin = None
+        self._old.clear()
         self._knows_leaders = False
         asker, self._apart = self._apart, None
         if asker is not None:
             asker.close()
+
+    def _put_aside(self) -> None:
+        """The next question goes to a new client; who has asked the old one may still be answered."""
+        with self._making:
+            if self._admin is not None:
+                self._old = [*self._old[-1:], self._admin]
+            self._admin = None
+        self._knows_leaders = False
 
     def renew_if_disturbed(self) -> None:
         """Lets go of a client that has lost a broker: it may never find the controller or a coordinator again."""
@@ -196,20 +210,33 @@ class Cluster:
             ClusterUnreachable: No answer in time, or none that names a broker.
         """
         deadline, nobody = Deadline(self.timeout), False
-        while not (nobody and deadline.expired()):
+        while True:
             try:
-                found = self._result(_begun(partial(self.admin.list_topics, timeout=deadline.remaining())))
+                found = self._result(_begun(partial(self.admin.list_topics, timeout=self._patience(deadline, nobody))))
                 if found.brokers:
+                    self._has_answered = True
                     return found
-            except KafkaException as error:
-                nothing_named = clients.error_of(error).code() == KafkaError._PARTIAL
-                if not nothing_named and not nobody:
-                    raise self._translated(error) from None
+                nobody = True
+            except KafkaException as raised:
+                error = clients.error_of(raised)
+                nobody |= error.code() == KafkaError._PARTIAL
+                if error.code() != KafkaError._PARTIAL:
+                    said = self._translated(raised)
+                    self._put_aside()
+                    if not clients.is_unreachable(error) or not (nobody or self._has_answered):
+                        raise said from None
             except TimeoutError:
+                self._put_aside()
                 raise self._silent() from None
-            nobody = True
+            if deadline.expired():
+                break
             time.sleep(min(_LOOK_SECONDS, deadline.remaining()))
-        raise clients.unreachable(self.role, self._properties, "none of its brokers takes part in it")
+        raise clients.unreachable(self.role, self._properties, _NOBODY) if nobody else self._silent()
+
+    def _patience(self, deadline: Deadline, nobody: bool) -> float:
+        """How long one question may take, in seconds: all the time there is where nobody has answered so far."""
+        longest = _AGAIN_SECONDS if nobody else self.timeout / 3 if self._has_answered else self.timeout
+        return min(longest, deadline.remaining())
 
     def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
         """Ids and partition counts; topics that do not exist are left out.

@@ -36,6 +36,7 @@ class ScriptedBroker:
         takes_part: Whether it is among the brokers of its cluster: not for a moment after it was frozen.
         topic: One that the cluster has.
         looks: How often it was asked which brokers there are.
+        unheard: How many of the next such questions it does not answer.
     """
 
     def __init__(self) -> None:
@@ -43,6 +44,7 @@ class ScriptedBroker:
         self.takes_part = True
         self.topic = ""
         self.looks = 0
+        self.unheard = 0
         self._port = 0
         self._listener: socket.socket | None = None
         self._connections: list[socket.socket] = []
@@ -89,6 +91,11 @@ class ScriptedBroker:
         with suppress(OSError):
             while (frame := read_frame(connection)) is not None:
                 request = Request.parse(frame, 0)
+                if request.api == Api.METADATA:
+                    self.looks += 1
+                    if self.unheard:
+                        self.unheard -= 1
+                        continue
                 answer = struct.pack(">i", request.correlation) + self._answer(request)
                 connection.sendall(struct.pack(">i", len(answer)) + answer)
 
@@ -101,7 +108,6 @@ class ScriptedBroker:
                 versions = b"".join(struct.pack(">hhh", api, _OLDEST, newest) for api, newest in _NEWEST.items())
                 return struct.pack(">hi", error, len(_NEWEST)) + versions
             case Api.METADATA:
-                self.looks += 1
                 broker = struct.pack(">i", 1) + address + struct.pack(">h", -1)
                 brokers = struct.pack(">i", 1) + broker if self.takes_part else struct.pack(">i", 0)
                 topic = struct.pack(">hh", 0, len(self.topic)) + self.topic.encode() + struct.pack(">bi", 0, 0)

@@ -124,10 +124,13 @@ class Session:
     def _start(self) -> bool:
         self._keep_waiting()
         wanted = self._holding.wanted()
-        if not wanted:
+        if not wanted and not self._holding.left():
             return False
         self._sink.open()  # 1: fences the former holder, aborts what it left open
         self._holding.claim(wanted)  # 2
+        self._holding.release_left()
+        if not wanted:
+            return False
         self._holding.settle(self._keep_waiting)
         commit_log = read_commit_log(  # 3
             self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._wait_for_others

@@ -19,6 +19,7 @@ from k2k_assets.replication.assignment.records import Claim
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.plan import transactional_id
+from k2k_assets.replication.session import Session
 from k2k_assets.replication.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topics.control_topics import ensure_control_topics
@@ -290,6 +291,30 @@ def test_an_instance_that_was_outrun_by_one_that_is_gone_begins_anew(
     first.end()
     assert first.error is None
     assert_exact(clusters, pipeline)
+
+
+def test_a_slot_whose_session_breaks_as_it_is_taken_over_from_releases_all_the_same(
+    clusters: KafkaSandbox, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next session finds all taken, and nothing to copy: what the last one claimed is released, not left."""
+    flow = Flow(clusters, topic_of(pipeline))
+    flow.write(10)
+    first = Running(pipeline, 1)
+    wait_until(lambda: first.copied() == flow.written, 60, "the first instance to copy")
+
+    def broken(*_: object) -> None:
+        raise Restart("the connection broke")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "_hand_over", broken)
+        other = pipeline.model_copy(update={"name": unique("other")})  # so its ids are others, too
+        second = Running(other, 2)
+        wait_until(lambda: owners(clusters, pipeline) == {2}, 60, "the other pipeline to hold all partitions")
+    flow.write(10)
+    wait_until(lambda: second.copied() == 40, 60, "the other pipeline to copy")
+    second.end()
+    first.end()
+    assert_same_content(clusters.source_servers, topic_of(pipeline), clusters.target_servers)
 
 
 def test_a_fenced_slot_can_commit_nothing(clusters: KafkaSandbox, pipeline: Pipeline) -> None:

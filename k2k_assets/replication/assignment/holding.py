@@ -82,6 +82,19 @@ class Holding:
         self._claims = self._written.claim(fresh)
         self._memory.last_claim = max((c.offset for c in self._claims.values()), default=self._memory.last_claim)
 
+    def left(self) -> list[Claim]:
+        """What former sessions of this slot claimed, and what others have taken before it was released."""
+        if self._memory.replaced:  # a later attempt of this slot is at work, under the same id
+            return []
+        held = {claim.claim for claim in self._claims.values()}
+        claims = self._tail.state.claims.values()
+        return self._not_to_be_waited_for([c for c in claims if c.claim in self._memory.claims - held])
+
+    def release_left(self) -> None:
+        """Releases that: whoever has taken it would wait for a sign of life that never comes."""
+        if left := self.left():
+            self._written.fence(left)
+
     def settle(self, keep_waiting: Callable[[], None]) -> None:
         """Yields to higher claims; waits for the release of lower ones, then fences those that are left.
 

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Writes `text` as UTF-8 to `path`; makes the directory when it is missing.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Writes `content` to `path`, text as UTF-8; makes the directory when it is missing.
 
     Raises:
         OSError: The directory cannot be written.
@@ -16,8 +16,8 @@ def write_atomically(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -15,6 +15,8 @@ def test_it_replaces_and_makes_the_directory(tmp_path: Path) -> None:
     for text in ("one", "zwölf"):
         write_atomically(path, text)
         assert path.read_text(encoding="utf-8") == text
+    write_atomically(path, b"\x00\xff")
+    assert path.read_bytes() == b"\x00\xff"
     assert list(path.parent.iterdir()) == [path]
 
 

@@ -219,8 +219,9 @@ class Cluster:
                 nobody = True
             except KafkaException as raised:
                 error = clients.error_of(raised)
-                nobody |= error.code() == KafkaError._PARTIAL
-                if error.code() != KafkaError._PARTIAL:
+                if error.code() == KafkaError._PARTIAL:
+                    nobody = True
+                else:
                     said = self._translated(raised)
                     self._put_aside()
                     if not clients.is_unreachable(error) or not (nobody or self._has_answered):

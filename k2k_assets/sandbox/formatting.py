@@ -7,11 +7,11 @@ only; its binary part, the features of the Kafka release, is kept in the cache b
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from k2k_assets.atomic_file import write_atomically
 from k2k_assets.sandbox.broker_settings import random_id
 
 _FEATURES = "bootstrap.checkpoint"
@@ -41,6 +41,4 @@ def format_data(data: Path, cluster_id: str, jars: Path, by_tool: Callable[[], N
         return
     by_tool()
     with contextlib.suppress(OSError):  # the next one is slower then
-        staging = kept.with_name(f".{kept.name}-{os.getpid()}-{random_id()}")
-        shutil.copyfile(data / _FEATURES, staging)
-        staging.replace(kept)
+        write_atomically(kept, (data / _FEATURES).read_bytes())

@@ -39,13 +39,12 @@ def control_topics(pipeline: Pipeline) -> dict[str, WantedTopic]:
     one anyway (`features.optimizeOffsetCommitPartition`): it is always read whole, so more would buy nothing.
     """
     commit_partitions = 1 if pipeline.features.optimize_offset_commit_partition else 6
-    wanted = [
-        _wanted(pipeline, "assignment", pipeline.coordination.assignment.topic, 1, _COMPACTED),
-        _wanted(pipeline, "commit", pipeline.coordination.commit.topic, commit_partitions, _COMPACTED),
-    ]
-    if pipeline.features.offset_mapping:
-        wanted.append(_wanted(pipeline, "offset_mapping", pipeline.offset_mapping.topic, 6, _KEPT))
-    return {topic.name: topic for topic in wanted}
+    forms = {
+        "assignment": (1, _COMPACTED),
+        "commit": (commit_partitions, _COMPACTED),
+        "offset_mapping": (6, _KEPT),
+    }
+    return {name: _wanted(pipeline, kind, name, *forms[kind]) for kind, name in _names(pipeline).items()}
 
 
 def ensure_control_topics(pipeline: Pipeline, target: Cluster) -> None:
@@ -83,6 +82,14 @@ def missing_control_topics(pipeline: Pipeline, target: Cluster) -> list[WantedTo
     return missing
 
 
+def _names(pipeline: Pipeline) -> dict[ControlTopic, str]:
+    names: dict[ControlTopic, str] = {
+        "assignment": pipeline.coordination.assignment.topic,
+        "commit": pipeline.coordination.commit.topic,
+    }
+    return {**names, "offset_mapping": pipeline.offset_mapping.topic} if pipeline.features.offset_mapping else names
+
+
 def _wanted(pipeline: Pipeline, kind: ControlTopic, name: str, partitions: int, config: dict[str, str]) -> WantedTopic:
     asked = pipeline.topic_creation.control_topic(kind)
     return WantedTopic(name, asked.partitions or partitions, asked.replication, {**config, **asked.config})
@@ -94,12 +101,7 @@ def _mapping_topic(pipeline: Pipeline) -> str | None:
 
 def _asked_partitions(pipeline: Pipeline) -> dict[str, int | None]:
     """What the file says of the partitions of each control topic."""
-    places: dict[ControlTopic, str] = {
-        "assignment": pipeline.coordination.assignment.topic,
-        "commit": pipeline.coordination.commit.topic,
-        "offset_mapping": pipeline.offset_mapping.topic,
-    }
-    return {name: pipeline.topic_creation.control_topic(kind).partitions for kind, name in places.items()}
+    return {name: pipeline.topic_creation.control_topic(kind).partitions for kind, name in _names(pipeline).items()}
 
 
 def _settings(pipeline: Pipeline, target: Cluster, existing: Mapping[str, TopicDescription]) -> list[Settings]:
@@ -112,9 +114,7 @@ def _settings(pipeline: Pipeline, target: Cluster, existing: Mapping[str, TopicD
     replicas, brokers = target.replicas(list(existing)), len(target.brokers())
     mapping, asked = _mapping_topic(pipeline), _asked_partitions(pipeline)
     return [
-        Settings(
-            name, name == mapping, config, replicas.get(name), brokers, (existing[name].partitions, asked.get(name))
-        )
+        Settings(name, name == mapping, config, replicas.get(name), brokers, (existing[name].partitions, asked[name]))
         for name, config in configs.items()
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Producer
@@ -114,6 +115,12 @@ def copy_with_stray(clusters: KafkaSandbox, pipeline: Pipeline, proxy: Proxy, ap
     return straying
 
 
+def behind(proxy: Proxy, directory: Path, source: str, written: Written, mode: str, **rest: Any) -> Pipeline:
+    """A pipeline that reaches its target through the proxy."""
+    features = {**EXACTLY_ONCE, "exactlyOnce": mode}
+    return pipeline_of(directory, source, proxy.servers, written.topic, features=features, **rest)
+
+
 @pytest.mark.parametrize(
     ("rule", "mode"),
     [
@@ -140,16 +147,9 @@ def test_a_stray_commit_tears_no_transaction(
     if rule == "without the rule":
         monkeypatch.setattr(librdkafka_sink, "ensure_unambiguous", lambda seconds: None)
     with Proxy(target) as proxy:
-        pipeline = pipeline_of(
-            tmp_path,
-            source,
-            proxy.servers,
-            written.topic,
-            sink={"prefix": prefix},
-            features={**EXACTLY_ONCE, "exactlyOnce": mode},
-            # Or else the torn transaction is taken for somebody else's, which stops the topic.
-            errorHandling={"onForeignWriter": "ignore"},
-        )
+        # Or else the torn transaction is taken for somebody else's, which stops the topic.
+        handling = {"onForeignWriter": "ignore"}
+        pipeline = behind(proxy, tmp_path, source, written, mode, sink={"prefix": prefix}, errorHandling=handling)
         straying = copy_with_stray(clusters, pipeline, proxy, Api.END_TXN, fails=True)
         lost = straying.fault.request
         assert lost is not None
@@ -178,14 +178,7 @@ OTHERS = (Api.INIT_PRODUCER_ID, Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE)
 def test_other_stray_requests(clusters: KafkaSandbox, tmp_path: Path, written: Written, api: Api, mode: str) -> None:
     source, target, prefix = clusters.source_servers, clusters.target_servers, f"{unique('stray')}."
     with Proxy(target) as proxy:
-        pipeline = pipeline_of(
-            tmp_path,
-            source,
-            proxy.servers,
-            written.topic,
-            sink={"prefix": prefix},
-            features={**EXACTLY_ONCE, "exactlyOnce": mode},
-        )
+        pipeline = behind(proxy, tmp_path, source, written, mode, sink={"prefix": prefix})
         copy_with_stray(clusters, pipeline, proxy, api, fails=False)
     assert_copied(pipeline, written, source, target)
 

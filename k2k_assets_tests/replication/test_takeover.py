@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -294,27 +296,14 @@ def test_an_instance_that_was_outrun_by_one_that_is_gone_begins_anew(
 
 
 def test_a_slot_whose_session_breaks_as_it_is_taken_over_from_releases_all_the_same(
-    clusters: KafkaSandbox, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+    clusters: KafkaSandbox, pipeline: Pipeline
 ) -> None:
     """Its next session finds all taken, and nothing to copy: what the last one claimed is released, not left."""
-    flow = Flow(clusters, topic_of(pipeline))
-    flow.write(10)
-    first = Running(pipeline, 1)
-    wait_until(lambda: first.copied() == flow.written, 60, "the first instance to copy")
 
     def broken(*_: object) -> None:
         raise Restart("the connection broke")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Session, "_hand_over", broken)
-        other = pipeline.model_copy(update={"name": unique("other")})  # so its ids are others, too
-        second = Running(other, 2)
-        wait_until(lambda: owners(clusters, pipeline) == {2}, 60, "the other pipeline to hold all partitions")
-    flow.write(10)
-    wait_until(lambda: second.copied() == 40, 60, "the other pipeline to copy")
-    second.end()
-    first.end()
-    assert_same_content(clusters.source_servers, topic_of(pipeline), clusters.target_servers)
+    another_pipeline_takes_over(clusters, pipeline, meanwhile=patch.object(Session, "_hand_over", broken))
 
 
 def test_a_fenced_slot_can_commit_nothing(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
@@ -344,12 +333,26 @@ def test_a_commit_topic_that_was_lost_is_not_a_fresh_start(clusters: KafkaSandbo
 
 def test_another_pipeline_of_the_same_group_takes_over_too(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
     """Progress belongs to the group: two pipelines that share one would copy everything twice."""
+    another_pipeline_takes_over(clusters, pipeline)
+
+
+def another_pipeline_takes_over(
+    clusters: KafkaSandbox, pipeline: Pipeline, meanwhile: AbstractContextManager[object] | None = None
+) -> None:
+    """A copy is taken over, at once and whole, by a pipeline of the same group and of another name: its ids are others.
+
+    Args:
+        clusters: Both.
+        pipeline: The one that copies first.
+        meanwhile: Entered until the other one holds everything.
+    """
     flow = Flow(clusters, topic_of(pipeline))
     flow.write(10)
     first = Running(pipeline, 1)
     wait_until(lambda: first.copied() == flow.written, 60, "the first pipeline to copy")
-    other = Running(pipeline.model_copy(update={"name": unique("other")}), 2)
-    wait_until(lambda: owners(clusters, pipeline) == {2}, 60, "the other pipeline to hold all partitions")
+    with meanwhile or nullcontext():
+        other = Running(pipeline.model_copy(update={"name": unique("other")}), 2)
+        wait_until(lambda: owners(clusters, pipeline) == {2}, 60, "the other pipeline to hold all partitions")
     flow.write(10)
     wait_until(lambda: other.copied() == 40, 60, "the other pipeline to copy")
     other.end()

@@ -62,8 +62,8 @@ class SlotPlan:
         batch_bytes: Largest batch that every target topic takes.
         known_topics: Source topics that had commit records when the plan was made, or appeared while the instance ran:
             a partition of theirs without one starts at its beginning.
-        silent: Slots of other instances, by generation and number, that have given no sign of life for so long that
-            their partitions are taken over without waiting.
+        dead: Slots, by generation and number, whose partitions are taken over without waiting: of earlier generations
+            of this instance, and of others that have given no sign of life for `graceWindow`.
     """
 
     pipeline: Pipeline
@@ -77,7 +77,7 @@ class SlotPlan:
     one_to_one: bool
     batch_bytes: int
     known_topics: frozenset[str] = frozenset()
-    silent: frozenset[tuple[int, int]] = frozenset()
+    dead: frozenset[tuple[int, int]] = frozenset()
 
 
 def stable_hash(data: bytes) -> int:

@@ -134,7 +134,7 @@ def plan_slots(
     known_topics: frozenset[str],
     begins_at: Mapping[TopicPartition, int],
     elsewhere: Collection[TopicPartition] = (),
-    silent: frozenset[tuple[int, int]] = frozenset(),
+    dead: frozenset[tuple[int, int]] = frozenset(),
 ) -> list[SlotPlan]:
     """One plan for each slot that has partitions.
 
@@ -148,7 +148,7 @@ def plan_slots(
         known_topics: Source topics whose new partitions start at their beginning.
         begins_at: Where partitions without a position start; the others start where their log does.
         elsewhere: Partitions that others copy.
-        silent: Slots of others that need not be waited for.
+        dead: Slots that need not be waited for.
     """
     mine = [tp for tp in ground.partitions if tp not in elsewhere]
     stable = source.offsets(mine, "stable")
@@ -176,7 +176,7 @@ def plan_slots(
             one_to_one=ground.one_to_one,
             batch_bytes=ground.batch_bytes,
             known_topics=known_topics,
-            silent=silent,
+            dead=dead,
         )
         for slot, share in enumerate(spread(partitions, slots))
         if share

@@ -140,8 +140,8 @@ class Run:
         slots = self.slots(len(mine))
         self._generation = self.neighbours.draw_generation(self._as_instance(slots))
         commit_log = self._read_commit_log(stop, slots)
-        self.neighbours.catch_up()  # the commit topic may have been waited for: who is silent by now?
-        silent = self.neighbours.silent()
+        self.neighbours.catch_up()  # the commit topic may have been waited for: who is dead by now?
+        dead = self.neighbours.dead()
         self.neighbours.ensure_not_lost(max((r.generation for r in commit_log.positions.values()), default=-1))
         if not (commit_log.positions or commit_log.passed_over):
             ensure_new_group(self.pipeline, self.clusters[1])
@@ -166,7 +166,7 @@ class Run:
             known,
             begins_at,
             elsewhere=elsewhere,
-            silent=silent,
+            dead=dead,
         )
         log.info("generation %d: %d partitions in %d slots", self._generation, len(mine), len(plans))
         return plans

@@ -118,12 +118,16 @@ class Session:
         """
         try:
             return self._start()
-        except _AskedToStop:
+        except (_AskedToStop, Superseded) as reason:
+            self._holding.release()  # nothing was copied under these claims, and nothing will be
+            if isinstance(reason, Superseded):
+                raise
             return False
 
     def _start(self) -> bool:
-        self._keep_waiting()
         wanted = self._holding.wanted()
+        if self._told_to_stop:
+            wanted = []
         if not wanted and not self._holding.left():
             return False
         self._sink.open()  # 1: fences the former holder, aborts what it left open
@@ -213,7 +217,8 @@ class Session:
                 self._close()
             if now >= self._next_look:
                 self._next_look = now + _LOOK_SECONDS
-                if self._asked_to_stop():
+                self._tail.look()
+                if self._told_to_stop:
                     break
                 if outranked := self._holding.outranked():
                     self._hand_over(outranked)
@@ -307,11 +312,12 @@ class Session:
         self._keep_waiting()
 
     def _keep_waiting(self) -> None:
-        if self._plan.generation in self._tail.state.stops:
+        if self._told_to_stop:
             raise _AskedToStop
 
-    def _asked_to_stop(self) -> bool:
-        return self._plan.generation in self._tail.look().stops
+    @property
+    def _told_to_stop(self) -> bool:
+        return self._plan.generation in self._tail.state.stops
 
     def _beat(self) -> None:
         """A beat has a transaction of its own, so one that is open is closed before."""

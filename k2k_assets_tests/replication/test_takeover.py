@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,8 +16,10 @@ from k2k_assets.deadline import wait_until
 from k2k_assets.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication import run
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.fencing import fence
+from k2k_assets.replication.assignment.holding import Holding
 from k2k_assets.replication.assignment.records import Claim
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.assignment.tail import AssignmentTail
@@ -273,16 +276,23 @@ def test_a_bounded_run_that_is_taken_over_from_says_so(clusters: KafkaSandbox, p
 def test_an_instance_that_was_outrun_by_one_that_is_gone_begins_anew(
     clusters: KafkaSandbox, pipeline: Pipeline
 ) -> None:
-    """Its generation is older than the newest commit records: what it commits under it would count for nothing."""
+    """Its generation is older than the newest commit records: what it commits under it would count for nothing.
+
+    Its driver sees nothing, its slot finds the commit records of the other one, and releases what it has claimed:
+    the next generation claims under other ids, and would wait for it.
+    """
     flow = Flow(clusters, topic_of(pipeline))
     flow.write(20)
     go = threading.Event()
     begun = threading.Event()
+    first_job = ExitStack()
+    first_job.enter_context(patch.object(run, "_LOOK_SECONDS", 60))
 
     def slow(plans: list) -> list:  # type: ignore[type-arg]
         begun.set()
         go.wait(60)
-        return in_threads(plans)
+        with first_job:
+            return in_threads(plans)
 
     first = Running(pipeline, 1, slow)
     assert begun.wait(30)
@@ -292,6 +302,27 @@ def test_an_instance_that_was_outrun_by_one_that_is_gone_begins_anew(
     wait_until(lambda: first.copied() == 80, 60, "the first instance to copy")
     first.end()
     assert first.error is None
+    assert_exact(clusters, pipeline)
+
+
+def until_told_to_stop(holding: Holding, keep_waiting: Callable[[], None]) -> None:
+    """Stands in for waiting for the claims of others, as long as it takes."""
+    while True:
+        holding._tail.look(0.1)
+        keep_waiting()
+
+
+def test_a_slot_that_is_told_to_stop_before_it_has_begun_releases_what_it_has_claimed(
+    clusters: KafkaSandbox, pipeline: Pipeline
+) -> None:
+    flow = Flow(clusters, topic_of(pipeline))
+    flow.write(20)
+    with patch.object(Holding, "settle", until_told_to_stop):
+        first = Running(pipeline, 1)
+        wait_until(lambda: assignments(clusters, pipeline).claims, 60, "claims")
+        first.end()
+    assert assignments(clusters, pipeline).claims == {}
+    copy(pipeline)
     assert_exact(clusters, pipeline)
 
 

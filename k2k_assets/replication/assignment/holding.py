@@ -121,11 +121,11 @@ class Holding:
         ]
 
     def _not_to_be_waited_for(self, claims: Iterable[Claim]) -> list[Claim]:
-        """What this very slot left under another id, and owners that the driver has found silent.
+        """What this very slot left under another id, and owners that the driver has found dead.
 
         But not under an id that somebody newer uses by now: that one has fenced it, and will say so.
         """
-        owners = {(self._plan.generation, self._plan.slot), *self._plan.silent}
+        owners = {(self._plan.generation, self._plan.slot), *self._plan.dead}
         left = [claim for claim in claims if claim.owner in owners]
         if not left:
             return []

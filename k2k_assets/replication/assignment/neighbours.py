@@ -96,10 +96,12 @@ class Neighbours:
         claimed, own = self._tail.state.claimed, max(self._own, default=-1)
         return {tp for tp, topic_id in partitions.items() if claimed.get((topic_id, tp.partition), -1) > own}
 
-    def silent(self) -> frozenset[tuple[int, int]]:
-        """Slots of others, by generation and number, that claim something and have been silent for `graceWindow`."""
-        owners = {claim.owner for claim in self._tail.state.claims.values() if claim.generation not in self._own}
-        return frozenset(owner for owner in owners if self._is_silent(owner))
+    def dead(self) -> frozenset[tuple[int, int]]:
+        """Slots, by generation and number, that claim something and will not release it themselves.
+
+        Those of earlier own generations, which have all ended, and of others that have been silent for `graceWindow`.
+        """
+        return frozenset(claim.owner for claim in self._tail.state.claims.values() if self._is_dead(claim))
 
     def left_behind(self, slots: int) -> set[str]:
         """The transactional ids that may be fenced before the newest own generation claims anything.
@@ -111,10 +113,10 @@ class Neighbours:
             slots: Of that generation.
         """
         pipeline, state, generation = self._pipeline, self._tail.state, self._own[-1]
-        claims, silent = state.claims.values(), self.silent()
+        claims = state.claims.values()
         used = rules.ids_above(pipeline.group, generation, claims, state.instances)
         first = {rules.free_id(pipeline.name, pipeline.group, slot, slots, used) for slot in range(slots)}
-        dead = {c.transactional_id for c in claims if c.generation in self._own[:-1] or c.owner in silent}
+        dead = {claim.transactional_id for claim in claims if self._is_dead(claim)}
         return (first | dead) - used
 
     def _newer(self) -> Iterable[Claim]:
@@ -127,6 +129,11 @@ class Neighbours:
             and claim.generation not in self._own
             and not self._is_silent(claim.owner)
         ]
+
+    def _is_dead(self, claim: Claim) -> bool:
+        if claim.generation in self._own:
+            return claim.generation != self._own[-1]
+        return self._is_silent(claim.owner)
 
     def _is_silent(self, owner: tuple[int, int]) -> bool:
         return self._tail.silence(owner) >= self._silence

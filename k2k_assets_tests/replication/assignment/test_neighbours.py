@@ -76,9 +76,12 @@ def test_what_may_be_fenced_beforehand(tail: Any, neighbours: Neighbours) -> Non
     assert neighbours.left_behind(1) == {own[0], own[2]}
     held(1, 5)
     assert neighbours.left_behind(1) == {own[0], own[2]}, "the generation is its own newest one"
+    assert neighbours.dead() == {(4, 0)}
     neighbours.draw_generation(None)  # type: ignore[arg-type]
     assert neighbours.left_behind(1) == {own[0], own[1], own[2]}
+    assert neighbours.dead() == {(4, 0), (5, 0)}
     tail.silence = lambda owner: 0.0
     assert neighbours.left_behind(2) == {own[0], own[1]}
+    assert neighbours.dead() == {(5, 0)}, "what an earlier own generation left, nobody else will release"
     held(0, 10)
     assert neighbours.left_behind(1) == {own[1]}, "somebody newer uses the first"

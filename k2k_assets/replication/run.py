@@ -40,6 +40,7 @@ Observer = Callable[[Progress], None]
 
 _LOOK_SECONDS = 0.25
 _OBSERVE_SECONDS = 1.0
+_ASK_AGAIN_SECONDS = 5.0
 # A Spark job that fails (a killed worker, a lost executor) is run again under a new generation, this often in a row.
 _MOST_FAILURES = 5
 _LONGEST_PAUSE = 30.0
@@ -78,6 +79,7 @@ class Run:
     _begun_with: frozenset[str] = frozenset()
     _standing_by: str = ""
     _next_observation: float = 0.0
+    _asks_again: float = 0.0
 
     def until_done(self, runner: Runner, stop: threading.Event, observer: Observer | None) -> Outcome:
         """Runs generations until the extent is reached.
@@ -95,6 +97,8 @@ class Run:
             asked = self._watch(job, stop, observer)
             job.raise_errors()
             self._stopped.update(job.stopped)
+            if job.failure is not None:
+                self._ask_to_end()  # slots that Spark has lost sight of
             if job.failure is not None and not stop.is_set():
                 failures = 1 if self._copied() > copied_before else failures + 1
                 self._pause_after(job.failure, failures, stop)
@@ -224,18 +228,25 @@ class Run:
             self._read_progress()
             if stop.is_set() and not stopping:
                 stopping = True
-                write_stop(self.pipeline, self._generation)
-            elif not stopping and not asked and self._needs_new_generation():
-                asked = self._ask_to_end()
+                self._write_stop()
+            elif not (stopping or asked):
+                asked = self._needs_new_generation() and self._ask_to_end()
+            elif time.monotonic() >= self._asks_again:
+                self._ask_to_end()
             self._observe(observer)
         self._read_progress()
         self._next_observation = 0.0
         self._observe(observer)
         return asked
 
+    def _write_stop(self) -> None:
+        """To be repeated: who announces himself removes the records of those that have not claimed anything yet."""
+        self._asks_again = time.monotonic() + _ASK_AGAIN_SECONDS
+        write_stop(self.pipeline, self._generation)
+
     def _ask_to_end(self) -> bool:
         try:
-            write_stop(self.pipeline, self._generation)
+            self._write_stop()
         except ClusterUnreachable as error:
             log.warning("the slots cannot be asked to end: %s", error)
             return False

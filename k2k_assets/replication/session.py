@@ -10,10 +10,11 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from functools import reduce
 
 from k2k_assets import stop_reasons
-from k2k_assets.errors import Superseded
+from k2k_assets.errors import ClusterUnreachable, K2KError, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.assignment.holding import Holding
 from k2k_assets.replication.assignment.tail import AssignmentTail
@@ -115,18 +116,24 @@ class Session:
         Raises:
             Superseded: A newer instance has copied since, and is gone.
             Restart: The target did not take a step.
+            K2KError: The slot cannot go on.
         """
+        # Where it ends before it has begun, nothing was copied under its claims, and nothing will be.
         try:
             return self._start()
-        except (_AskedToStop, Superseded) as reason:
-            self._holding.release()  # nothing was copied under these claims, and nothing will be
-            if isinstance(reason, Superseded):
-                raise
+        except _AskedToStop:
+            self._holding.release()
             return False
+        except ClusterUnreachable:
+            raise
+        except K2KError:
+            with suppress(Restart, ClusterUnreachable):
+                self._holding.release()
+            raise
 
     def _start(self) -> bool:
         wanted = self._holding.wanted()
-        if self._told_to_stop:
+        if self._told_to_stop():
             wanted = []
         if not wanted and not self._holding.left():
             return False
@@ -170,15 +177,18 @@ class Session:
     def _commit_starts(self, fresh: list[PartitionState], commit_log: CommitLog) -> None:
         """A start position is committed before the first record is consumed: a crash then cannot move it.
 
-        Partitions that were stopped are released with their reason, at the position they have.
+        Outside transactions what is sent may come late, so the newest record has to tell even before the first commit
+        that somebody copies. Partitions that were stopped are released with their reason, at the position they have.
         """
         held = self._holding.partitions
         stopped = [tp for tp in self._memory.stopped if tp in commit_log.positions and tp in held]
-        if not fresh and not stopped:
+        released = [s for tp, s in self._states.items() if tp in commit_log.positions and not s.unreleased]
+        starting = fresh if self._pipeline.features.exactly_once else [*fresh, *released]
+        if not (starting or stopped):
             return
         self._transactions.begin()
         self._memory.sequence += 1
-        for state in fresh:
+        for state in starting:
             self._transactions.write_commit(state, "start")
         for tp in stopped:
             # As it stands in the log, topic ids too: what made it stop has to make the next run stop as well.
@@ -218,7 +228,7 @@ class Session:
             if now >= self._next_look:
                 self._next_look = now + _LOOK_SECONDS
                 self._tail.look()
-                if self._told_to_stop:
+                if self._told_to_stop():
                     break
                 if outranked := self._holding.outranked():
                     self._hand_over(outranked)
@@ -312,12 +322,14 @@ class Session:
         self._keep_waiting()
 
     def _keep_waiting(self) -> None:
-        if self._told_to_stop:
+        if self._told_to_stop():
             raise _AskedToStop
 
-    @property
     def _told_to_stop(self) -> bool:
-        return self._plan.generation in self._tail.state.stops
+        """Remembered: before the slot has ended, the record may be removed, or be out of reach."""
+        if self._memory.told_to_stop is None and self._plan.generation in self._tail.state.stops:
+            self._memory.told_to_stop = time.monotonic()
+        return self._memory.told_to_stop is not None
 
     def _beat(self) -> None:
         """A beat has a transaction of its own, so one that is open is closed before."""

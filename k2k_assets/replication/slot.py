@@ -39,6 +39,8 @@ log = logging.getLogger("k2k.replication")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 # A bounded run gives up when nothing was committed for this long; a continuous one never does.
 _PATIENCE_SECONDS = 120.0
+# A slot that was told to stop, and has not been able to since, leaves.
+_LEAVE_SECONDS = 10.0
 
 
 @contextmanager
@@ -101,6 +103,8 @@ class Slot:
                         if self._session(session_stack, source, target):
                             return self._memory
                 except (Restart, ClusterUnreachable) as error:
+                    if self._has_to_leave(error):
+                        return self._memory
                     self._wait(error, progressed=self._memory.commits > commits)
                 except NeedsReports:
                     self._memory.report_each = True
@@ -177,6 +181,14 @@ class Slot:
         for tp in partitions:
             log.error("%s is stopped: %s", tp, reason)
             self._memory.stopped.setdefault(tp, reason)
+
+    def _has_to_leave(self, error: Exception) -> bool:
+        """Whoever was told to stop does not wait long for a cluster: what is left open others fence."""
+        told = self._memory.told_to_stop
+        if told is None or time.monotonic() - told < _LEAVE_SECONDS:
+            return False
+        log.warning("slot %d ends without releasing what it has claimed: %s", self._plan.slot, error)
+        return True
 
     def _wait(self, error: Exception, progressed: bool) -> None:
         """Backs off before the next session; a bounded run that gets nowhere ends with the error."""

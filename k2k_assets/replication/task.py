@@ -84,6 +84,8 @@ def copy_slot(plan: SlotPlan) -> SlotResult:
     """Runs one slot to its end; a slot that cannot go on asks the others of its generation to end too."""
     try:
         memory = Slot(plan).run()
+        if memory.replaced:  # Spark would take this for the slot's result, and end the attempt that copies
+            raise RuntimeError(f"another attempt of slot {plan.slot} of generation {plan.generation} copies instead")
         return SlotResult(plan.slot, "", "", memory.stopped, memory.taken)
     except K2KError as failure:
         with suppress(K2KError):

@@ -33,6 +33,7 @@ class SlotMemory:
         stopped: Partitions that were stopped, with the reason.
         taken: Partitions that somebody else has a better right to, with who that is.
         replaced: Whether another attempt of this slot has taken its place.
+        told_to_stop: Since when the slot knows that it is to stop, monotonic seconds; None if it does not.
         claims: Ids of all claims that the slot has written.
         last_claim: Offset of the last of them; -1 if there is none.
         report_each: Whether every record has to report its target offset.
@@ -45,6 +46,7 @@ class SlotMemory:
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
     taken: dict[TopicPartition, str] = field(default_factory=dict)
     replaced: bool = False
+    told_to_stop: float | None = None
     claims: set[str] = field(default_factory=set)
     last_claim: int = -1
     report_each: bool = False

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication import run, slot
 from k2k_assets.replication.extent import Continuous, Window
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.librdkafka_sink import TransactionalSink
 from k2k_assets_tests.support.copying import (
     Running,
     assert_exact_mappings,
     assert_same_content,
     commit_records,
     copy,
+    in_threads,
 )
 from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, producer, read_all, send, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -124,6 +131,94 @@ def test_a_stop_that_came_before_the_start(clusters: KafkaSandbox, make: Callabl
     assert time.monotonic() - began < 10
     copy(pipeline)
     assert_same_content(clusters.source_servers, topic, clusters.target_servers)
+
+
+def test_a_stop_is_not_waited_for_long_where_the_target_takes_nothing(
+    clusters: KafkaSandbox, make: Callable[[str], Pipeline], topic: str
+) -> None:
+    """Its leader may be gone for good: the slot leaves, and what it has claimed is fenced by the next run."""
+    produce(clusters.source_servers, topic, [b"a"] * 3, 0)
+    pipeline = make("enabled")
+
+    def refuse(*_: object) -> None:
+        raise Restart("not enough replicas")
+
+    running = Running(pipeline, 1)
+    running.await_copied(3)
+    with (
+        patch.object(TransactionalSink, "open", refuse),
+        patch.object(TransactionalSink, "commit", refuse),
+        patch.object(slot, "_LEAVE_SECONDS", 1.0),
+    ):
+        running.end()
+    copy(pipeline)
+    assert_same_content(clusters.source_servers, topic, clusters.target_servers)
+
+
+def test_a_stop_is_asked_for_again_where_somebody_has_removed_the_record(
+    clusters: KafkaSandbox, make: Callable[[str], Pipeline], tmp_path: Path
+) -> None:
+    """Who announces himself removes the records of instances without claims: this one's slots have none yet."""
+    other = make_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [create_topic(clusters.source_servers, unique("other"), 1)],
+    )
+    pipeline = make("enabled")
+    pipeline = pipeline.model_copy(update={"coordination": other.coordination, "source": other.source})
+    begun, go = threading.Event(), threading.Event()
+
+    def slow(plans: Sequence[SlotPlan]) -> list[SlotResult]:
+        begun.set()
+        assert go.wait(SECONDS)
+        return in_threads(plans)
+
+    with patch.object(run, "_ASK_AGAIN_SECONDS", 0.5):
+        running = Running(pipeline, 1, slow)
+        assert begun.wait(SECONDS)
+        running.stop.set()
+        wait_until(lambda: stops(pipeline, clusters), SECONDS, "the stop")
+        copy(other)
+        go.set()
+        running.join()
+    assert running.error is None
+
+
+def test_slots_that_spark_has_lost_sight_of_are_told_to_stop(
+    clusters: KafkaSandbox, make: Callable[[str], Pipeline], topic: str
+) -> None:
+    """Their job has failed for the driver, who begins a new generation, and they still copy."""
+    produce(clusters.source_servers, topic, [b"a"] * 3, 0)
+    pipeline = make("enabled")
+    ended = threading.Event()
+    lost = threading.Event()
+
+    def copy_on(plans: Sequence[SlotPlan]) -> None:
+        in_threads(plans)
+        ended.set()
+
+    def lose(plans: Sequence[SlotPlan]) -> list[SlotResult]:
+        if lost.is_set():
+            assert ended.wait(SECONDS), "the first slot has ended before the second one claims anything"
+            return in_threads(plans)
+        threading.Thread(target=copy_on, args=(plans,), daemon=True).start()
+        wait_until(lambda: commit_records(pipeline, clusters.target_servers), SECONDS, "the slot to begin")
+        lost.set()
+        raise RuntimeError("the stream to the server broke")
+
+    running = Running(pipeline, 1, lose)
+    running.await_copied(3)
+    produce(clusters.source_servers, topic, [b"b"] * 3, 1)
+    running.await_copied(6)
+    running.end()
+    assert_same_content(clusters.source_servers, topic, clusters.target_servers)
+
+
+def stops(pipeline: Pipeline, clusters: KafkaSandbox) -> bool:
+    """Whether a stop record was written; whether it was removed since does not matter."""
+    records = read_all(clusters.target_servers, pipeline.coordination.assignment.topic, isolation="read_uncommitted")
+    return any(b'"stop"' in (record.key or b"") for record in records)
 
 
 def test_a_window_is_over_in_time_and_the_next_one_goes_on(

@@ -123,14 +123,16 @@ class Holding:
     def _not_to_be_waited_for(self, claims: Iterable[Claim]) -> list[Claim]:
         """What this very slot left under another id, and owners that the driver has found dead.
 
-        But not under an id that somebody newer uses by now: that one has fenced it, and will say so.
+        But not under an id that somebody newer uses by now, or another slot of this instance: that one fences it, and
+        will say so.
         """
         owners = {(self._plan.generation, self._plan.slot), *self._plan.dead}
         left = [claim for claim in claims if claim.owner in owners]
         if not left:
             return []
-        state = self._tail.state
-        used = rules.ids_above(self._pipeline.group, self._plan.generation, state.claims.values(), state.instances)
+        plan, group, state = self._plan, self._pipeline.group, self._tail.state
+        used = rules.ids_above(group, plan.generation, state.claims.values(), state.instances)
+        used |= rules.ids_beside(self._pipeline.name, group, plan.slot, plan.slots)
         return [claim for claim in left if claim.transactional_id not in used]
 
     def _fence_owners(self, claims: Sequence[Claim]) -> None:
@@ -169,10 +171,12 @@ class Holding:
             self.release(given)
 
     def release(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Writes the tombstones of claims; of all of them, and of the slot's beats, if none are named.
+        """Writes the tombstones of claims, if there are any; of all, and of the slot's beats, if none are named.
 
         In a transaction of its own, after the last one that copied: so a release that can be seen is true.
         """
+        if not self._claims:
+            return
         names = list(self._claims) if partitions is None else list(partitions)
         released = self._written.tombstones([self._claims.pop(tp) for tp in names])
         self._written.write([*released, (self._beat_key(), None)] if partitions is None else released)

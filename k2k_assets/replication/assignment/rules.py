@@ -37,6 +37,7 @@ slots will claim first of all, and those of the dead, before it plans (`dead_hol
 
 Generations let everybody agree who yields: of two claimants exactly one finds the other higher. A claimant never inits
 an id that a higher generation uses, else two instances that copy different partitions would fence each other for ever.
+Only in 5, when all patience is over, it may: once for a claim that the holder of that id would have fenced long since.
 """
 
 from __future__ import annotations
@@ -77,6 +78,18 @@ def ids_above(group: str, generation: int, claims: Iterable[Claim], instances: M
     used = {claim.transactional_id for claim in claims if claim.generation > generation}
     above = [instance for g, instance in instances.items() if g > generation]
     return used | {transactional_id(i.pipeline, group, number) for i in above for number in range(i.slots)}
+
+
+def ids_beside(pipeline: str, group: str, slot: int, slots: int) -> set[str]:
+    """The transactional ids that the other slots of the own instance begin with.
+
+    Args:
+        pipeline: Name of the pipeline.
+        group: The pipeline's.
+        slot: The own one.
+        slots: How many the instance has.
+    """
+    return {transactional_id(pipeline, group, number) for number in range(slots) if number != slot}
 
 
 def free_id(pipeline: str, group: str, slot: int, slots: int, used: Collection[str]) -> str:

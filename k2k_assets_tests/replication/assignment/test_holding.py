@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,3 +30,17 @@ def test_what_it_left_itself_unless_somebody_newer_uses_the_id_by_now(tmp_path: 
     transactions: Any = None
     holding = Holding(plan, SlotMemory(started=0.0), transactions, tail, "k2k.another")
     assert holding._not_to_be_waited_for([left]) == ([] if newer else [left])
+
+
+def test_what_the_dead_left_but_not_under_an_id_that_another_slot_of_this_instance_is_about_to_claim(
+    tmp_path: Path,
+) -> None:
+    """Two slots of one instance would fence each other at their start."""
+    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["t"])
+    ids = [transactional_id(pipeline.name, pipeline.group, number) for number in range(4)]
+    left = [Claim("s", 0, id_, f"left-{id_}", 3, 7, "t") for id_ in ids]
+    tail: Any = SimpleNamespace(state=Assignments({}, claims={claim.claim: claim for claim in left}))
+    plan = replace(slot_plan(pipeline, {TopicPartition("t", 0): 0}), slot=1, slots=3, dead=frozenset({(3, 7)}))
+    transactions: Any = None
+    holding = Holding(plan, SlotMemory(started=0.0), transactions, tail, ids[1])
+    assert [claim.transactional_id for claim in holding._not_to_be_waited_for(left)] == [ids[1], ids[3]]

@@ -36,7 +36,7 @@ class FakeTail:
     """The assignment topic: asked to stop, or others with a higher claim of a partition, from a moment on."""
 
     def __init__(self, clock: Clock, stop_at: float, newer_at: float, newer_of: Collection[TopicPartition]) -> None:
-        self._clock, self._stop_at, self._newer_at = clock, stop_at, newer_at
+        self._clock, self.stop_at, self._newer_at = clock, stop_at, newer_at
         self._newer = {
             str(tp): Claim(f"s-{tp.topic}", tp.partition, "k2k.p.k2k.g.7", str(tp), GENERATION + 1, 0, tp.topic, 99)
             for tp in newer_of
@@ -50,7 +50,7 @@ class FakeTail:
         return self.look()
 
     def look(self, timeout: float = 0.0) -> Assignments:
-        stops = {GENERATION} if self._clock.now >= self._stop_at else set()
+        stops = {GENERATION} if self._clock.now >= self.stop_at else set()
         return Assignments({}, stops, self._newer if self._clock.now >= self._newer_at else {})
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from math import inf
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from k2k_assets.errors import Superseded
+from k2k_assets.errors import Refused, Superseded
+from k2k_assets.replication import session
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position
-from k2k_assets_tests.replication.session.bench import P0, P1, arrivals
+from k2k_assets_tests.replication.session.bench import P0, P1, Bench, arrivals, pipeline_with
 from k2k_assets_tests.support.plans import GENERATION, commit_record
 
 
@@ -81,9 +84,59 @@ def test_an_instance_that_was_outrun_by_one_that_is_gone_already_copies_nothing(
     with pytest.raises(Superseded, match="t-0 was copied by the instance of generation 18 meanwhile; this one is"):
         made.run()
     assert made.copying == []
+    assert_claims_released(made)
 
 
 def test_a_slot_that_was_asked_to_stop_does_not_start(bench: Any) -> None:
     made = bench(arrivals(1), {P0: 2}, stop_at=0.0)
     assert made.session.start() is False
     assert made.sink.steps == []
+
+
+def test_a_slot_that_was_asked_to_stop_stays_so_though_the_record_is_removed(bench: Any) -> None:
+    """Somebody announces himself while this slot holds no claims, between two sessions."""
+    made = bench(arrivals(1), {P0: 2}, stop_at=0.0)
+    assert made.session.start() is False
+    made.tail.stop_at = inf
+    assert made.session.start() is False
+    assert made.sink.steps == []
+
+
+def test_a_slot_that_cannot_go_on_before_it_has_begun_releases_what_it_has_claimed(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = bench(arrivals(1), {P0: 2, P1: 0})
+
+    def refuse(*_: object, **__: object) -> None:
+        raise Refused("this cannot be read")
+
+    monkeypatch.setattr(session, "read_commit_log", refuse)
+    with pytest.raises(Refused, match="this cannot be read"):
+        made.run()
+    assert_claims_released(made)
+
+
+def test_where_that_fails_too_the_reason_is_still_told(bench: Any) -> None:
+    outrun = commit_record(P0, 5, generation=GENERATION + 1)
+    made = bench(arrivals(5), {P0: 6}, positions={P0: outrun}, fail_at_commit=2)
+    with pytest.raises(Superseded):
+        made.run()
+
+
+def assert_claims_released(made: Bench) -> None:
+    claims, released = (t.to("claims") for t in made.sink.transactions)
+    assert [(c.key, c.value) for c in released if b'"claim"' in c.key] == [(c.key, None) for c in claims]
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "written"),
+    [("disabled", "release", ["start"]), ("disabled", "commit", []), ("enabled", "release", [])],
+)
+def test_outside_transactions_the_newest_record_tells_that_somebody_copies(
+    bench: Any, tmp_path: Path, mode: str, kind: str, written: list[str]
+) -> None:
+    """Else whoever comes after one that has sent, and has committed nothing yet, takes what comes late for a foe's."""
+    known = {P0: commit_record(P0, 5, kind=kind)}
+    made = bench([], {P0: 5}, positions=known, pipeline=pipeline_with(tmp_path, exactlyOnce=mode)).run()
+    of_start = [t for t in made.sink.transactions if made.commits(t)][:-1]
+    assert [(r.kind, r.position) for t in of_start for r in made.commits(t)] == [(k, 5) for k in written]

@@ -28,7 +28,7 @@ from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.writing import new_instance
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
 from k2k_assets.replication.plan import commit_partition, mapping_partition, transactional_id
-from k2k_assets.replication.traces import ensure_new_group
+from k2k_assets.replication.traces import ensure_new_group, mapped_so_far
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.topics.target_topics import ensure_target_topics
@@ -139,12 +139,13 @@ class _Writer:
         return decided
 
     def _decided(self, request: Request, asked: Collection[TopicPartition]) -> list[Override]:
+        mapped = mapped_so_far(self._pipeline, self._target)
         log = _read_log(self._pipeline, self._scene, self._target)
         newest = max((log.positions[tp].generation for tp in log.positions if tp in asked), default=-1)
         if newest > self._generation:
             raise Superseded(f"{self._tail.state.describe(newest)} has copied meanwhile; nothing was changed")
         if not log.positions:
-            ensure_new_group(self._pipeline, self._target)
+            ensure_new_group(self._pipeline, self._target, mapped)
         return _decide(self._pipeline, self._scene, log, request)
 
     def _fence_others(self, own: Iterable[Claim]) -> None:

@@ -49,16 +49,17 @@ class HeldTargets:
         plan: The slot.
         target: The target cluster.
         strict: Whether nobody else may write there, so that what is open stops its partition.
+        told: What was told of already, by target partition and first offset.
     """
 
-    def __init__(self, plan: SlotPlan, target: Cluster, strict: bool) -> None:
+    def __init__(self, plan: SlotPlan, target: Cluster, strict: bool, told: set[tuple[TopicPartition, int]]) -> None:
         self._plan = plan
         self._target = target
         self._strict = strict
         self._patience = patience_seconds(plan)
         self._next = time.monotonic() + _WATCH_SECONDS
         self._since: dict[TopicPartition, tuple[int, float]] = {}
-        self._told: set[tuple[TopicPartition, int]] = set()
+        self._told = told
 
     def stopped(
         self, states: Collection[PartitionState], keep_waiting: Callable[[], None]

@@ -97,7 +97,7 @@ def mapping_partition(key: bytes, partitions: int) -> int:
 
 
 def slot_of(tp: TopicPartition, slots: int) -> int:
-    """The slot that copies a partition: those of one topic in turn, so that each slot gets its share of each topic."""
+    """The share of a partition: those of one topic in turn, so that each slot gets its share of each topic."""
     return (stable_hash(tp.topic.encode()) + tp.partition) % slots
 
 
@@ -118,9 +118,9 @@ def is_one_to_one(pipeline: Pipeline, topics: Iterable[str]) -> bool:
     return pipeline.routing.partition == "source" and len(set(targets)) == len(targets)
 
 
-def spread(partitions: Iterable[PartitionPlan], slots: int) -> list[tuple[PartitionPlan, ...]]:
-    """The partitions of each slot; a slot may have none."""
-    shares: list[list[PartitionPlan]] = [[] for _ in range(slots)]
-    for plan in partitions:
-        shares[slot_of(plan.source, slots)].append(plan)
-    return [tuple(share) for share in shares]
+def spread(partitions: Iterable[TopicPartition], slots: int) -> list[tuple[TopicPartition, ...]]:
+    """The partitions of each slot; those that would have none are left out: others would wait for what they claim."""
+    shares: list[list[TopicPartition]] = [[] for _ in range(slots)]
+    for tp in partitions:
+        shares[slot_of(tp, slots)].append(tp)
+    return [tuple(share) for share in shares if share]

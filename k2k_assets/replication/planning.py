@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from k2k_assets.errors import Refused
@@ -12,7 +12,7 @@ from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
-from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan, is_one_to_one, spread
+from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan, is_one_to_one
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.topics.selection import resolve_topics
@@ -129,31 +129,29 @@ def plan_slots(
     ground: Ground,
     source: Cluster,
     generation: int,
-    slots: int,
+    shares: Sequence[Sequence[TopicPartition]],
     extent: Extent,
     known_topics: frozenset[str],
     begins_at: Mapping[TopicPartition, int],
-    elsewhere: Collection[TopicPartition] = (),
     dead: frozenset[tuple[int, int]] = frozenset(),
 ) -> list[SlotPlan]:
-    """One plan for each slot that has partitions.
+    """One plan for each slot.
 
     Args:
         pipeline: The pipeline.
         ground: The clusters as they are.
         source: For the ends.
         generation: Of the instance.
-        slots: How many.
+        shares: The partitions of each slot.
         extent: When to end.
         known_topics: Source topics whose new partitions start at their beginning.
         begins_at: Where partitions without a position start; the others start where their log does.
-        elsewhere: Partitions that others copy.
         dead: Slots that need not be waited for.
     """
-    mine = [tp for tp in ground.partitions if tp not in elsewhere]
-    stable = source.offsets(mine, "stable")
-    partitions = [
-        PartitionPlan(
+    stable = source.offsets([tp for share in shares for tp in share], "stable")
+
+    def plan(tp: TopicPartition) -> PartitionPlan:
+        return PartitionPlan(
             source=tp,
             source_topic_id=ground.descriptions[tp.topic].topic_id,
             target_topic=ground.topics[tp.topic][0],
@@ -161,16 +159,15 @@ def plan_slots(
             stable_end=stable.get(tp, 0),  # one that was deleted meanwhile is stopped by its slot
             begins_at=begins_at.get(tp),
         )
-        for tp in mine
-    ]
+
     return [
         SlotPlan(
             pipeline=pipeline,
             cluster=ground.cluster_id,
             generation=generation,
             slot=slot,
-            slots=slots,
-            partitions=share,
+            slots=len(shares),
+            partitions=tuple(map(plan, share)),
             extent=extent,
             control=ground.control,
             one_to_one=ground.one_to_one,
@@ -178,8 +175,7 @@ def plan_slots(
             known_topics=known_topics,
             dead=dead,
         )
-        for slot, share in enumerate(spread(partitions, slots))
-        if share
+        for slot, share in enumerate(shares)
     ]
 
 

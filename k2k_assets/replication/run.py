@@ -28,10 +28,10 @@ from k2k_assets.replication.extent import Continuous, Extent
 from k2k_assets.replication.first_starts import hold_first_starts
 from k2k_assets.replication.job import Job, Runner
 from k2k_assets.replication.outcome import Outcome, outcome_of
-from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.plan import SlotPlan, spread
 from k2k_assets.replication.planning import Ground, plan_slots
 from k2k_assets.replication.progress import Progress, ProgressReader
-from k2k_assets.replication.traces import ensure_new_group
+from k2k_assets.replication.traces import ensure_new_group, mapped_so_far
 from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.replication")
@@ -103,11 +103,11 @@ class Run:
                 failures = 1 if self._copied() > copied_before else failures + 1
                 self._pause_after(job.failure, failures, stop)
             elif stop.is_set() or self._is_over(job, asked):
-                return self._outcome(time.monotonic() - started, stop.is_set())
+                return self._outcome(time.monotonic() - started, stop.is_set(), observer)
             elif not asked and not job.outrun:
                 self._stand_by(stop, observer)
                 if stop.is_set():
-                    return self._outcome(time.monotonic() - started, stop.is_set())
+                    return self._outcome(time.monotonic() - started, stop.is_set(), observer)
 
     # -- generations --------------------------------------------------------------------------------------------
 
@@ -141,14 +141,15 @@ class Run:
         self.progress.follow(self.ground.partitions)
         if not mine:
             return []
-        slots = self.slots(len(mine))
-        self._generation = self.neighbours.draw_generation(self._as_instance(slots))
-        commit_log = self._read_commit_log(stop, slots)
+        shares = spread(mine, self.slots(len(mine)))
+        self._generation = self.neighbours.draw_generation(self._as_instance(len(shares)))
+        mapped = mapped_so_far(self.pipeline, self.clusters[1])
+        commit_log = self._read_commit_log(stop, len(shares))
         self.neighbours.catch_up()  # the commit topic may have been waited for: who is dead by now?
         dead = self.neighbours.dead()
         self.neighbours.ensure_not_lost(max((r.generation for r in commit_log.positions.values()), default=-1))
         if not (commit_log.positions or commit_log.passed_over):
-            ensure_new_group(self.pipeline, self.clusters[1])
+            ensure_new_group(self.pipeline, self.clusters[1], mapped)
         # What appeared while this instance ran starts at its beginning, as partitions do that a known topic got.
         appeared = self.ground.topics.keys() - self._begun_with
         known = frozenset(tp.topic for tp in commit_log.positions) | appeared
@@ -165,11 +166,10 @@ class Run:
             self.ground,
             self.clusters[0],
             self._generation,
-            slots,
+            shares,
             self.extent,
             known,
             begins_at,
-            elsewhere=elsewhere,
             dead=dead,
         )
         log.info("generation %d: %d partitions in %d slots", self._generation, len(mine), len(plans))
@@ -309,7 +309,7 @@ class Run:
     def _copied(self) -> int:
         return sum(p.records for p in self.progress.current().partitions.values())
 
-    def _outcome(self, seconds: float, stopped: bool) -> Outcome:
+    def _outcome(self, seconds: float, stopped: bool, observer: Observer | None) -> Outcome:
         """From the commit log as it is now: nobody's memory. Who was told to stop does not wait long for it."""
         patience = self.pipeline.coordination.commit.sync_timeout.total_seconds()
         deadline = Deadline(min(patience, _STOPPED_SECONDS) if stopped else patience)
@@ -322,6 +322,8 @@ class Run:
             commit_log = CommitLog(dict(self.progress.newest))
         for newest in commit_log.positions.values():
             self.progress.apply(newest)
+        if observer:
+            observer(self.progress.current())
         return outcome_of(self._topics, commit_log, self.progress, self._stopped, self._generation, seconds)
 
 

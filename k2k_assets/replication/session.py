@@ -91,7 +91,8 @@ class Session:
         self._tail = tail
         self._holding = Holding(plan, memory, self._transactions, tail, transactional_id)
         self._chain = chain
-        self._held_targets = HeldTargets(plan, self._target_cluster, strict=chain is not None and chain.strict)
+        strict = chain is not None and chain.strict
+        self._held_targets = HeldTargets(plan, self._target_cluster, strict, told=memory.hanging)
         self._pipeline = plan.pipeline
         self._commit = plan.pipeline.coordination.commit
         self._stages = stages_of(plan.pipeline)

@@ -105,6 +105,8 @@ class Slot:
                 except (Restart, ClusterUnreachable) as error:
                     if self._has_to_leave(error):
                         return self._memory
+                    source.renew_if_disturbed()
+                    target.renew_if_disturbed()
                     self._wait(error, progressed=self._memory.commits > commits)
                 except NeedsReports:
                     self._memory.report_each = True

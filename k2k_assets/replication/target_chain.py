@@ -120,6 +120,8 @@ class TargetChain:
     def _gap(self, source: TopicPartition, target: TopicPartition, start: int, end: int, before: bool) -> None:
         if end < start:
             raise ForeignWriter(source, stop_reasons.target_truncated(source, target, start, end))
+        if before:
+            start -= self._markers  # right behind our last record may lie a foreign one, and our marker behind that
         found = self._read_back(target, start, end, before)
         if not found:
             return

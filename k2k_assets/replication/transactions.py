@@ -36,6 +36,7 @@ class SlotMemory:
         told_to_stop: Since when the slot knows that it is to stop, monotonic seconds; None if it does not.
         claims: Ids of all claims that the slot has written.
         last_claim: Offset of the last of them; -1 if there is none.
+        hanging: Transactions of others that were told of, by target partition and first offset.
         report_each: Whether every record has to report its target offset.
         predict: Whether mappings may be written before the target has said where the records went.
     """
@@ -49,6 +50,7 @@ class SlotMemory:
     told_to_stop: float | None = None
     claims: set[str] = field(default_factory=set)
     last_claim: int = -1
+    hanging: set[tuple[TopicPartition, int]] = field(default_factory=set)
     report_each: bool = False
     predict: bool = True
 

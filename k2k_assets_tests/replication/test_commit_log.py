@@ -92,10 +92,10 @@ def commit_topic(pipeline: Pipeline) -> str:
 def test_the_newest_record_counts_wherever_it_lies(clusters: KafkaSandbox, make: Make) -> None:
     """Records of one key lie in several partitions once the feature was switched; offsets say nothing then."""
     source, target = clusters.source_servers, clusters.target_servers
-    topic = create_topic(source, unique("spread"), 6)
+    topic = create_topic(source, unique("spread"), 12)
     counts = []
     for optimized in ("enabled", "disabled", "enabled"):
-        for partition in range(6):
+        for partition in range(12):
             produce(source, topic, [b"a"] * 3, partition)
         pipeline = make([topic], partitions=3, optimized=optimized)
         counts.append(copy(pipeline).topics[topic].records)
@@ -107,8 +107,8 @@ def test_the_newest_record_counts_wherever_it_lies(clusters: KafkaSandbox, make:
 
     counts.append(copy(pipeline).topics[topic].records)
 
-    assert counts == [18, 18, 18, 0]
-    assert assert_same_content(source, topic, target) == 54
+    assert counts == [36, 36, 36, 0]
+    assert assert_same_content(source, topic, target) == 108
     assert_exact_mappings(pipeline, source, target, topic)
 
 

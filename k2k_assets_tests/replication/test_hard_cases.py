@@ -139,12 +139,12 @@ def test_a_slow_start_is_not_idleness(clusters: KafkaSandbox, make: Make, monkey
     real = session_module.read_commit_log
 
     def slow(*args: Any, **rest: Any) -> Any:
-        threading.Event().wait(1.2)
+        threading.Event().wait(3.2)
         return real(*args, **rest)
 
     monkeypatch.setattr(session_module, "read_commit_log", slow)
     topic = written(clusters, "window")
-    outcome = copy(make([topic]), Window(timedelta(seconds=60), timedelta(seconds=1)))
+    outcome = copy(make([topic]), Window(timedelta(seconds=60), timedelta(seconds=3)))
     assert outcome.topics[topic].records == 5
 
 
@@ -206,14 +206,14 @@ def test_aborted_records_of_a_later_leader_epoch_are_no_truncation(clusters: Kaf
 def test_a_source_that_goes_down_ends_a_bounded_run(
     clusters: KafkaSandbox, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slot_module, "_PATIENCE_SECONDS", 1.0)
-    monkeypatch.setattr(session_module, "_SILENCE_SECONDS", 1.0)
-    monkeypatch.setattr(Cluster.__init__, "__defaults__", (2.0,))
+    monkeypatch.setattr(Cluster.__init__, "__defaults__", (4.0,))
     real = LibrdkafkaSource.assign
 
     def assign(self: LibrdkafkaSource, positions: Any) -> None:
         real(self, positions)
         clusters.source.kill()
+        monkeypatch.setattr(slot_module, "_PATIENCE_SECONDS", 1.0)
+        monkeypatch.setattr(session_module, "_SILENCE_SECONDS", 1.0)
 
     monkeypatch.setattr(LibrdkafkaSource, "assign", assign)
     pipeline = make([written(clusters, "down")])
@@ -257,7 +257,7 @@ def test_a_task_that_runs_twice_in_one_generation_goes_on_counting(clusters: Kaf
         produce(clusters.source_servers, topic, [b"2"] * 5, 0)
         return in_threads(plans)
 
-    copy(pipeline, Window(timedelta(seconds=30), timedelta(seconds=1)), runner=twice)
+    copy(pipeline, Window(timedelta(seconds=60), timedelta(seconds=3)), runner=twice)
     assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic)
     sequences = [record.sequence for record in commit_records(pipeline, clusters.target_servers)]
     assert sequences == sorted(set(sequences))

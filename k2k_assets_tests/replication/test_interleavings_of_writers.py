@@ -40,6 +40,7 @@ from k2k_assets_tests.support.kafka import (
     SECONDS,
     OpenTransaction,
     create_topic,
+    end_offsets,
     produce,
     read_all,
     unique,
@@ -85,21 +86,29 @@ def test_markers_of_a_former_owner_inside_chunks_of_the_new_one(
         assert values(target, topic) == OLD
 
 
+@pytest.mark.parametrize("moment", ["before commit", "after commit"])
 @RULE
 def test_a_foreign_writer_between_two_transactions_of_one_session(
-    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, moment: str
 ) -> None:
+    """Its record lies before or behind the marker of the first one, and that is all that tells."""
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("foreign"))
     produce(source, topic, OLD + NEW)
     pipeline = pipeline_of(clusters, tmp_path, [topic], commit={"batchSize": 20})
-    at_step(monkeypatch, "after commit", lambda: produce(target, topic, [b"foreign"]))
+    marked = 20 if moment == "before commit" else 21
+
+    def interfere() -> None:
+        wait_until(lambda: end_offsets(target, topic)[0] == marked, SECONDS, "the marker, if there is to be one")
+        produce(target, topic, [b"foreign"])
+
+    at_step(monkeypatch, moment, interfere)
     if not rule:
         monkeypatch.setattr(TargetChain, "_gap", lambda *_, **__: None)
     outcome = copy_alone(pipeline)
 
     if rule:
-        assert f"1 records at {topic}-0 offsets 21 to 21 were not written by this pipeline" in outcome.stopped[topic]
+        assert f"1 records at {topic}-0 offsets 20 to 21 were not written by this pipeline" in outcome.stopped[topic]
         assert values(target, topic) == [*OLD, b"foreign"]
     else:
         assert outcome.stopped == {}
@@ -136,7 +145,7 @@ def test_a_partition_that_is_stopped_beside_healthy_ones_in_one_slot(
         assert {topic: part.lag for topic, part in outcome.topics.items()} == {bad: 40, good: 20}
         return
     assert set(outcome.stopped) == {bad}
-    assert outcome.stopped[bad].startswith(f"{bad}-0: 1 records at {bad}-0 offsets 21 to 21 were not written")
+    assert outcome.stopped[bad].startswith(f"{bad}-0: 1 records at {bad}-0 offsets 20 to 21 were not written")
     assert [len(read_all(target, *of)) for of in sources] == [21, 40, 40]
     assert_same_content(source, good, target)
     assert_exact_mappings(pipeline, source, target, good)
@@ -247,7 +256,7 @@ def test_a_driver_that_dies_while_its_tasks_live(clusters: KafkaSandbox, tmp_pat
         parent.kill()
         parent.join(SECONDS)
         if rule:
-            wait_until(lambda: is_gone(worker), 5, "the task to end within seconds")
+            wait_until(lambda: is_gone(worker), SECONDS, "the task to end by itself")
             produce(source, topic, NEW)
             assert values(target, topic) == OLD
         else:

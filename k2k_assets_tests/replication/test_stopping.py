@@ -81,7 +81,9 @@ def assert_released(pipeline: Pipeline, target: str) -> None:
     assert {r.kind for r in newest.values()} == {"release"}
     assert {r.reason for r in newest.values()} == {None}
     claims = {
-        r.key: r.value for r in read_all(target, pipeline.coordination.assignment.topic) if b'"claim"' in (r.key or b"")
+        r.key: r.value
+        for r in read_all(target, pipeline.coordination.assignment.topic, isolation="read_uncommitted")
+        if b'"claim"' in (r.key or b"")
     }
     assert claims
     assert set(claims.values()) == {None}
@@ -106,7 +108,7 @@ def test_a_stop_commits_releases_and_the_next_run_goes_on(
         running.join()
         seconds = time.monotonic() - asked
     assert running.error is None
-    assert seconds < 5
+    assert seconds < SECONDS
     assert_released(pipeline, target)
     copied = read_all(target, topic)
     newest = {r.source.partition: r.position for r in commit_records(pipeline, target)}
@@ -128,7 +130,7 @@ def test_a_stop_that_came_before_the_start(clusters: KafkaSandbox, make: Callabl
     pipeline = make("enabled")
     began = time.monotonic()
     copy(pipeline, Continuous(), stop=stop)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < SECONDS
     copy(pipeline)
     assert_same_content(clusters.source_servers, topic, clusters.target_servers)
 
@@ -227,12 +229,12 @@ def test_a_window_is_over_in_time_and_the_next_one_goes_on(
     source, target = clusters.source_servers, clusters.target_servers
     pipeline = make("enabled")
     with traffic(source, topic):
-        first = copy(pipeline, Window(timedelta(seconds=1.5), timedelta(minutes=1)))
+        first = copy(pipeline, Window(timedelta(seconds=4), timedelta(minutes=1)))
         assert_released(pipeline, target)
-        assert 1.4 < first.seconds < 15
+        assert 3.9 < first.seconds < 60
         assert first.topics[topic].records > 0
-    second = copy(pipeline, Window(timedelta(minutes=1), timedelta(seconds=1)))
-    assert 1 < second.seconds < 15
+    second = copy(pipeline, Window(timedelta(minutes=5), timedelta(seconds=3)))
+    assert 3 < second.seconds < 120
     assert second.topics[topic].lag == 0
     assert first.topics[topic].records + second.topics[topic].records == assert_same_content(source, topic, target)
     assert_exact_mappings(pipeline, source, target, topic)

@@ -23,6 +23,7 @@ from k2k_assets.replication.assignment.holding import Holding
 from k2k_assets.replication.assignment.records import Claim
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.assignment.tail import AssignmentTail
+from k2k_assets.replication.commit_log import CommitLog, read_commit_log
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.replication.session import Session
 from k2k_assets.replication.slot import Slot
@@ -48,7 +49,7 @@ pytestmark = pytest.mark.integration
 
 # Longer than any test waits: where this is the grace window, nobody has waited for it.
 FOR_EVER_SECONDS = 600
-GRACE_SECONDS = 2
+GRACE_SECONDS = 6
 
 
 @pytest.fixture
@@ -360,6 +361,27 @@ def test_a_commit_topic_that_was_lost_is_not_a_fresh_start(clusters: KafkaSandbo
     with pytest.raises(Refused, match=r"deleted and created anew.*new group\.id"):
         copy(pipeline)
     assert_same_content(clusters.source_servers, topic, clusters.target_servers)
+
+
+def test_two_instances_that_begin_a_group_at_once(
+    clusters: KafkaSandbox, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One has found no position, and then mappings of the other one: the commit topic was not lost for all that."""
+    flow = Flow(clusters, topic_of(pipeline))
+    flow.write(20)
+    overtaken = threading.Event()
+
+    def read(*args: Any, **rest: Any) -> CommitLog:
+        commit_log = read_commit_log(*args, **rest)
+        if not overtaken.is_set():
+            overtaken.set()
+            copy(pipeline)
+        return commit_log
+
+    monkeypatch.setattr(run, "read_commit_log", read)
+    assert copy(pipeline).topics[topic_of(pipeline)].lag == 0
+    assert overtaken.is_set()
+    assert_exact(clusters, pipeline)
 
 
 def test_another_pipeline_of_the_same_group_takes_over_too(clusters: KafkaSandbox, pipeline: Pipeline) -> None:

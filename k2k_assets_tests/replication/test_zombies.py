@@ -120,7 +120,7 @@ def test_a_slot_that_slept_past_its_transaction_goes_on(
         runner.await_frozen(seconds)
         wait_until(lambda: nothing_open(clusters.target_servers, topic), SECONDS, "the broker to abort")
         runner.thaw()
-        outcome = running.result(SECONDS)
+        outcome = running.result(90)
     assert outcome.topics[topic].lag == 0
     assert judged(clusters, pipeline, topic, zombies=False).records == PARTITIONS * 180
 
@@ -144,7 +144,7 @@ def test_a_slot_that_was_overtaken_in_its_sleep_commits_nothing(
         newer = copy(pipeline, cores=2)
         write(writer, topic)
         runner.thaw()
-        assert running.result(SECONDS).topics[topic].lag == 0, "it begins anew, and finds nothing to do"
+        assert running.result(90).topics[topic].lag == 0, "it begins anew, and finds nothing to do"
     assert newer.topics[topic].lag == 0
     copy(pipeline)
     judged(clusters, pipeline, topic, zombies=True)

@@ -168,6 +168,11 @@ class DyingSink:
     def __init__(self, sink: Any, step: str, occurrence: int, number: int = signal.SIGKILL) -> None:
         self._sink, self._step, self._left, self._number = sink, step, occurrence, number
 
+    @property
+    def befallen(self) -> bool:
+        """Whether the signal was sent; a session may break before."""
+        return self._left <= 0
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         real = getattr(self._sink, name)
 

@@ -181,6 +181,9 @@ class _Connection:
             threading.Thread(target=way, name=f"proxy-{self._number}", daemon=True).start()
 
     def close(self) -> None:
+        """Also where the client has lost its patience with a slow broker: then that is what befell its request."""
+        for fault in list(self._faults.values()):
+            fault.happened.set()
         self._closed.set()
         _end(self._client)
         _end(self._broker)
@@ -191,8 +194,8 @@ class _Connection:
                 request = Request.parse(frame, self._number)
                 fault = self._proxy.fault_for(request)
                 if fault and fault.trouble is Trouble.LOST:
-                    self.close()
                     fault.happened.set()
+                    self.close()
                     return
                 if fault:
                     self._faults[request.correlation] = fault
@@ -216,9 +219,9 @@ class _Connection:
 
     def _survives(self, fault: Fault) -> bool:
         """Lets a fault happen to an answer; whether the client gets it all the same."""
+        fault.happened.set()
         if fault.trouble is Trouble.CUT:
             self.close()
-        fault.happened.set()
         if fault.trouble is Trouble.DELAYED:
             self._closed.wait(fault.seconds)
         return fault.trouble is Trouble.DELAYED

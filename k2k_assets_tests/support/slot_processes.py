@@ -97,10 +97,13 @@ def _copy(plan: SlotPlan, answer: Connection, misfortune: Misfortune | None) -> 
     _log_to_stderr()
     _end_with_parent()
     if misfortune:
-        make, befallen = Slot._sink, [misfortune]
+        make, made = Slot._sink, list[DyingSink]()
 
         def unfortunate(self: Slot) -> Any:
-            return DyingSink(make(self), *befallen.pop()) if befallen else make(self)
+            if any(sink.befallen for sink in made):
+                return make(self)
+            made.append(DyingSink(make(self), *misfortune))
+            return made[-1]
 
         Slot._sink = unfortunate  # type: ignore[method-assign]
     answer.send(copy_slot(plan))

@@ -31,6 +31,7 @@ from k2k_assets_tests.support.copying import (
 )
 from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, producer, read_all, send, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
@@ -187,12 +188,13 @@ def test_a_stop_is_asked_for_again_where_somebody_has_removed_the_record(
     assert running.error is None
 
 
+@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
 def test_slots_that_spark_has_lost_sight_of_are_told_to_stop(
-    clusters: KafkaSandbox, make: Callable[[str], Pipeline], topic: str
+    clusters: KafkaSandbox, make: Callable[[str], Pipeline], topic: str, mode: str
 ) -> None:
     """Their job has failed for the driver, who begins a new generation, and they still copy."""
     produce(clusters.source_servers, topic, [b"a"] * 3, 0)
-    pipeline = make("enabled")
+    pipeline = make(mode)
     ended = threading.Event()
     lost = threading.Event()
 

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from k2k_assets.replication import slot
 from k2k_assets.sandbox import KafkaSandbox
@@ -26,6 +27,16 @@ _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 # And so does compiling each query, for a handful of rows.
 _QUERIES = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{_JAVA} {_QUERIES}")
+
+# How long an example takes says something about the machine, nothing about the property. Test modules, which take these
+# settings when they are imported, are so after this; `--hypothesis-profile` still names another.
+settings.register_profile(
+    "k2k",
+    settings.default,  # what hypothesis has chosen for where it runs, otherwise
+    deadline=None,
+    suppress_health_check=[*settings().suppress_health_check, HealthCheck.too_slow],
+)
+settings.load_profile("k2k")
 
 
 # Slots that run in threads of a test would look through all of pytest, Dagster and Spark for garbage, twice a session.

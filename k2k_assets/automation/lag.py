@@ -38,7 +38,7 @@ class Asked(_Model):
 
 
 class Heard(_Model):
-    """When a sign of life of an instance was seen first: clocks of other machines are not trusted."""
+    """When a sign of life of an instance was seen first, or a little later: other machines' clocks are not trusted."""
 
     sign: int
     time: float
@@ -68,7 +68,8 @@ class Facts(_Model):
     """What a tick has seen.
 
     Attributes:
-        now: Seconds since the epoch.
+        looked: When the look at the clusters began, seconds since the epoch.
+        now: When it was over, likewise.
         ends: Last stable offsets of the source.
         positions: Committed positions; None where there is none.
         mappings: Positions that the index has been brought up to; None when there is no index to keep.
@@ -79,6 +80,7 @@ class Facts(_Model):
         silence: After so many seconds without a sign of life one counts as dead.
     """
 
+    looked: float
     now: float
     ends: dict[str, list[int]]
     positions: dict[str, Positions]
@@ -144,8 +146,11 @@ def _heard(facts: Facts, before: Cursor) -> dict[str, Heard]:
 
 
 def _copied_by(facts: Facts, heard: Mapping[str, Heard]) -> str:
-    """Why nothing is asked to copy, in words; empty if no continuous instance lives."""
-    living = [p.who for name, p in sorted(facts.instances.items()) if facts.now - heard[name].time < facts.silence]
+    """Why nothing is asked to copy, in words; empty if no continuous instance lives.
+
+    From the end of the look that heard of it to the beginning of this one: a look that stalls is nobody's silence.
+    """
+    living = [p.who for name, p in sorted(facts.instances.items()) if facts.looked - heard[name].time < facts.silence]
     if not living:
         return ""
     return (

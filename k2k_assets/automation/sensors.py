@@ -53,13 +53,14 @@ def replication_sensor(
         description=f"Keeps pipeline {pipeline.name} copying: {pipeline.selection.describe()}.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        looked = time.time()
         try:
             seen = look(pipeline)
         except K2KError as error:
             return dg.SkipReason(str(error))
         before = Cursor.read(context.cursor)
         shown = frozenset(key for key in shown_assets(context, names) if not names.is_consumer_group(key))
-        decision = decide(_facts(context.instance, pipeline, names, seen, shown), before)
+        decision = decide(_facts(context.instance, pipeline, names, looked, seen, shown), before)
         stopped = {topic: v.summary for topic in seen.ends if not (v := check_copies_on(topic, seen.log)).passed}
         events: list[dg.AssetObservation | dg.AssetCheckEvaluation]
         events = [*_moved(names, before, seen), *_turned(names, before.stopped, stopped, seen, shown)]
@@ -96,10 +97,16 @@ def _result(
 
 
 def _facts(
-    instance: dg.DagsterInstance, pipeline: Pipeline, names: Translator, seen: Look, shown: frozenset[dg.AssetKey]
+    instance: dg.DagsterInstance,
+    pipeline: Pipeline,
+    names: Translator,
+    looked: float,
+    seen: Look,
+    shown: frozenset[dg.AssetKey],
 ) -> Facts:
     last = last_run(instance, names.tags)
     return Facts(
+        looked=looked,
         now=time.time(),
         ends=seen.ends,
         positions=seen.positions,

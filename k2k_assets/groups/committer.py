@@ -41,8 +41,8 @@ class GroupCommitter:
         pipeline: Names the ids, and has the target's client settings.
         groups: The target's groups.
         ensure_newest: Raises `Superseded` if a newer mapper has claimed the pipeline. Called each time that an id was
-            claimed, before the first commit under it (a newer mapper writes its claim before it fences), from other
-            threads, never from two at once.
+            claimed, before the first commit under it (a newer mapper writes its claim before it fences), and before
+            one is claimed anew; from other threads, never from two at once.
         timeout: Seconds that any call may take.
     """
 

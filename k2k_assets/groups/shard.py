@@ -149,6 +149,8 @@ class Shard:
             if self._has_lost_a_broker:
                 self._producer = None  # it may never find the coordinators of groups again (librdkafka 2.16)
         if self._producer is None:
+            # One that was superseded while it held no producer would fence its successor, which loses a poll by it.
+            self._ensure_newest()
             self.claim()
             # A newer mapper writes its claim before it fences: one that this look does not see will fence this claim.
             self._ensure_newest()

@@ -66,12 +66,13 @@ class Broker:
         self._flags = flags
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._pid: int | None = None
+        self._has_answered = False
         self._identity = load_identity(directory)
         self._security = BrokerSecurity(directory / "security", role) if secure else None
 
     @property
     def servers(self) -> str:
-        """The bootstrap address (of a secured broker: for SCRAM); it stays the same over restarts."""
+        """The bootstrap address (of a secured broker: for SCRAM); from the first start on it stays the same."""
         return f"127.0.0.1:{self._identity.port}"
 
     @property
@@ -123,6 +124,11 @@ class Broker:
         """
         if self.is_running():
             return
+        self._launch()
+        if wait:
+            self.wait_ready()
+
+    def _launch(self) -> None:
         self._forget()
         jars, java_program = fetch_jars(), find_java()
         flags = flags_with(archive_of(jars, java_program)) if self._flags is None else self._flags
@@ -132,11 +138,12 @@ class Broker:
         if not is_formatted(data):
             format_data(data, self.cluster_id, jars, lambda: self._format(java, properties))
         self._spawn([*java, "kafka.Kafka", str(properties)])
-        if wait:
-            self.wait_ready()
 
     def wait_ready(self, timeout: float = _READY_SECONDS) -> None:
         """Returns when the broker answers requests.
+
+        Seconds lie between the choice of ports and a broker that listens there. One that somebody else took meanwhile
+        is replaced once, unless the broker has answered before: clients know it by its address.
 
         Args:
             timeout: Seconds.
@@ -144,15 +151,27 @@ class Broker:
         Raises:
             K2KError: It ended or did not answer in time; the message ends with its own last log lines.
         """
+        answers = self._answers_within(timeout)
+        if not answers and not self._has_answered and not self._identity.is_usable():
+            self._identity = load_identity(self.directory)
+            self._launch()
+            answers = self._answers_within(timeout)
+        if not answers:
+            raise self._failure("ended while it started")
+        self._has_answered = True
+
+    def _answers_within(self, timeout: float) -> bool:
+        """Waits until the broker answers; false when it has ended."""
         deadline = Deadline(timeout)
         quick = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50, "log_level": 0}
         client = AdminClient({**self.admin_properties, **quick})
-        while not _answers(client):
+        while not _answers(client, self.cluster_id):
             if not self.is_running():
-                raise self._failure("ended while it started")
+                return False
             if deadline.expired():
                 self.kill()
                 raise self._failure(f"did not answer within {timeout:g} s")
+        return True
 
     def stop(self, timeout: float = _STOP_SECONDS) -> None:
         """Shuts the broker down in an orderly way (SIGTERM), or kills it when that takes too long.
@@ -262,8 +281,10 @@ class Broker:
         )
 
 
-def _answers(client: AdminClient) -> bool:
+def _answers(client: AdminClient, cluster_id: str) -> bool:
+    """Whether this very cluster does: another one may have taken the port."""
     try:
-        return bool(client.list_topics(timeout=0.5).brokers)
+        found = client.list_topics(timeout=0.5)
     except KafkaException:
         return False
+    return bool(found.brokers) and found.cluster_id == cluster_id

@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 import socket
+import threading
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,9 @@ from typing import NamedTuple
 # Below the ports that systems hand out for outgoing connections (Linux: from 32768, macOS: from 49152), so
 # that none of them takes the port of a broker that is down for a moment.
 _PORTS = range(20_000, 32_000)
+# Those that this process has drawn: nobody may listen at them yet.
+_drawn: set[int] = set()
+_drawing = threading.Lock()
 
 # One node: nothing can be replicated, and few partitions of internal topics make the first use fast.
 _SETTINGS = {
@@ -137,6 +141,9 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports at which nothing listens."""
-    candidates = (port for port in random.sample(_PORTS, len(_PORTS)) if is_free(port))
-    return list(itertools.islice(candidates, count))
+    """Different ports at which nothing listens, and which this process has not been given before."""
+    with _drawing:
+        candidates = (port for port in random.sample(_PORTS, len(_PORTS)) if port not in _drawn and is_free(port))
+        ports = list(itertools.islice(candidates, count))
+        _drawn.update(ports)
+    return ports

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +21,7 @@ PROGRESS = Progress(
             position=1, stable_end=1, high_watermark=9, held_since=1.0, stopped="x"
         ),
     },
-    started=time.monotonic(),
+    started=1000.0,
 )
 
 
@@ -38,6 +38,7 @@ def test_what_the_copy_returns_and_raises_comes_through() -> None:
 
 def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watched_copy, "LOG_SECONDS", 0.01)
+    monkeypatch.setattr(watched_copy, "time", SimpleNamespace(monotonic=lambda: 1003.0))
     logged = threading.Event()
     lines: list[str] = []
 
@@ -53,7 +54,7 @@ def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
 
     watched(copy, log)
     assert lines == [describe(PROGRESS)]
-    assert "50 records copied" in lines[0]
+    assert "50 records copied in 3 s" in lines[0]
     assert "40 source offsets to go" in lines[0]
     assert "1 partitions held back" in lines[0]
     assert "stopped: b" in lines[0]

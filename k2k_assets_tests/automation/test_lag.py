@@ -8,6 +8,7 @@ from k2k_assets.replication.assignment.presence import Presence
 
 def _facts(**changed: object) -> Facts:
     given: dict[str, object] = {
+        "looked": changed.get("now", 1000.0),
         "now": 1000.0,
         "ends": {"a": [10, 20], "b": [5]},
         "positions": {"a": [10, 20], "b": [5]},
@@ -119,6 +120,13 @@ def test_a_continuous_instance_is_left_alone_until_it_is_silent() -> None:
     assert later.run_key is None
     assert decide(_beside(8, 1029.0), later.cursor).topics == ("a",)
     assert decide(_lagging(now=1014.0, silence=15.0), first.cursor).topics == ("a",), "it has left"
+
+
+def test_a_look_that_stalls_is_not_the_silence_of_an_instance() -> None:
+    first = decide(_beside(7, 1020.0, looked=1000.0), Cursor())
+    assert decide(_beside(7, 1034.9), first.cursor).run_key is None, "it may have beaten until the first look was over"
+    assert decide(_beside(7, 1060.0, looked=1034.9), first.cursor).run_key is None, "and since this one began"
+    assert decide(_beside(7, 1035.0), first.cursor).topics == ("a",)
 
 
 def test_the_index_is_kept_up_beside_a_continuous_instance() -> None:

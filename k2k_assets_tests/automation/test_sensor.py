@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
 import pytest
 
 from k2k_assets.assets.translator import Translator
-from k2k_assets.automation import discovery
+from k2k_assets.automation import discovery, sensors
+from k2k_assets.automation.discovery import Discovery
+from k2k_assets.automation.look import Look
 from k2k_assets.deadline import wait_until
 from k2k_assets.definitions import build_definitions
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.replication.assignment.presence import Presence
+from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import Running
 from k2k_assets_tests.support.hand_copy import HandCopy
@@ -132,7 +137,7 @@ def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, pla
     name = unique("live")
     one, two = f"{name}.one", f"{name}.two"
     create_topic(clusters.source_servers, one)
-    assignment = {"topic": f"{name}-claims", "graceWindow": "3 seconds"}
+    assignment = {"topic": f"{name}-claims", "graceWindow": "8 seconds"}
     ticks = Ticks(
         place,
         clusters.source_servers,
@@ -153,12 +158,38 @@ def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, pla
     create_topic(clusters.source_servers, two)
     words = f"copied without end by pipeline {ticks.pipeline.name} on "
     began = time.monotonic()
-    while time.monotonic() < began + 5:  # longer than somebody may be silent: its beats are seen
+    while time.monotonic() < began + 10:  # longer than somebody may be silent: its beats are seen
         asked, reason = answer()
         assert asked == 0
         assert words in reason
     instance.end()
-    wait_until(lambda: answer()[0] == 1, 30, "the sensor to ask for a run")
+    wait_until(lambda: answer()[0] == 1, 60, "the sensor to ask for a run")
+
+
+def test_a_look_that_stalls_is_not_the_silence_of_an_instance(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, stall = [1000.0], [0.0]
+
+    def look(pipeline: Pipeline) -> Look:
+        clock[0] += stall[0]
+        instances = {"i": Presence(sign=7, who="pipeline p on host")}
+        found = Discovery(pipeline.name, 0, "source", "target", {})
+        return Look(found, {"a": [10]}, {"a": [9]}, None, CommitLog(), instances)
+
+    monkeypatch.setattr(sensors, "look", look)
+    monkeypatch.setattr(sensors, "time", SimpleNamespace(time=lambda: clock[0]))
+    assignment = {"topic": "claims", "graceWindow": "15 seconds"}
+    ticks = Ticks(place, "s:9092", "t:9092", "a", coordination={"assignment": assignment})
+
+    def asked() -> int:
+        told = ticks.tick()
+        assert isinstance(told, dg.SensorResult)
+        return len(told.run_requests or [])
+
+    assert asked() == 0
+    clock[0], stall[0] = 1005.0, 60.0
+    assert asked() == 0, "it has been looked at for 5 s, whatever the rest of the look took"
+    stall[0] = 0.0
+    assert asked() == 1
 
 
 def test_an_unreachable_cluster_is_a_reason_to_skip_in_bounded_time(place: Path) -> None:

@@ -56,6 +56,7 @@ class Place:
         self.groups = Hooked(cluster)
         self._stack = stack
         self.newest: GroupCommitter | None = None
+        self.after_look_at_claims: Callable[[], None] | None = None
 
     def committer(self, timeout: float = SECONDS) -> GroupCommitter:
         """Another mapper's, not yet claimed; whose claim comes last is the newest."""
@@ -64,6 +65,9 @@ class Place:
         def ensure_newest() -> None:
             if self.newest not in made:
                 raise Superseded("a newer mapper")
+            if self.after_look_at_claims:
+                do, self.after_look_at_claims = self.after_look_at_claims, None
+                do()
 
         made.append(GroupCommitter(self.pipeline, self.groups, ensure_newest, timeout))
         return self._stack.enter_context(made[0])
@@ -237,13 +241,40 @@ def test_a_committer_that_is_superseded_in_the_middle_of_a_transaction(place: Pl
     await_held(place.servers, group, {place.t0: (40, "k2k_2.1")})
 
 
-def test_a_zombie_that_claims_again_finds_out_before_it_commits(place: Place) -> None:
-    """It lost its producers, and never heard of its successor: its own claim comes after the other's."""
+@pytest.fixture
+def certain_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a slow commit a mapper claims its id anew, and would not notice that another one has."""
+    monkeypatch.setattr(shard, "_AMBIGUOUS_AFTER_SECONDS", 60)
+
+
+@pytest.mark.usefixtures("certain_commits")
+def test_a_zombie_without_producers_does_not_fence_its_successor(place: Place) -> None:
+    """It lost them, or its last commit was slow; and it never heard of its successor."""
     group = unique("g")
     first, second = place.claimed(), place.claimed()
     assert second.commit([place.decision(group, 40)], SECOND).committed == [group]
     for each in first._shards:
         each.close()
+    with pytest.raises(Superseded):
+        first.commit([place.decision(group, 50)], FIRST)
+    assert second.commit([place.decision(group, 41)], Version(2, 2)).committed == [group]
+    await_held(place.servers, group, {place.t0: (41, "k2k_2.2")})
+
+
+@pytest.mark.usefixtures("certain_commits")
+def test_a_zombie_that_claims_again_finds_out_before_it_commits(place: Place) -> None:
+    """Its successor comes after its look at the claims: its own claim of the id comes after the other's."""
+    group = unique("g")
+    first, second = place.claimed(), place.committer()
+    for each in first._shards:
+        each.close()
+
+    def take_over() -> None:
+        place.newest = second
+        second.claim()
+        assert second.commit([place.decision(group, 40)], SECOND).committed == [group]
+
+    place.after_look_at_claims = take_over
     with pytest.raises(Superseded):
         first.commit([place.decision(group, 50)], FIRST)
     await_held(place.servers, group, {place.t0: (40, "k2k_2.1")})
@@ -259,7 +290,7 @@ def test_one_refused_group_does_not_stop_the_others(place: Place) -> None:
     names = [unique("g") for _ in range(3 * SHARDS)]
     gone = Decision(unique("gone"), {TopicPartition(unique("no-such-topic"), 0): 1}, [])
     # The client asks again for as long as it may: the broker could be about to learn of the topic.
-    report = place.claimed(timeout=1).commit([gone, *(place.decision(name, 1) for name in names)], FIRST)
+    report = place.claimed(timeout=5).commit([gone, *(place.decision(name, 1) for name in names)], FIRST)
     assert sorted(report.committed) == sorted(names)
     assert list(report.failed) == [gone.group]
     assert "UNKNOWN_TOPIC_OR_PART" in report.failed[gone.group]
@@ -276,11 +307,12 @@ def test_a_group_with_a_thousand_partitions_and_long_names(place: Place) -> None
 
 
 def test_a_target_that_does_not_answer(clusters: KafkaSandbox, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The client waits for an answer for as long as a transaction may last.
-    monkeypatch.setattr(committer_module, "TRANSACTION_TIMEOUT_MS", 2000)
     group = unique("g")
-    committer = place.claimed(timeout=1.5)
-    assert committer.commit([place.decision(group, 1)], FIRST).committed == [group]
+    # With time: the process that asks for groups is started in the middle of it.
+    assert place.claimed().commit([place.decision(group, 1)], FIRST).committed == [group]
+    # The client waits for an answer for as long as a transaction may last.
+    monkeypatch.setattr(committer_module, "TRANSACTION_TIMEOUT_MS", 4000)
+    committer = place.claimed(timeout=4)
     clusters.target.pause()
     report = committer.commit([place.decision(group, 2)], SECOND)
     assert (report.committed, list(report.failed)) == ([], [group])

@@ -154,7 +154,7 @@ def test_the_look_is_repeated_as_long_as_it_has_to(
     copy(world.pipeline)
     commit(world.source, world.group, {first: 4})
     looks: list[Cluster] = []
-    with both_clusters(world.pipeline) as (source, target), Poller(world.pipeline, source, target, 2.0) as poller:
+    with both_clusters(world.pipeline) as (source, target), Poller(world.pipeline, source, target) as poller:
         poller.start()
         real = poller._translator.translate
 

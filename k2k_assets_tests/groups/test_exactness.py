@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.groups.observed import Committed, GroupOffsets
 from k2k_assets.groups.position_translator import PositionTranslator, Translation
+from k2k_assets.groups.report import PollResult
 from k2k_assets.mapping.translate import State
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.clusters import both_clusters
@@ -37,6 +39,7 @@ from k2k_assets_tests.support.kafka import (
     producer,
     read_all,
     send,
+    set_config,
     speed_up_compaction,
     unique,
 )
@@ -76,7 +79,10 @@ class World:
         return sorted({self.pipeline.routing.target_topic(topic) for topic in self.topics})
 
     def write(self, rounds: int, size: int) -> None:
-        """Transactions, aborted ones, plain records, in turn: offsets with markers and gaps in between."""
+        """Transactions, aborted ones, plain records, in turn: offsets with markers and gaps in between.
+
+        The ends of the log are what they will stay when it returns.
+        """
         servers = self.clusters.source_servers
         if self.producers is None:
             self.producers = producer(servers, unique("tx")), producer(servers)
@@ -91,6 +97,7 @@ class World:
                     send(transactional, tp.topic, records, tp.partition)
                     end(SECONDS)
                 send(plain, tp.topic, self._records(tp, size // 9), tp.partition)
+        wait_until(self._all_has_ended, SECONDS, "the markers of all transactions", interval=0.005)
 
     def read(self) -> BothSides:
         return BothSides.read(
@@ -103,6 +110,13 @@ class World:
             for topic in self.topics
             for p, end in end_offsets(self.clusters.source_servers, topic, "read_committed").items()
         }
+
+    def _all_has_ended(self) -> bool:
+        """Kafka acknowledges a transaction's end before its markers are in the log: until then it counts as open."""
+        servers = self.clusters.source_servers
+        return all(
+            end_offsets(servers, topic, "read_committed") == end_offsets(servers, topic) for topic in self.topics
+        )
 
     def _records(self, tp: TopicPartition, count: int) -> list[Record]:
         first, self.written = self.written, self.written + count
@@ -217,15 +231,17 @@ def assert_consumers_resume(world: World, how_many: int) -> None:
     for name, at in positions.items():
         groups.commit(world.clusters.source_servers, name, at)
     selection = world.pipeline.groups.model_copy(update={"consumer_groups": f"{prefix}-.*"})
-    result = sync_once(world.pipeline.model_copy(update={"groups": selection}))
+    polls: list[PollResult] = []
+    result = sync_once(world.pipeline.model_copy(update={"groups": selection}), observer=polls.append)
 
     assert result.committed == set(positions)
     assert result.failed == {}
+    versions = {name: poll.version.metadata("k2k_") for poll in polls for name in poll.committed}
     both = world.read()
     for name, at in positions.items():
         held = groups.held(world.clusters.target_servers, name)
         for target, (offset, metadata) in held.items():
-            assert metadata == result.version.metadata("k2k_")
+            assert metadata == versions[name]
             assert both.skipped(at, target, offset) == 0
         for target in draw.sample(sorted(held), min(2, len(held))):
             first = next((value for where, value in both.records.get(target, ()) if where >= held[target][0]), None)
@@ -338,6 +354,12 @@ def test_after_a_crash_that_leaves_duplicates(clusters: KafkaSandbox, tmp_path: 
                 assert both.reread(own, answer.target, answer.offset) == 0, (own, answer)
 
 
+def _is_still(servers: str, topic: str) -> bool:
+    before = read_all(servers, topic)
+    time.sleep(0.5)
+    return read_all(servers, topic) == before
+
+
 def test_every_offset_of_a_compacted_partition(clusters: KafkaSandbox, tmp_path: Path) -> None:
     source = clusters.source_servers
     compacted = {"cleanup.policy": "compact", "segment.ms": "50", "min.cleanable.dirty.ratio": "0.01"}
@@ -355,6 +377,8 @@ def test_every_offset_of_a_compacted_partition(clusters: KafkaSandbox, tmp_path:
         return len(read_all(source, topic)) < written / 2
 
     wait_until(is_compacted, 60, "the source to be compacted", interval=0.2)
+    set_config(source, topic, "min.compaction.lag.ms", str(24 * 3600 * 1000))  # as it is now it stays
+    wait_until(lambda: _is_still(source, topic), 60, "the cleaner to end what it has begun")
     copy(pipeline)
     with translator_of(pipeline) as translator:
         positions = every_offset(world.ends())

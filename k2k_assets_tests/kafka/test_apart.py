@@ -107,7 +107,8 @@ def test_a_question_that_gets_lost_while_none_takes_part_is_asked_again() -> Non
 
 
 def test_a_cluster_in_which_no_broker_takes_part() -> None:
-    with ScriptedBroker() as broker, Cluster("source", {"bootstrap.servers": broker.servers}, 1.0) as cluster:
+    with ScriptedBroker() as broker, Cluster("source", {"bootstrap.servers": broker.servers}, 5.0) as cluster:
+        assert cluster.cluster_id() == CLUSTER_ID
         broker.takes_part, broker.topic = False, "orders"
         with pytest.raises(ClusterUnreachable, match="none of its brokers takes part"):
             cluster.topics()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from k2k_assets.errors import K2KError
-from k2k_assets.sandbox import Broker, KafkaSandbox
+from k2k_assets.sandbox import Broker, KafkaSandbox, broker_settings
 from k2k_assets.sandbox.broker_settings import free_ports, load_identity, random_id
 from k2k_assets_tests.support import kafka
 
@@ -100,6 +100,42 @@ def test_a_broker_that_ends_while_it_starts_is_shown_in_its_own_words(broker: Br
 
 
 @pytest.mark.integration
+def test_a_port_that_was_taken_since_it_was_drawn_is_replaced_until_clients_know_it(tmp_path: Path) -> None:
+    broker = Broker("source", tmp_path)
+    cluster_id, drawn = broker.cluster_id, broker.servers
+    try:
+        with _listener(broker):
+            broker.start()
+        known = broker.servers
+        assert known != drawn
+        assert kafka.admin(known).list_topics(timeout=10).cluster_id == cluster_id
+        broker.kill()
+        with _listener(broker), pytest.raises(K2KError, match="ended while it started"):
+            broker.start()
+        assert broker.servers == known
+    finally:
+        broker.kill()
+
+
+@pytest.mark.integration
+def test_another_broker_at_the_port_is_not_taken_for_this_one(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    broker = Broker("source", tmp_path)
+    broker._identity = broker._identity._replace(port=int(clusters.source_servers.partition(":")[2]))
+    try:
+        broker.start()
+        assert broker.servers != clusters.source_servers
+        assert kafka.admin(broker.servers).list_topics(timeout=10).cluster_id == broker.cluster_id
+    finally:
+        broker.kill()
+
+
+def _listener(broker: Broker) -> socket.socket:
+    """Takes the port of a broker that is down."""
+    host, _, port = broker.servers.partition(":")
+    return socket.create_server((host, int(port)))
+
+
+@pytest.mark.integration
 def test_a_directory_has_one_sandbox_at_a_time(tmp_path: Path) -> None:
     first = KafkaSandbox(tmp_path)
     with first:
@@ -127,6 +163,17 @@ def test_ports_differ_and_are_not_those_of_outgoing_connections() -> None:
     ports = free_ports(50)
     assert len(set(ports)) == 50
     assert max(ports) < 32768
+
+
+def test_two_brokers_draw_different_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though nobody listens at the first one's yet."""
+
+    def always_the_same(ports: Sequence[int], count: int) -> list[int]:
+        return list(ports[:count])
+
+    monkeypatch.setattr(broker_settings.random, "sample", always_the_same)
+    first, second = load_identity(tmp_path / "source"), load_identity(tmp_path / "target")
+    assert not {*first[1:]} & {*second[1:]}
 
 
 def test_no_cluster_id_looks_like_an_option() -> None:

@@ -1,20 +1,26 @@
-"""How many examples a property is tried with: few at each change, many in `make storm`."""
+"""How many examples a property is tried with: few at each change, many in `make storm`.
+
+That none of them has a deadline is in the profile that `conftest.py` loads.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 _TIMES = int(os.environ.get("K2K_EXAMPLES", "1"))
 
 
-def examples(count: int, **rest: Any) -> settings:
+def examples(count: int, suppress_health_check: Sequence[HealthCheck] = (), **rest: Any) -> settings:
     """Settings of a property.
 
     Args:
         count: Of its examples; K2K_EXAMPLES in the environment multiplies it.
+        suppress_health_check: Besides those that the profile leaves out.
         rest: More of hypothesis's settings.
     """
-    return settings(max_examples=count * _TIMES, deadline=None, **rest)
+    left_out = [*settings().suppress_health_check, *suppress_health_check]
+    return settings(max_examples=count * _TIMES, suppress_health_check=left_out, **rest)

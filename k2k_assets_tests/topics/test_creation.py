@@ -50,31 +50,42 @@ def create(pipeline: Pipeline, cluster: SlowCluster) -> list[str]:
     return create_topics(pipeline, cast(Cluster, cluster), [WantedTopic("orders", 2)])[0]
 
 
+def _waiting(directory: Path, attempts: int) -> Pipeline:
+    delay = {"autoControlTopicCreationCheckDelay": "20 milliseconds"}
+    waiting = {**delay, "autoControlTopicCreationMaxAttempts": attempts}
+    return make_pipeline(directory, "s:9092", "t:9092", ".*", configuration=waiting)
+
+
 @pytest.fixture
-def pipeline(tmp_path: Path) -> Pipeline:
-    """Waits for 5 x 20 milliseconds."""
-    waiting = {"autoControlTopicCreationCheckDelay": "20 milliseconds", "autoControlTopicCreationMaxAttempts": 5}
-    return make_pipeline(tmp_path, "s:9092", "t:9092", ".*", configuration=waiting)
+def patient(tmp_path: Path) -> Pipeline:
+    """Waits for 10 s, looking every 20 milliseconds."""
+    return _waiting(tmp_path, 500)
 
 
-def test_topics_are_awaited_until_they_are_served(pipeline: Pipeline) -> None:
+@pytest.fixture
+def impatient(tmp_path: Path) -> Pipeline:
+    """Waits for 0.1 s."""
+    return _waiting(tmp_path, 5)
+
+
+def test_topics_are_awaited_until_they_are_served(patient: Pipeline) -> None:
     cluster = SlowCluster(shown_after=1, served_after=1)
-    assert create(pipeline, cluster) == ["orders"]
+    assert create(patient, cluster) == ["orders"]
     assert (cluster.looks, cluster.asked) == (3, 2)
 
 
-def test_more_partitions_are_awaited_too(pipeline: Pipeline) -> None:
+def test_more_partitions_are_awaited_too(patient: Pipeline) -> None:
     cluster = SlowCluster(shown_after=2, served_after=1)
     cluster.grows = True
-    grow_topics(pipeline, cast(Cluster, cluster), {"orders": 2})
+    grow_topics(patient, cast(Cluster, cluster), {"orders": 2})
     assert (cluster.looks, cluster.asked) == (4, 2)
 
 
-def test_topics_that_are_not_shown_in_time_are_named(pipeline: Pipeline) -> None:
+def test_topics_that_are_not_shown_in_time_are_named(impatient: Pipeline) -> None:
     with pytest.raises(Refused, match=r"slow:9092.*does not show all of orders after 0\.1 s"):
-        create(pipeline, SlowCluster(shown_after=1000, served_after=0))
+        create(impatient, SlowCluster(shown_after=1000, served_after=0))
 
 
-def test_topics_that_are_not_served_in_time_come_with_the_brokers_reason(pipeline: Pipeline) -> None:
+def test_topics_that_are_not_served_in_time_come_with_the_brokers_reason(impatient: Pipeline) -> None:
     with pytest.raises(Refused, match=r"does not serve them: Not leader for partition after 0\.1 s"):
-        create(pipeline, SlowCluster(shown_after=0, served_after=1000))
+        create(impatient, SlowCluster(shown_after=0, served_after=1000))

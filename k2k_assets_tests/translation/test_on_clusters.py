@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from k2k_assets.cli import tool
 from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.resources.clusters import both_clusters
@@ -207,6 +209,13 @@ def _a_frame(
         translate_frame(spark.createDataFrame([("a", 1, 1)], "topic string, offset long, state int"), pipeline)
 
 
+@contextmanager
+def _expecting_little_of_the_source(pipeline: Pipeline, timeout: float) -> Iterator[tuple[Cluster, Cluster]]:
+    with both_clusters(pipeline, timeout) as (source, target):
+        source.timeout = 1.0
+        yield source, target
+
+
 def _without_the_source(
     pipeline: Pipeline,
     path: Path,
@@ -215,7 +224,7 @@ def _without_the_source(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After a disaster: the index says what the source was."""
-    monkeypatch.setattr(translator, "TIMEOUT", 1.0)
+    monkeypatch.setattr(translator, "both_clusters", _expecting_little_of_the_source)
     text = path.read_text().replace(str(pipeline.client_properties("source", "admin")["bootstrap.servers"]), _NOBODY)
     lonely = directory / "lonely.yaml"
     lonely.write_text(text)

@@ -57,7 +57,12 @@ class Instance:
         )
         assert self._supervisor.stdout is not None
         self.pid = int(self._supervisor.stdout.readline())
-        self._family: set[psutil.Process] = set()
+        # Not by its number later: after a storm of minutes the system has given that to others.
+        self._driver: psutil.Process | None = None
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._driver = psutil.Process(self.pid)
+        self._family: set[psutil.Process] = {self._driver} if self._driver else set()
+        self._was_asked = False
 
     def exit_code(self) -> int | None:
         """How it ended, minus the signal that killed it; None while it runs."""
@@ -66,14 +71,15 @@ class Instance:
 
     def processes(self, part: Part) -> list[psutil.Process]:
         """The processes of one part that live now."""
+        if self._driver is None:
+            return []
         with contextlib.suppress(psutil.NoSuchProcess):
-            driver = psutil.Process(self.pid)
-            family = driver.children(recursive=True)
+            family = self._driver.children(recursive=True)
             self._family.update(family)
             if part == "driver":
-                return [driver]
+                return [self._driver]
             if part == "everything":
-                return [driver, *family]
+                return [self._driver, *family]
             if self.engine == "spark":
                 return copy_workers(self) if part == "worker" else jvms(self)
             # Workers are children of the fork server, which is a child of the driver.
@@ -101,16 +107,15 @@ class Instance:
                 _send(process, signal.SIGCONT)
 
     def ask_to_stop(self) -> None:
-        """SIGTERM to the driver."""
+        """SIGTERM to the driver, once: a second one would end it at once."""
         self.excuses.add(0)
-        with contextlib.suppress(psutil.NoSuchProcess):
-            psutil.Process(self.pid).send_signal(signal.SIGTERM)
+        if self._driver and not self._was_asked:
+            self._was_asked = True
+            _send(self._driver, signal.SIGTERM)
 
     def end(self) -> None:
         """Lets nothing of it live, not even what its driver left behind."""
         self.processes("everything")
-        with contextlib.suppress(psutil.NoSuchProcess):
-            self._family.add(psutil.Process(self.pid))
         for process in self._family:
             _send(process, signal.SIGCONT)
             _send(process, signal.SIGKILL)

@@ -260,7 +260,7 @@ def test_a_foreign_writer_between_two_transactions(clusters: KafkaSandbox, make:
     outcome = copy(strict)
 
     assert set(outcome.stopped) == {bad}
-    assert f"{bad}-0: 2 records at {bad}-0 offsets 4 to 5 were not written by this pipeline" in outcome.stopped[bad]
+    assert f"{bad}-0: 2 records at {bad}-0 offsets 3 to 5 were not written by this pipeline" in outcome.stopped[bad]
     assert [r.value for r in read_all(target, bad)] == [b"a"] * 3 + [b"foreign"] * 2
     assert_same_content(source, good, target)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from k2k_assets.automation import discovery
 from k2k_assets.automation.group_moves import standing
-from k2k_assets.automation.look import CALL_SECONDS
+from k2k_assets.automation.look import CALL_SECONDS, READ_SECONDS
 from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.groups.versions import parse
@@ -41,7 +41,7 @@ def look_at_groups(pipeline: Pipeline) -> GroupLook:
         found = discovery.refresh(pipeline, source, target)
         seen = SourceGroups(source, discovery.selection_of(pipeline)).observe(found.topics)
         on_target = _on_target(target, seen.groups, pipeline.groups.offset_guard_prefix)
-        log = read_commit_log(pipeline, found.source_cluster, target)
+        log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
     copied = {tp: record.position for tp, record in log.positions.items()}
     groups = {
         name: standing(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from k2k_assets.automation.lag import FIRST_BACK_OFF, LONGEST_BACK_OFF
+from k2k_assets.automation.lag import back_off
 from k2k_assets.topic_partition import TopicPartition
 
 VERSION = 1
@@ -169,8 +169,7 @@ def _moved(facts: GroupFacts, synced: Synced | None, now: str) -> bool:
 def _wait(facts: GroupFacts, cursor: GroupCursor) -> float:
     if not cursor.attempts:
         return 0.0
-    pause = min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** (cursor.attempts - 1))
-    return max(cursor.asked_at, facts.last_ended or 0.0) + pause - facts.now
+    return max(cursor.asked_at, facts.last_ended or 0.0) + back_off(cursor.attempts) - facts.now
 
 
 def _unproven(facts: GroupFacts) -> str:

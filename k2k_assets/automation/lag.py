@@ -30,11 +30,12 @@ class _Model(BaseModel):
 
 
 class Asked(_Model):
-    """A request for a topic that has not been answered by progress yet."""
+    """A request for a topic that has not been answered by progress yet; and when its run ended, once that is known."""
 
     positions: Positions
     attempts: int
     time: float
+    ended: float | None = None
 
 
 class Heard(_Model):
@@ -114,6 +115,7 @@ def decide(facts: Facts, before: Cursor) -> Decision:
     seen = before.model_copy(update={"ends": facts.ends, "positions": facts.positions, "heard": heard})
     if facts.running:
         return Decision(reason=f"run {facts.running} is in progress, and one copies at a time", cursor=seen)
+    before = before.model_copy(update={"asked": {t: _with_end(facts, asked) for t, asked in before.asked.items()}})
     lagging = [topic for topic in sorted(facts.ends) if _lags(facts.ends[topic], facts.positions.get(topic, []))]
     copied_by = _copied_by(facts, heard)
     due = [topic for topic in lagging if _due(facts, before.asked.get(topic), facts.positions.get(topic, []))]
@@ -165,12 +167,23 @@ def _lags(ends: Sequence[int], positions: Sequence[int | None]) -> bool:
 
 
 def _due(facts: Facts, asked: Asked | None, positions: Positions) -> bool:
-    return asked is None or asked.positions != positions or facts.now >= _ready(facts, asked)
+    return asked is None or asked.positions != positions or facts.now >= _ready(asked)
 
 
-def _ready(facts: Facts, asked: Asked) -> float:
-    wait = min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** (asked.attempts - 1))
-    return max(asked.time, facts.last_ended or 0.0) + wait
+def _with_end(facts: Facts, asked: Asked) -> Asked:
+    """The run that ended first since then was the one that was asked for; later ones of other topics do not count."""
+    if asked.ended is not None or facts.last_ended is None or facts.last_ended < asked.time:
+        return asked
+    return asked.model_copy(update={"ended": facts.last_ended})
+
+
+def _ready(asked: Asked) -> float:
+    return (asked.ended or asked.time) + back_off(asked.attempts)
+
+
+def back_off(attempts: int) -> float:
+    """Seconds to wait after so many requests that nothing came of."""
+    return min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** min(attempts - 1, 10))
 
 
 def _ask(before: Asked | None, positions: Positions, now: float) -> Asked:
@@ -197,6 +210,6 @@ def _reason(facts: Facts, lagging: Sequence[str], before: Cursor) -> str:
     waits = []
     for topic in lagging:
         asked = before.asked[topic]
-        seconds = max(0.0, _ready(facts, asked) - facts.now)
+        seconds = max(0.0, _ready(asked) - facts.now)
         waits.append(f"{topic} ({asked.attempts} runs without progress, next in {seconds:.0f} s)")
     return f"waiting before asking again for {', '.join(waits)}"

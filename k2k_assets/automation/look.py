@@ -20,6 +20,8 @@ from k2k_assets.topic_partition import TopicPartition
 
 # A tick makes about ten calls; should each of them need all of its time, it still ends within a minute.
 CALL_SECONDS = 5.0
+# The commit topic may be long, or held by a transaction that is open.
+READ_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def look(pipeline: Pipeline) -> Look:
         found = discovery.refresh(pipeline, source, target)
         partitions = [TopicPartition(name, p) for name, topic in found.topics.items() for p in range(topic.partitions)]
         stable = source.offsets(partitions, "stable")
-        log = read_commit_log(pipeline, found.source_cluster, target)
+        log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
         instances = _continuous_instances(pipeline, target, found)
     committed = {tp: record.position for tp, record in log.positions.items()}
     return Look(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ _IN_PROGRESS = [
 ]
 # Runs of the whole code location that are looked through.
 _RUNS_LOOKED_AT = 50
+_LONG_HOURS = 2.0
 # Runs of one check that are looked through for a verdict.
 _VERDICTS_LOOKED_AT = 10
 
@@ -45,13 +47,16 @@ def running(
         tags: Runs with these make them, whatever they select.
         keys: The assets.
         besides: Runs with these tags make them only if they select one.
+
+    Returns:
+        Its id; of one that has been at it for long, with what to do should it be dead. None if there is none.
     """
     wanted = frozenset(keys)
     for record in instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS), limit=_RUNS_LOOKED_AT):
         run = record.dagster_run
         selected = run.asset_selection
         if _has(run, tags) or not wanted.isdisjoint(selected or ()) or (_has(run, besides) and selected is None):
-            return run.run_id
+            return _in_words(record)
     return None
 
 
@@ -76,6 +81,18 @@ def failed_checks(instance: dg.DagsterInstance, checks: Iterable[dg.AssetCheckKe
         if not verdicts[0].passed and verdicts[0].severity is dg.AssetCheckSeverity.ERROR:
             failed.append(key.name)
     return failed
+
+
+def _in_words(record: dg.RunRecord) -> str:
+    """Nobody ends the record of a run whose machine was lost, unless Dagster is told to look after its runs."""
+    hours = (time.time() - record.create_timestamp.timestamp()) / 3600
+    run_id = record.dagster_run.run_id
+    if hours < _LONG_HOURS:
+        return run_id
+    return (
+        f"{run_id} (since {hours:.0f} h; if its process is gone, end it in Dagster's UI, or switch run_monitoring on "
+        "in dagster.yaml)"
+    )
 
 
 def _has(run: dg.DagsterRun, tags: dict[str, str]) -> bool:

@@ -42,7 +42,12 @@ class CommitLog:
 
 
 def read_commit_log(
-    pipeline: Pipeline, source_cluster_id: str, target: Cluster, *, keep_waiting: Callable[[], None] | None = None
+    pipeline: Pipeline,
+    source_cluster_id: str,
+    target: Cluster,
+    *,
+    keep_waiting: Callable[[], None] | None = None,
+    patience: float | None = None,
 ) -> CommitLog:
     """Reads all partitions of the commit topic up to their high watermarks.
 
@@ -53,10 +58,11 @@ def read_commit_log(
         pipeline: Names topic, group, time-out and policies.
         source_cluster_id: Part of the records' identity.
         target: The target cluster.
-        keep_waiting: Called about twice a second; may raise.
+        keep_waiting: Called about twice a second; may raise. Who only looks has none, and never waits without end.
+        patience: Seconds to wait at most; None for `coordination.commit.syncTimeout`.
 
     Raises:
-        CommitLogBlocked: Not read in `coordination.commit.syncTimeout`, and the policy says fail.
+        CommitLogBlocked: Not read in time, and the policy says fail, or somebody only looks who may not guess.
         Refused: A record cannot be decoded, and the policy says fail.
     """
     topic = pipeline.coordination.commit.topic
@@ -64,38 +70,40 @@ def read_commit_log(
     if not partitions:
         return CommitLog()
     starts, ends = target.offsets(partitions, "earliest"), target.offsets(partitions, "latest")
+    seconds = pipeline.coordination.commit.sync_timeout.total_seconds() if patience is None else patience
     # Only the last record of a key within a log partition can be the newest: writers are fenced in order.
     newest: dict[tuple[int, bytes], Message] = {}
     with LogReader(pipeline.client_properties("target", "consumer"), starts, committed_only=True) as reader:
         while True:
             try:
-                deadline = Deadline(pipeline.coordination.commit.sync_timeout.total_seconds())
-                for batch in reader.read_until(ends, deadline):
+                for batch in reader.read_until(ends, Deadline(seconds)):
                     if keep_waiting:
                         keep_waiting()
                     keys = zip(map(Message.partition, batch), map(Message.key, batch), strict=True)
                     newest.update(zip(keys, batch, strict=True))
                 break
             except NotReadToTheEnd as blocked:
-                if not _goes_on(pipeline, blocked):
+                if not _goes_on(pipeline, blocked, seconds, waits=keep_waiting is not None):
                     break
     result = _fold(newest, pipeline, source_cluster_id)
     result.incomplete = any(starts.values())
     return result
 
 
-def _goes_on(pipeline: Pipeline, blocked: NotReadToTheEnd) -> bool:
+def _goes_on(pipeline: Pipeline, blocked: NotReadToTheEnd, seconds: float, waits: bool) -> bool:
     """Whether to wait on; False: go on with what was read (at-least-once only)."""
     words = (
-        f"the commit topic on the target was not read to its end within "
-        f"{pipeline.coordination.commit.sync_timeout.total_seconds():g} s ({blocked}). Probably another writer holds a "
-        "transaction open in it"
+        f"the commit topic on the target was not read to its end within {seconds:g} s ({blocked}). Probably another "
+        "writer holds a transaction open in it"
     )
-    if pipeline.error_handling.on_commit_sync_timeout == "fail":
+    fails = pipeline.error_handling.on_commit_sync_timeout == "fail"
+    if fails or (pipeline.features.exactly_once and not waits):
+        advice = (
+            " Raise coordination.commit.syncTimeout, or set errorHandling.onCommitSyncTimeout: ignore to keep waiting"
+        )
         raise CommitLogBlocked(
             f"{words}; it ends by itself after that writer's transaction.timeout.ms (if it does not, it hangs: "
-            "kafka-transactions.sh find-hanging). Raise "
-            "coordination.commit.syncTimeout, or set errorHandling.onCommitSyncTimeout: ignore to keep waiting"
+            f"kafka-transactions.sh find-hanging).{advice if fails else ''}"
         )
     if pipeline.features.exactly_once:
         log.warning("%s; waiting on", words)

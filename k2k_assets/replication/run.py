@@ -44,6 +44,10 @@ _ASK_AGAIN_SECONDS = 5.0
 # A Spark job that fails (a killed worker, a lost executor) is run again under a new generation, this often in a row.
 _MOST_FAILURES = 5
 _LONGEST_PAUSE = 30.0
+_KILLED_WITH_US = (
+    "the Spark job failed while it was to stop: %s. What its slots had in hand is copied by the next run. Was the "
+    "signal sent to all processes? It is for this one alone"
+)
 # How long a run that was told to stop waits to say how far it came; whoever sends signals sends SIGKILL after 30 s.
 _STOPPED_SECONDS = 5.0
 
@@ -99,6 +103,8 @@ class Run:
             self._stopped.update(job.stopped)
             if job.failure is not None:
                 self._ask_to_end()  # slots that Spark has lost sight of
+                if stop.is_set():
+                    log.warning(_KILLED_WITH_US, _first_line(job.failure))
             if job.failure is not None and not stop.is_set():
                 failures = 1 if self._copied() > copied_before else failures + 1
                 self._pause_after(job.failure, failures, stop)

@@ -82,6 +82,22 @@ def test_others_do_not_wait_for_a_stopped_topic() -> None:
     assert decide(both, first.cursor).topics == ("b",)
 
 
+def test_a_stopped_topic_does_not_wait_for_the_runs_of_others() -> None:
+    """Else one of a busy pipeline would never be asked for again."""
+    first = decide(_lagging(), Cursor())
+    ended = decide(_lagging(now=1010.0, last_ended=1009.0), first.cursor)
+    assert ended.run_key is None
+    other = decide(_facts(now=1030.0, positions={"a": [10, 19], "b": [4]}, last_ended=1009.0), ended.cursor)
+    assert other.topics == ("b",)
+    assert decide(_lagging(now=1039.0, last_ended=1038.0), other.cursor).topics == ("a",), "30 s after its own run"
+
+
+def test_a_topic_that_never_gets_on_is_asked_for_for_ever() -> None:
+    cursor = Cursor(asked={"a": Asked(positions=[10, 19], attempts=5000, time=0.0)})
+    assert decide(_lagging(now=899.0), cursor).run_key is None
+    assert decide(_lagging(now=900.0), cursor).topics == ("a",)
+
+
 def test_a_run_key_is_the_same_for_the_same_tick() -> None:
     assert decide(_lagging(), Cursor()).run_key == decide(_lagging(now=1001.0), Cursor()).run_key
     assert decide(_lagging(last_run="x"), Cursor()).run_key != decide(_lagging(last_run="y"), Cursor()).run_key

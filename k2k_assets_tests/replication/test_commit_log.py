@@ -14,7 +14,8 @@ import pytest
 from k2k_assets.deadline import wait_until
 from k2k_assets.errors import Refused
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import CommitLogBlocked
+from k2k_assets.replication.commit_log import CommitLogBlocked, read_commit_log
+from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import (
     Running,
@@ -133,6 +134,13 @@ def test_somebody_elses_open_transaction_is_named_or_waited_for(
     assert "onCommitSyncTimeout: ignore" in words
 
     lenient = make([topic], mode, timeout=0.5, onCommitSyncTimeout="ignore")
+    with both_clusters(lenient) as (of_source, of_target):
+        cluster_id = of_source.cluster_id()
+        if mode == "enabled":  # a check, a sensor: nobody waits without end who only looks, and nobody guesses
+            with pytest.raises(CommitLogBlocked, match=r"within 0\.3 s"):
+                read_commit_log(lenient, cluster_id, of_target, patience=0.3)
+        else:
+            assert read_commit_log(lenient, cluster_id, of_target).positions
     with caplog.at_level(logging.WARNING, "k2k.commit_log"):
         if mode == "enabled":
             waits_for_the_end_of(hanging, clusters, lenient, topic, caplog)

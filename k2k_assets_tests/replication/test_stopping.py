@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -217,6 +218,24 @@ def test_slots_that_spark_has_lost_sight_of_are_told_to_stop(
     running.await_copied(6)
     running.end()
     assert_same_content(clusters.source_servers, topic, clusters.target_servers)
+
+
+def test_a_stop_that_has_killed_the_slots_too_is_told(
+    clusters: KafkaSandbox, make: Callable[[str], Pipeline], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a signal to the whole process group does: nothing was committed or released at the end."""
+    begun = threading.Event()
+
+    def killed(_: Sequence[SlotPlan]) -> list[SlotResult]:
+        begun.set()
+        assert running.stop.wait(SECONDS)
+        raise RuntimeError("Python worker exited unexpectedly")
+
+    with caplog.at_level(logging.WARNING, "k2k.replication"):
+        running = Running(make("enabled"), 1, killed)
+        assert begun.wait(SECONDS)
+        running.end()
+    assert "the Spark job failed while it was to stop: Python worker exited unexpectedly." in caplog.text
 
 
 def stops(pipeline: Pipeline, clusters: KafkaSandbox) -> bool:

@@ -1,0 +1,31 @@
+"""Which run is in progress, and what is said of it."""
+
+from __future__ import annotations
+
+import time
+
+import dagster as dg
+import pytest
+
+from k2k_assets.automation import runs
+from k2k_assets.automation.runs import running
+
+TAGS = {"k2k/pipeline": "p"}
+
+
+@dg.job
+def nothing() -> None:
+    """Is never run."""
+
+
+def test_a_run_that_may_be_dead_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its machine was lost: its record stays in progress for ever, and sensors would wait without a word."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert running(instance, TAGS, [], besides={}) is None
+        run = instance.create_run_for_job(nothing, tags=TAGS)
+        assert running(instance, TAGS, [], besides={}) == run.run_id
+        later = time.time() + 5 * 3600
+        monkeypatch.setattr(runs.time, "time", lambda: later)
+        told = running(instance, TAGS, [], besides={})
+    assert told
+    assert told.startswith(f"{run.run_id} (since 5 h; if its process is gone, end it in Dagster's UI")

@@ -115,7 +115,7 @@ class Slot:
                 except SourceStopped as error:
                     self._stop(self._of_topic(error.partition.topic), error.reason)
                 except Undeliverable as error:
-                    self._refused(error)
+                    self._refused(error, progressed=self._memory.commits > commits)
                 gc.collect()
 
     def _session(self, stack: ExitStack, source: Cluster, target: Cluster) -> bool:
@@ -159,13 +159,13 @@ class Slot:
             read_back=partial(count_records, target, reader),
         )
 
-    def _refused(self, error: Undeliverable) -> None:
+    def _refused(self, error: Undeliverable, progressed: bool) -> None:
         """A record that the target refuses stops its topic; which one it is only a report per record tells."""
         if error.index is None and not self._memory.report_each:
             self._memory.report_each = True
             return
         if not error.final or error.index is None:
-            self._wait(Restart(error.why), progressed=False)
+            self._wait(Restart(error.why), progressed)
             return
         sent = error.sent
         self._memory.report_each = False

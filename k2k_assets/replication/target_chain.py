@@ -64,11 +64,13 @@ class TargetChain:
         self._committed: dict[TopicPartition, int] = {}
         self._partitions: dict[TopicPartition, int] = {}
         self._doubtful: set[TopicPartition] = set()
+        self._floors: dict[TopicPartition, int] = {}
 
     def start(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         """Begins with the committed target ends. Outside transactions the own tail of a former life may follow."""
         if not self._markers:
             self._doubtful = {source for source, state in states.items() if state.unreleased}
+            self._floors = {source: s.target_end for source, s in states.items() if s.target_end is not None}
             return
         for source, state in states.items():
             if state.target_end is not None:
@@ -105,6 +107,8 @@ class TargetChain:
             pieces = _pieces(delivery)
             for partition, first, last in pieces:
                 target = TopicPartition(delivery.sent.target_topic, partition)
+                if first < (floor := self._floors.pop(source, first)):
+                    raise ForeignWriter(source, stop_reasons.target_truncated(source, target, floor, first))
                 expected = self._expected.get(source)
                 # At-least-once leaves no marker behind: a pipeline that was switched over goes on right at its end.
                 if expected is not None and first not in (expected, self._committed.pop(source, expected)):

@@ -25,7 +25,10 @@ log = logging.getLogger("k2k.transport")
 _Report = Callable[[KafkaError | None, Message], None]
 
 # How long to let the producer work when its queue is full.
-_FULL_QUEUE_WAIT = 0.05
+FULL_QUEUE_WAIT = 0.05
+
+
+_LARGER_THAN_THE_QUEUE = "it does not fit into the producer's queue (buffer.memory)"
 
 
 class PendingDelivery:
@@ -154,6 +157,7 @@ def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery, ti
     Raises:
         KafkaException: The producer refuses (for example after a fatal error).
         Restart: The queue stayed full: the target takes nothing.
+        Undeliverable: A record is larger than the whole queue.
     """
     records = chunk.records
     columns: list[Sequence[object] | None] = [
@@ -166,13 +170,21 @@ def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery, ti
     n, done = len(records), 0
     deadline = Deadline(timeout)
     while done < n:
+        was_empty = not len(producer)
         queued = _produce(producer, chunk, columns if not done else [c and c[done:] for c in columns], n - done)
         done += queued
-        producer.poll(0 if done == n else _FULL_QUEUE_WAIT)
+        producer.poll(0 if done == n else FULL_QUEUE_WAIT)
         if queued:
             deadline = Deadline(timeout)
+        elif was_empty:
+            raise Undeliverable(pending.sent, done, _size(columns, done), _LARGER_THAN_THE_QUEUE, final=True)
         elif deadline.expired():
             raise Restart(f"the target did not take one of {len(producer)} records within {timeout:g} s")
+
+
+def _size(columns: Sequence[Sequence[object] | None], index: int) -> int:
+    """Bytes of a record's key and value."""
+    return sum(len(part) for column in columns[:2] if column and isinstance(part := column[index], bytes))
 
 
 def _produce(producer: Producer, chunk: Chunk, columns: list[Sequence[object] | None], n: int) -> int:

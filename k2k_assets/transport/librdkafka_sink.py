@@ -13,7 +13,7 @@ from k2k_assets.deadline import Deadline
 from k2k_assets.errors import Refused
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
-from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, raise_errors, results
+from k2k_assets.transport.deliveries import FULL_QUEUE_WAIT, PendingDelivery, produce_chunk, raise_errors, results
 from k2k_assets.transport.errors import Fatal, Fenced, Restart, Undeliverable
 from k2k_assets.transport.interface import Delivery
 
@@ -185,7 +185,15 @@ class TransactionalSink:
             raise Undeliverable(pending[0].sent, None, 0, error.str(), final=False) from None
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
-        call(f"producing to {topic}", self._producer.produce, topic, value, key, partition)
+        deadline = Deadline(self._timeout)
+        while True:
+            try:
+                call(f"producing to {topic}", self._producer.produce, topic, value, key, partition)
+                return
+            except BufferError:  # the queue may be full of records, which are on their way
+                if deadline.expired():
+                    raise Restart(f"the target did not take one of {len(self._producer)} records in time") from None
+                call("delivering", self._producer.poll, FULL_QUEUE_WAIT)
 
     def commit(self) -> None:
         flush(self._producer, self._timeout)

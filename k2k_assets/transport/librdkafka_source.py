@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -98,7 +99,8 @@ class LibrdkafkaSource:
                     return  # the next poll says so
                 if error.code() not in _NOT_YET or deadline.expired():
                     raise Restart(f"source consumer: {at.topic}-{at.partition}: {error.str()}") from None
-                self._consumer.list_topics(at.topic, timeout=deadline.remaining())
+                with suppress(KafkaException):  # the next round says what is wrong, or that time is over
+                    self._consumer.list_topics(at.topic, timeout=deadline.remaining())
 
     def poll(self, limit: int, timeout: float) -> Polled:
         # `consume(n, t)` waits for n messages or t; a trickle would sit in it. So: what is there, else wait for one.

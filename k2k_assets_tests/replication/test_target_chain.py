@@ -88,6 +88,16 @@ def test_outside_transactions_a_former_owner_may_come_late(caplog: pytest.LogCap
         own.follow([stretch(27, 5, source=OTHER)])
 
 
+def test_outside_transactions_a_target_that_went_back_between_two_sessions_was_truncated() -> None:
+    own = chain([], markers=0)
+    own.start(states({SOURCE: (0, 10)}))
+    with pytest.raises(ForeignWriter, match="went back from offset 10 to 4"):
+        own.follow([stretch(4, 1)])
+    own.start(states({SOURCE: (0, 10)}))
+    own.follow([stretch(10, 1)])
+    own.follow([stretch(11, 1)])
+
+
 def test_ignoring_goes_on_from_behind_the_foreign_records(caplog: pytest.LogCaptureFixture) -> None:
     asked: Asked = []
     own = chain(asked, found=2, fail=False)

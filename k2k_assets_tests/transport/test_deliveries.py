@@ -68,7 +68,7 @@ class FakeProducer:
         self._queue.append(record)
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self._queue) + bool(self._room and not self._room[0])  # without room it holds records of others
 
     def poll(self, timeout: float = 0) -> int:
         if timeout:
@@ -123,6 +123,24 @@ def test_a_queue_that_stays_full_is_waited_for_in_bounded_time() -> None:
     with pytest.raises(Restart, match="the target did not take one of"):
         produce_chunk(producer, chunk, PendingDelivery(chunk, False), timeout=0.01)  # type: ignore[arg-type]
     assert producer.sent == []
+
+
+def test_a_record_that_fits_into_no_queue_is_told_at_once() -> None:
+    """It would be waited for, and sent again, for ever."""
+
+    class Small(FakeProducer):
+        def produce(self, topic: str, value: bytes | None = None, *rest: Any, **named: Any) -> None:
+            if len(value or b"") > 10:
+                raise BufferError("Local: Queue full")
+            super().produce(topic, value, *rest, **named)
+
+        def __len__(self) -> int:
+            return len(self._queue)
+
+    chunk = Chunk(SOURCE, ListRecords([1, 2, 3], [None, b"key", None], [b"small", b"x" * 11, b"small"]), "there", 0)
+    with pytest.raises(Undeliverable, match="does not fit into the producer's queue") as refused:
+        produce_chunk(Small(), chunk, PendingDelivery(chunk, False), timeout=60)  # type: ignore[arg-type]
+    assert (refused.value.index, refused.value.size, refused.value.final) == (1, 14, True)
 
 
 @given(chunks(), st.lists(st.integers(0, 4), max_size=8), st.booleans())

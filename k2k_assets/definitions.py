@@ -22,6 +22,7 @@ from k2k_assets.assets.pipeline_definitions import pipeline_definitions
 from k2k_assets.automation import discovery
 from k2k_assets.automation.discovery import Discovery
 from k2k_assets.errors import K2KError
+from k2k_assets.home import expanded
 from k2k_assets.pipeline import Pipeline, load_pipeline
 
 FOLDER_VARIABLE = "K2K_PIPELINES"
@@ -31,16 +32,17 @@ _log = logging.getLogger(__name__)
 
 def pipelines_folder() -> Path:
     """The folder of the pipeline files."""
-    return Path(os.environ.get(FOLDER_VARIABLE) or "pipelines").expanduser()
+    return expanded(os.environ.get(FOLDER_VARIABLE) or "pipelines", FOLDER_VARIABLE)
 
 
-def load_folder(folder: Path) -> tuple[list[Pipeline], dict[Path, str]]:
+def load_folder(folder: Path) -> tuple[dict[Path, Pipeline], dict[Path, str]]:
     """Loads every `*.yaml` and `*.yml` of a folder.
 
     Returns:
-        The pipelines, and the files that cannot be used, each with the reason.
+        The pipelines by their files, and the files that cannot be used, each with the reason.
     """
-    pipelines: dict[str, tuple[Path, Pipeline]] = {}
+    pipelines: dict[Path, Pipeline] = {}
+    files: dict[str, Path] = {}
     broken: dict[Path, str] = {}
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         try:
@@ -48,12 +50,12 @@ def load_folder(folder: Path) -> tuple[list[Pipeline], dict[Path, str]]:
         except (K2KError, OSError) as error:
             broken[path] = str(error)
             continue
-        if pipeline.name in pipelines:
-            first = pipelines[pipeline.name][0]
+        first = files.setdefault(pipeline.name, path)
+        if first != path:
             broken[path] = f"{path}: the name '{pipeline.name}' is taken by {first}; give this pipeline another"
             continue
-        pipelines[pipeline.name] = path, pipeline
-    return [pipeline for _, pipeline in pipelines.values()], broken
+        pipelines[path] = pipeline
+    return pipelines, broken
 
 
 class PipelineDefinitions(StateBackedDefinitionsLoader[str]):
@@ -87,14 +89,19 @@ class PipelineDefinitions(StateBackedDefinitionsLoader[str]):
 
     def fetch_state(self) -> str:
         """What the state files hold, as one JSON document."""
-        found = [discovery.load(pipeline.name) for pipeline in self._pipelines]
+        found = [discovery.load(pipeline.name) for pipeline in self._pipelines.values()]
         return json.dumps([one.document() for one in found if one])
 
     def defs_from_state(self, state: str) -> dg.Definitions:
         """The definitions, from the pipeline files and `fetch_state` alone."""
         found = {one.pipeline: one for one in map(Discovery.of, json.loads(state))}
-        alone = len(self._pipelines) == 1
-        parts = [pipeline_definitions(pipeline, found.get(pipeline.name), alone) for pipeline in self._pipelines]
+        # Broken files count: Dagster keeps a sensor's switch and cursor under its name, so a fault in one file must not
+        # rename the sensors of another.
+        first = min([*self._pipelines, *self._broken], default=None)
+        parts = [
+            pipeline_definitions(pipeline, found.get(pipeline.name), path == first)
+            for path, pipeline in self._pipelines.items()
+        ]
         # A run owns its JVM: steps in processes of their own would each start one.
         common = dg.Definitions(
             assets=[broken_file_asset(path, reason) for path, reason in self._broken.items()],

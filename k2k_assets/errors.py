@@ -43,3 +43,9 @@ class TopicsStopped(K2KError):
     """Some topics were stopped loudly; the others went on."""
 
     exit_code = 5
+
+
+class NotCaughtUp(K2KError):
+    """A replication with an end was told to stop before it got there; nothing was lost."""
+
+    exit_code = 6

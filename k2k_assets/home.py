@@ -9,18 +9,42 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from k2k_assets.errors import K2KError
 from k2k_assets.naming import escape
 
 HOME_VARIABLE = "K2K_HOME"
 
 
+def expanded(path: str, setting: str) -> Path:
+    """A path, with `~` as the home directory.
+
+    Args:
+        path: As it was configured, or a default.
+        setting: What names another path.
+
+    Raises:
+        K2KError: The user has no home directory, as in a container under any uid.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise K2KError(
+            f"{path}: the home directory is not known ({error}). Set {setting} to an absolute path that can be "
+            "written, or set HOME."
+        ) from None
+
+
 def home() -> Path:
-    """The state directory: `K2K_HOME`, or `~/.k2k`."""
-    return Path(os.environ.get(HOME_VARIABLE) or "~/.k2k").expanduser().absolute()
+    """The state directory: `K2K_HOME`, or `~/.k2k`.
+
+    Raises:
+        K2KError: The user has no home directory.
+    """
+    return expanded(os.environ.get(HOME_VARIABLE) or "~/.k2k", HOME_VARIABLE).absolute()
 
 
 def discovery_file(pipeline_name: str) -> Path:
-    """The discovery state file of a pipeline."""
+    """The discovery state file of a pipeline; raises as `home` does."""
     return home() / "discovery" / f"{escape(pipeline_name)}.json"
 
 
@@ -30,7 +54,10 @@ def index_directory(pipeline_name: str, configured: str | None = None) -> Path:
     Args:
         pipeline_name: The pipeline's `name`.
         configured: `index.path` of the pipeline file; wins over the default.
+
+    Raises:
+        K2KError: The user has no home directory.
     """
     if configured:
-        return Path(configured).expanduser().absolute()
+        return expanded(configured, "index.path").absolute()
     return home() / "index" / escape(pipeline_name)

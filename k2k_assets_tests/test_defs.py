@@ -13,10 +13,12 @@ import dagster as dg
 import pytest
 import yaml
 
+from k2k_assets.assets.pipeline_definitions import pipeline_definitions
 from k2k_assets.assets.translator import Translator
 from k2k_assets.automation import discovery
 from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
 from k2k_assets.definitions import FOLDER_VARIABLE, build_definitions, pipelines_folder
+from k2k_assets.pipeline import load_pipeline
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 ROOT = Path(__file__).parent.parent
@@ -91,6 +93,38 @@ def test_every_job_has_its_blocking_checks(folder: Path) -> None:
     assert {check.name for check in checks} - blocking == {"copies_on"}, "a stop has failed its run already"
     sensors = {sensor.name for sensor in repository.sensor_defs}
     assert sensors == {"k2k_replication_sensor", "k2k_offset_sync_sensor"}
+
+
+def test_every_job_runs_in_one_process(folder: Path) -> None:
+    """A run owns its JVM: steps in processes of their own would each start one."""
+    _write(folder, "p", ["one"])
+    names = Translator("p")
+    jobs = {job.name: job for job in build_definitions(folder).get_repository_def().get_all_jobs()}
+    assert jobs.keys() > {names.job, names.offset_sync_job}
+    (implicit,) = jobs.keys() - {names.job, names.offset_sync_job}
+    assert implicit.startswith("__ASSET_JOB")
+    assert {name: job.executor_def.name for name, job in jobs.items()} == dict.fromkeys(jobs, "in_process")
+    by_itself = pipeline_definitions(load_pipeline([folder / "0.yaml"]), None, first=True)
+    for name in (names.job, names.offset_sync_job):
+        assert by_itself.resolve_job_def(name).executor_def.name == "in_process", "also where another is the default"
+
+
+def test_no_neighbour_renames_a_sensor(folder: Path) -> None:
+    """Dagster keeps a sensor's switch and cursor under its name."""
+    plain, suffixed = {"k2k_replication_sensor"}, {"k2k_replication_sensor_second"}
+    _write(folder, "first", ["one"], file="a.yaml", features={})
+    assert _sensors(folder) == {"first": plain}
+    _write(folder, "second", ["one"], file="b.yml", features={})
+    assert _sensors(folder) == {"first": plain, "second": suffixed}, "a file is added"
+    _write(folder, "first", ["two"], file="c.yaml", features={})
+    (folder / "d.yaml").write_text("name: [\n")
+    assert _sensors(folder) == {"first": plain, "second": suffixed}, "files that cannot be used are added"
+    (folder / "c.yaml").unlink()
+    (folder / "a.yaml").write_text("name: [\n")
+    assert _sensors(folder) == {"second": suffixed}, "the first file breaks"
+    (folder / "b.yml").unlink()
+    _write(folder, "first", ["one"], file="a.yaml", features={"offsetMapping": "enabled"})
+    assert _sensors(folder) == {"first": {*plain, "k2k_offset_sync_sensor"}}
 
 
 def test_consumer_groups_are_assets_below_the_mappings(folder: Path) -> None:
@@ -211,6 +245,15 @@ def test_the_tools_load_them(folder: Path, command: tuple[str, ...]) -> None:
         [str(tool), *command[1:]], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _sensors(folder: Path) -> dict[str, set[str]]:
+    """The names of the sensors of each pipeline."""
+    found: dict[str, set[str]] = {}
+    for sensor in build_definitions(folder).get_repository_def().sensor_defs:
+        pipeline = str(sensor.job_name).split("_job_")[0]
+        found.setdefault(pipeline, set()).add(sensor.name)
+    return found
 
 
 def _topics(folder: Path) -> set[str]:

@@ -21,13 +21,13 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.spark import PipelineSparkResource, spark_conf
 
 
-def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, alone: bool) -> dg.Definitions:
+def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, first: bool) -> dg.Definitions:
     """The definitions of a pipeline.
 
     Args:
         pipeline: The pipeline.
         discovery: What was found on the clusters; None before the first discovery.
-        alone: Whether no other pipeline is shown.
+        first: Whether its file is the first of its folder; then its sensors have the plain names.
     """
     names = Translator(pipeline.name)
     topics = shown_topics(pipeline, discovery)
@@ -52,7 +52,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, alone:
         tags=names.tags,
         executor_def=dg.in_process_executor,
     )
-    jobs, sensors = [job], [replication_sensor(pipeline, names, job, alone)]
+    jobs, sensors = [job], [replication_sensor(pipeline, names, job, first)]
     if groups:
         mapped = dg.AssetSelection.assets(names.offset_mappings_key, *groups[0].keys)
         moving = dg.define_asset_job(
@@ -63,7 +63,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, alone:
             executor_def=dg.in_process_executor,
         )
         jobs.append(moving)
-        sensors.append(offset_sync_sensor(pipeline, names, moving, alone))
+        sensors.append(offset_sync_sensor(pipeline, names, moving, first))
     # Not as a configured resource: its settings may hold secrets, and Dagster's UI shows configuration.
     spark = dg.ResourceDefinition.hardcoded_resource(PipelineSparkResource(spark_config=spark_conf(pipeline)))
     return dg.Definitions(

@@ -78,10 +78,17 @@ def summary(outcome: Outcome) -> Metadata:
 
 
 def stopped_failure(pipeline: str, stopped: Mapping[str, str], outcome: Outcome) -> dg.Failure:
-    """The failure that names each stopped topic with its reason."""
+    """The failure that names each stopped topic with its reason.
+
+    Args:
+        pipeline: The pipeline's name.
+        stopped: Reasons by topic; also of topics that the outcome knows nothing of.
+        outcome: What was copied.
+    """
+    count = len({*stopped, *outcome.topics})
     words = "; ".join(f"{topic}: {reason}" for topic, reason in sorted(stopped.items()))
     return dg.Failure(
-        description=f"pipeline {pipeline}: {len(stopped)} of {len(outcome.topics)} topics were stopped, the others "
+        description=f"pipeline {pipeline}: {len(stopped)} of {count} topics were stopped, the others "
         f"were copied. {words}",
         metadata={
             keys.STOPPED: keys.table({"topic": "string", "reason": "string"}, sorted(stopped.items())),

@@ -2,7 +2,7 @@
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from datetime import timedelta
 from enum import Enum
 
@@ -21,6 +21,10 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import Outcome, UntilCaughtUp, Window, replicate
 from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.resources.clusters import both_clusters
+
+_GONE = (
+    "it is not on the source any more, or may not be described there. Reload the definitions to see the topics of today"
+)
 
 
 class ExtentChoice(Enum):
@@ -81,9 +85,11 @@ def topic_assets(pipeline: Pipeline, names: Translator, topics: list[ShownTopic]
         context: dg.AssetExecutionContext, config: CopyConfig
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]:
         selected = {by_key[key] for key in context.selected_asset_keys}
-        outcome = _copy(context, pipeline, names, config, selected.union(config.also))
+        wanted = selected.union(config.also)
+        gone = _gone(pipeline, wanted)
+        outcome = _copy(context, pipeline, names, config, wanted - gone)
         _report_stops(context, pipeline, outcome, topic_check_keys(names, by_key.values()))
-        yield from _results(context, pipeline, names, outcome, selected)
+        yield from _results(context, pipeline, names, outcome, selected, gone)
 
     return copy_topics
 
@@ -117,12 +123,21 @@ def _undiscovered(pipeline: Pipeline, names: Translator) -> dg.AssetsDefinition:
     return discover_and_copy
 
 
+def _gone(pipeline: Pipeline, wanted: Set[str]) -> Set[str]:
+    """Those of the wanted topics that are not on the source any more; none where the engine is to refuse them all."""
+    if pipeline.selection.literal is not None:
+        return frozenset()  # a listed topic that is missing is a fault of the pipeline file
+    with failures_in_words(), both_clusters(pipeline) as (source, _):
+        gone = wanted - source.topics().keys()
+    return frozenset() if gone == wanted else gone
+
+
 def _copy(
     context: dg.AssetExecutionContext,
     pipeline: Pipeline,
     names: Translator,
     config: CopyConfig,
-    topics: set[str] | None,
+    topics: Set[str] | None,
 ) -> Outcome:
     extent = _extent(pipeline, config)
     context.log.info(f"copying {'all topics' if topics is None else ', '.join(sorted(topics))}: {extent}")
@@ -158,10 +173,15 @@ def _report_stops(
 
 
 def _results(
-    context: dg.AssetExecutionContext, pipeline: Pipeline, names: Translator, outcome: Outcome, selected: set[str]
+    context: dg.AssetExecutionContext,
+    pipeline: Pipeline,
+    names: Translator,
+    outcome: Outcome,
+    selected: Set[str],
+    gone: Set[str] = frozenset(),
 ) -> Iterator[dg.MaterializeResult[None]]:
-    """The good topics first, so that they count; then the failure that names the stopped ones."""
-    stopped: Mapping[str, str] = outcome.stopped
+    """The good topics first, so that they count; then the failure that names those that were stopped, or are gone."""
+    stopped: Mapping[str, str] = {**outcome.stopped, **dict.fromkeys(gone, _GONE)}
     for topic, result in outcome.topics.items():
         if topic in stopped:
             continue

@@ -96,17 +96,17 @@ class Translator:
         """The tags of runs that materialize consumer groups alone: they may go on beside a run that copies."""
         return {OFFSET_SYNC_TAG: self.pipeline}
 
-    def sensor(self, alone: bool) -> str:
+    def sensor(self, first: bool) -> str:
         """The replication sensor.
 
         Args:
-            alone: Whether no other pipeline is shown; then the name needs no suffix.
+            first: Whether the pipeline's file is the first of its folder; then the name has no suffix.
         """
-        return SENSOR_NAME if alone else f"{SENSOR_NAME}_{self._escaped}"
+        return SENSOR_NAME if first else f"{SENSOR_NAME}_{self._escaped}"
 
-    def offset_sensor(self, alone: bool) -> str:
+    def offset_sensor(self, first: bool) -> str:
         """The offset sync sensor; the argument as in `sensor`."""
-        return OFFSET_SENSOR_NAME if alone else f"{OFFSET_SENSOR_NAME}_{self._escaped}"
+        return OFFSET_SENSOR_NAME if first else f"{OFFSET_SENSOR_NAME}_{self._escaped}"
 
     # -- asset keys ---------------------------------------------------------------------------------------------
 

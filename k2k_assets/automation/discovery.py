@@ -19,7 +19,7 @@ from k2k_assets.atomic_file import write_atomically
 from k2k_assets.errors import K2KError, Refused
 from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.groups.source_groups import SourceGroups
-from k2k_assets.home import discovery_file
+from k2k_assets.home import HOME_VARIABLE, discovery_file
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.names import never_selected
@@ -152,20 +152,34 @@ def target_of(pipeline: Pipeline, topic: str) -> str | None:
 
 
 def save(discovery: Discovery) -> bool:
-    """Writes the state file where it would change, atomically.
+    """Writes the state file where it would change, atomically. One that cannot be written stops nobody.
 
     Returns:
-        Whether anything but the time changed.
+        Whether it was written: anything but the time changed.
     """
     if discovery.same_as(load(discovery.pipeline)):
         return False
-    write_atomically(discovery_file(discovery.pipeline), json.dumps(discovery.document(), indent=1) + "\n")
+    try:
+        write_atomically(discovery_file(discovery.pipeline), json.dumps(discovery.document(), indent=1) + "\n")
+    except (K2KError, OSError) as error:
+        # It is only a memory: without it all is discovered anew.
+        _log.warning(
+            "what was discovered for pipeline %s cannot be remembered (%s); %s names another directory",
+            discovery.pipeline,
+            error,
+            HOME_VARIABLE,
+        )
+        return False
     return True
 
 
 def load(pipeline_name: str) -> Discovery | None:
     """Reads the state file; None when there is none, or none that this release can read."""
-    path = discovery_file(pipeline_name)
+    try:
+        path = discovery_file(pipeline_name)
+    except K2KError as error:
+        _log.warning("nothing is remembered of pipeline %s: %s", pipeline_name, error)
+        return None
     try:
         discovery = Discovery.of(json.loads(path.read_text(encoding="utf-8")))
         if discovery.pipeline != pipeline_name:

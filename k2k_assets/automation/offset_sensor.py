@@ -20,7 +20,7 @@ from k2k_assets.pipeline import Pipeline
 
 
 def offset_sync_sensor(
-    pipeline: Pipeline, names: Translator, job: dg.UnresolvedAssetJobDefinition, alone: bool
+    pipeline: Pipeline, names: Translator, job: dg.UnresolvedAssetJobDefinition, first: bool
 ) -> dg.SensorDefinition:
     """The sensor of a pipeline.
 
@@ -28,11 +28,11 @@ def offset_sync_sensor(
         pipeline: Whose groups to watch.
         names: Its names.
         job: The job that the runs are of: mappings and groups.
-        alone: Whether no other pipeline is shown; then the sensor is named `k2k_offset_sync_sensor`.
+        first: Whether its file is the first of its folder; then the sensor is named `k2k_offset_sync_sensor`.
     """
 
     @dg.sensor(
-        name=names.offset_sensor(alone),
+        name=names.offset_sensor(first),
         job=job,
         minimum_interval_seconds=max(INTERVAL_SECONDS, int(pipeline.groups.poll_interval.total_seconds())),
         default_status=default_status(),

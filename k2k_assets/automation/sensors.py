@@ -18,6 +18,7 @@ from k2k_assets.automation.look import Look, look
 from k2k_assets.automation.runs import last_run, running
 from k2k_assets.checks.stops import check_copies_on
 from k2k_assets.checks.topic_checks import evaluations, topic_check_keys
+from k2k_assets.checks.verdict import Judgement
 from k2k_assets.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.times import silence_seconds
@@ -34,7 +35,7 @@ def default_status() -> dg.DefaultSensorStatus:
 
 
 def replication_sensor(
-    pipeline: Pipeline, names: Translator, job: dg.UnresolvedAssetJobDefinition, alone: bool
+    pipeline: Pipeline, names: Translator, job: dg.UnresolvedAssetJobDefinition, first: bool
 ) -> dg.SensorDefinition:
     """The sensor of a pipeline.
 
@@ -42,11 +43,11 @@ def replication_sensor(
         pipeline: What to watch.
         names: Its names.
         job: The job that the runs are of.
-        alone: Whether no other pipeline is shown; then the sensor is named `k2k_replication_sensor`.
+        first: Whether its file is the first of its folder; then the sensor is named `k2k_replication_sensor`.
     """
 
     @dg.sensor(
-        name=names.sensor(alone),
+        name=names.sensor(first),
         job=job,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=default_status(),
@@ -61,11 +62,13 @@ def replication_sensor(
         before = Cursor.read(context.cursor)
         shown = frozenset(key for key in shown_assets(context, names) if not names.is_consumer_group(key))
         decision = decide(_facts(context.instance, pipeline, names, looked, seen, shown), before)
-        stopped = {topic: v.summary for topic in seen.ends if not (v := check_copies_on(topic, seen.log)).passed}
+        # Failed ones only: nothing of a new topic is committed yet, which is a doubt and no stop.
+        verdicts = {topic: check_copies_on(topic, seen.log) for topic in seen.ends}
+        stopped = {topic: v.summary for topic, v in verdicts.items() if v.judgement is Judgement.FAILED}
         events: list[dg.AssetObservation | dg.AssetCheckEvaluation]
         events = [*_moved(names, before, seen), *_turned(names, before.stopped, stopped, seen, shown)]
         cursor = decision.cursor.model_copy(update={"stopped": stopped})
-        return _result(pipeline, names, decision.model_copy(update={"cursor": cursor}), events, shown)
+        return _result(pipeline, names, decision.model_copy(update={"cursor": cursor}), events, seen, shown)
 
     return sensor
 
@@ -75,6 +78,7 @@ def _result(
     names: Translator,
     decision: Decision,
     events: Sequence[dg.AssetObservation | dg.AssetCheckEvaluation],
+    seen: Look,
     shown: frozenset[dg.AssetKey],
 ) -> dg.SensorResult:
     cursor = decision.cursor.model_dump_json()
@@ -84,8 +88,7 @@ def _result(
     selection = [names.topic_key(topic) for topic in known]
     config = {}
     if decision.topics and not known:
-        # No asset of these yet: those of today's definitions stand for them.
-        selection = [key for key in shown if len(key.path) == 3 and key.path[1] == "topics"]
+        selection = _standing_in(pipeline, names, seen, shown)
     if decision.topics:
         also = [topic for topic in decision.topics if topic not in known]
         config = {"ops": {names.op("topics"): {"config": {"also": also}}}} if also else {}
@@ -94,6 +97,18 @@ def _result(
         run_key=decision.run_key, asset_selection=[*selection, *keep], run_config=config, tags=names.tags
     )
     return dg.SensorResult(run_requests=[request], cursor=cursor, asset_events=events)
+
+
+def _standing_in(pipeline: Pipeline, names: Translator, seen: Look, shown: frozenset[dg.AssetKey]) -> list[dg.AssetKey]:
+    """The assets through which topics are copied that have none yet: those of today's definitions.
+
+    Not of topics that are gone on the source, which would fail the run; only where nothing else is shown, as some
+    asset must be asked for.
+    """
+    undiscovered = names.undiscovered_key(pipeline.selection.pattern or "")
+    there = {names.topic_key(topic) for topic in seen.ends} | {undiscovered}
+    topics = sorted(key for key in shown if len(key.path) == 3 and key.path[1] == "topics")
+    return [key for key in topics if key in there] or topics
 
 
 def _facts(

@@ -18,7 +18,7 @@ def stopped_partitions(log: CommitLog) -> dict[TopicPartition, str]:
 
 
 def check_copies_on(topic: str, log: CommitLog, seen: str | None = None) -> Verdict:
-    """Whether no partition of a topic is stopped.
+    """Whether no partition of a topic is stopped; a doubt while nothing of it is committed.
 
     Args:
         topic: Source topic.
@@ -31,6 +31,8 @@ def check_copies_on(topic: str, log: CommitLog, seen: str | None = None) -> Verd
     if not stopped:
         if seen is not None:
             return Verdict(Judgement.FAILED, seen, counts)
+        if not known:
+            return Verdict(Judgement.WARNED, f"nothing of {topic} is committed yet", counts)
         return Verdict(Judgement.PASSED, f"no partition of {topic} is stopped", counts)
     offenders = [_offender(tp, reason, log) for tp, reason in stopped.items()]
     summary = f"{len(offenders)} of {len(known)} partitions are stopped: {offenders[0].what}"

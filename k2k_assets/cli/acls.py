@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import click
-from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import pipeline_files, template_engine
+from k2k_assets.cli.streams import error_console
 
 if TYPE_CHECKING:
     from k2k_assets.permissions.commands import Administration
@@ -61,7 +61,7 @@ def acls(
     from k2k_assets.permissions.required import Program, programs_of, required
     from k2k_assets.pipeline import load_pipeline
 
-    logs.configure(Console(stderr=True))
+    logs.configure(error_console())
     assert set(_PROGRAMS) == set(get_args(Program))
     load = load_mapper_pipeline if programs == ("mapper",) else load_pipeline
     pipeline = load(files, variables=variables)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
-from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
+from k2k_assets.cli.streams import error_console
 
 if TYPE_CHECKING:
     from k2k_assets.overrides.committed import Committed
@@ -34,7 +34,7 @@ def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: boo
     from k2k_assets.pipeline import load_pipeline
     from k2k_assets.resources.clusters import both_clusters
 
-    logs.configure(Console(stderr=True))
+    logs.configure(error_console())
     logging.getLogger("k2k").setLevel(logging.WARNING)
     pipeline = load_pipeline([*defaults, *files], variables=variables)
     with both_clusters(pipeline) as (source, target):

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import pipeline_files, template_engine
+from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.words import plural
 from k2k_assets.errors import Refused
 from k2k_assets.pipeline import Pipeline
@@ -36,7 +36,7 @@ def failback(files: tuple[Path, ...], reverse_files: tuple[Path, ...], variables
     """
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
 
-    logs.configure(Console(stderr=True))
+    logs.configure(error_console())
     reverse = load_mapper_pipeline(reverse_files, variables=variables) if reverse_files else None
     _failback(load_mapper_pipeline(files, variables=variables), reverse, dry_run)
 

@@ -17,6 +17,7 @@ from k2k_assets.cli.failback import failback
 from k2k_assets.cli.options import pipeline_files, start_options
 from k2k_assets.cli.program import run_program
 from k2k_assets.cli.signals import run_aside, stop_on_signals
+from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.errors import Refused
 
@@ -48,7 +49,7 @@ def start(
 
     Takes the replicator's own file. It commits on the target only, and never in a group that has members there.
     """
-    console = Console(stderr=True)
+    console = error_console()
     logs.configure(console)
     with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals() as stop:
         if telemetry:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
+from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.words import plural
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,7 +97,7 @@ def _override(
     from k2k_assets.resources.clusters import both_clusters
     from k2k_assets.topics.selection import resolve_topics
 
-    logs.configure(Console(stderr=True))
+    logs.configure(error_console())
     pipeline = load_pipeline([*defaults, *files], variables=variables)
     with both_clusters(pipeline) as (source, target):
         if wanted is None:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
@@ -32,7 +32,7 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
-            _say(_SHOW_CURSOR if sys.stderr.isatty() else "")
+            _say(_SHOW_CURSOR, on_terminal=True)
             os._exit(LEFT_AT_ONCE)
         stop.set()
         _say("\nStopping after the last commit; once more leaves at once.\n")
@@ -58,6 +58,11 @@ def run_aside(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -
         return running.result()
 
 
-def _say(text: str) -> None:
-    # Not through a stream object: the signal may have come in the middle of its own write.
-    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, text.encode())
+def _say(text: str, *, on_terminal: bool = False) -> None:
+    """Writes to standard error; with `on_terminal` only if that is one."""
+    # Nobody may be there to read it, and what is raised here would end the work in the middle.
+    with suppress(OSError, ValueError):
+        # Not through a stream object: the signal may have come in the middle of its own write.
+        number = sys.__stderr__.fileno() if sys.__stderr__ else 2
+        if os.isatty(number) or not on_terminal:
+            os.write(number, text.encode())

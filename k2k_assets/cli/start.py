@@ -18,10 +18,11 @@ from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import pipeline_files, start_options
 from k2k_assets.cli.progress import shown
 from k2k_assets.cli.signals import run_aside, stop_on_signals
+from k2k_assets.cli.streams import error_console, tell
 from k2k_assets.cli.summary import summary
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.cli.words import plural
-from k2k_assets.errors import ClusterUnreachable, K2KError, TopicsStopped
+from k2k_assets.errors import ClusterUnreachable, K2KError, NotCaughtUp, TopicsStopped
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
@@ -53,9 +54,10 @@ def start(
 ) -> None:
     """Replicates the topics of a pipeline until SIGINT or SIGTERM, or --once until caught up.
 
-    The first signal ends it after a last commit, with exit code 0; a second one ends it at once.
+    The first signal ends it after a last commit, with exit code 0, or 6 where --once has not caught up; a second one
+    ends it at once.
     """
-    console = Console(stderr=True)
+    console = error_console()
     logs.configure(console)
     with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals() as stop:
         if telemetry:
@@ -71,8 +73,10 @@ def _run(files: Sequence[Path], variables: bool, console: Console, once: bool, s
         return
     outcome = _replicate(pipeline, console, once, stop)
     if outcome is not None:
-        click.echo(summary(pipeline, outcome))
+        tell(summary(pipeline, outcome))
         _raise_for_stopped(outcome)
+    if once and stop.is_set():
+        _raise_for_the_rest(outcome)
 
 
 def _check_clusters(pipeline: Pipeline) -> None:
@@ -135,3 +139,16 @@ def _raise_for_stopped(outcome: Outcome) -> None:
     if outcome.stopped:
         reasons = "".join(f"\n  {name}: {reason}" for name, reason in sorted(outcome.stopped.items()))
         raise TopicsStopped(f"{len(outcome.stopped)} of {plural(len(outcome.topics), 'topic')} stopped:{reasons}")
+
+
+def _raise_for_the_rest(outcome: Outcome | None) -> None:
+    """A run with an end that was told to stop has reached it only if nothing is left."""
+    again = "start it again before anything relies on the copy"
+    if outcome is None:
+        raise NotCaughtUp(f"stopped by a signal before the copy began; {again}")
+    topics = outcome.topics.values()
+    if lag := sum(topic.lag for topic in topics):
+        raise NotCaughtUp(f"stopped by a signal before it had caught up: lag {lag:,}; {again}")
+    # The source was not asked, or did not answer: a lag of 0 says nothing then.
+    if not any(partition.stable_end for topic in topics for partition in topic.partitions.values()):
+        raise NotCaughtUp(f"stopped by a signal before it was known how much there is to copy; {again}")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
+from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.timestamps import Timestamp, shown
 from k2k_assets.errors import Refused
 
@@ -76,7 +76,7 @@ def translate(
 
 
 def _quiet() -> None:
-    logs.configure(Console(stderr=True))
+    logs.configure(error_console())
     # What the mapper tells of its work is no answer.
     logging.getLogger("k2k").setLevel(logging.WARNING)
 

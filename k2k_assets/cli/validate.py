@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.connection_checks import check_connections
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import pipeline_files, template_engine
+from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.words import duration
 from k2k_assets.errors import Refused
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -34,7 +34,7 @@ _FEATURES = {
 @template_engine
 def validate(files: tuple[Path, ...], connect: bool, variables: bool) -> None:
     """Checks a pipeline file, and with --connect the clusters that it names. Changes nothing."""
-    logs.configure(Console(stderr=True))
+    logs.configure(error_console())
     pipeline = load_pipeline(files, variables=variables)
     click.echo(f"{pipeline.name}: the pipeline file is valid")
     for title, text in effective(pipeline):

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from k2k_assets.pipeline.problems import DocumentError, Path, Problem, shorten
+from k2k_assets.pipeline.problems import DocumentError, Path, Problem, is_secret, shorten
 from k2k_assets.pipeline.substitution import Template
 
 MAX_BYTES = 1_000_000
@@ -24,11 +24,14 @@ MAX_NODES = 50_000  # aliases counted each time they are used: ten lines of them
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT = re.compile(r"[-+]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
+# What the loader without libyaml quotes of `!Hunter!2`, which may be a password.
+_TAG_HANDLE = re.compile(r"(?<=handle) '.*", re.DOTALL)
 _KEYWORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_SIGNS = {"tag": "!", "alias": "*", "anchor": "&"}
 _PLAIN_KINDS = ("str", "int", "float", "bool", "null", "map", "seq")
 _PLAIN_TAGS = {None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in _PLAIN_KINDS)}
 
@@ -86,7 +89,7 @@ def parse_document(text: str | Template, file: str) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         # The problem alone: PyYAML's full text quotes the file, which may hold passwords.
-        what = f"not valid YAML: {error.problem or 'syntax error'}"
+        what = f"not valid YAML: {_TAG_HANDLE.sub('', error.problem or 'syntax error')}"
         if error.context:
             what += f" ({error.context})"
         if template.raw:
@@ -147,12 +150,15 @@ class _Composer:
         if depth > MAX_DEPTH:
             self.refuse(line, f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(event, yaml.AliasEvent):
-            return self.alias(str(event.anchor), line)
+            return self.alias(str(event.anchor), line, path)
         before = self.count
         self.charge(1, line)
         if event.tag not in _PLAIN_TAGS:
-            self.refuse(line, f"the tag '{shorten(event.tag)}' is not accepted; write plain values")
+            self.refuse(line, _about("tag", event.tag, "is not accepted; write plain values", path))
         if event.anchor:
+            if is_secret(path) and isinstance(event, yaml.ScalarEvent) and event.implicit[0] and not event.value:
+                # Taken as it is written it would silently be no password at all.
+                self.refuse(line, _about("anchor", f"&{event.anchor}", "has no value after it", path))
             self.open_anchors.add(event.anchor)
         at = self.template.line(line)
         if isinstance(event, yaml.MappingStartEvent):
@@ -184,11 +190,11 @@ class _Composer:
         if self.count > MAX_NODES:
             self.refuse(line, f"more than {MAX_NODES} values (aliases counted each time they are used)")
 
-    def alias(self, name: str, line: int) -> Node:
+    def alias(self, name: str, line: int, path: Path) -> Node:
         if name in self.open_anchors:
-            self.refuse(line, f"the alias '*{shorten(name)}' contains itself")
+            self.refuse(line, _about("alias", f"*{name}", "contains itself", path))
         if name not in self.anchors:
-            self.refuse(line, f"the alias '*{shorten(name)}' has no anchor before it")
+            self.refuse(line, _about("alias", f"*{name}", "has no anchor before it", path))
         node, size = self.anchors[name]
         self.charge(size, line)
         return node
@@ -232,6 +238,13 @@ class _Composer:
             else:
                 merged.update(source.value)
         return merged
+
+
+def _about(kind: str, text: str, fault: str, path: Path) -> str:
+    """What is wrong with a tag, an alias or an anchor; where a password stands, that may be the password itself."""
+    if is_secret(path):
+        return f"a value that begins with '{_SIGNS[kind]}' must be quoted (as YAML's {kind}, it {fault})"
+    return f"the {kind} '{shorten(text)}' {fault}"
 
 
 def _line(event: Any) -> int:

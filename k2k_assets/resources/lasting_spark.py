@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import socketserver
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -20,14 +23,12 @@ from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.replicate import replicate_with
 from k2k_assets.replication.task import SlotResult, run_slots
 from k2k_assets.replication.task_slots import free_cores
-from k2k_assets.resources.spark import build_session
+from k2k_assets.resources.spark import LOST, build_session, not_started, spark_conf
 
 _log = logging.getLogger("k2k.spark")
 
 _ATTEMPTS = 3
 _DYING_SECONDS = 5.0
-# What a call raises whose JVM is gone.
-_LOST = (Py4JError, PySparkException, OSError)
 
 
 class LastingSpark:
@@ -42,6 +43,7 @@ class LastingSpark:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
+        say_less_of_broken_connections()
         self.session, self._cores = self._built()
 
     def replicate(
@@ -64,24 +66,42 @@ class LastingSpark:
             try:
                 self.session.stop()
                 return
-            except _LOST as error:
+            except LOST as error:
                 if not _jvm_ends():
                     raise
                 _log.warning("Spark's Java process ended before it was told to: %s", error)
         forget(self.session)
 
     def _built(self) -> tuple[SparkSession, int]:
-        """A session, and the tasks that it runs at once; one whose JVM is killed at its start is made again."""
+        """A session, and the tasks that it runs at once; one whose JVM is killed at its start is made again.
+
+        Raises:
+            K2KError: Spark does not start.
+        """
         for _ in range(_ATTEMPTS):
             try:
                 session = build_session(self._pipeline)
                 return session, free_cores(self._pipeline, session)
-            except _LOST as error:
-                if not _jvm_ends():
-                    raise
+            except LOST as error:
+                if self._pipeline.spark.remote or not _jvm_ends():
+                    raise not_started(spark_conf(self._pipeline), error) from None
                 _log.warning("Spark's Java process ended while it started: %s", error)
                 forget(SparkSession._instantiatedSession)
         raise K2KError(f"Spark's Java process ended {_ATTEMPTS} times while it started; what it said is above")
+
+
+def say_less_of_broken_connections() -> None:
+    """Keeps pyspark's server of accumulators from printing a traceback when the Java process is killed."""
+    for kind in (AccumulatorTCPServer, AccumulatorUnixServer):
+        kind.handle_error = _handle_error
+
+
+def _handle_error(server: socketserver.BaseServer, request: Any, address: Any) -> None:
+    """As socketserver's own, but of a connection that broke only at debug: that Java is gone is told elsewhere."""
+    if isinstance(sys.exc_info()[1], EOFError | OSError | PySparkException):
+        _log.debug("the connection of pyspark's accumulators broke", exc_info=True)
+    else:
+        socketserver.BaseServer.handle_error(server, request, address)
 
 
 def _jvm() -> subprocess.Popen[bytes] | None:

@@ -9,19 +9,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from dagster_pyspark import LazyPySparkResource
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from k2k_assets.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.spark_classes import use_archive
 from k2k_assets.sandbox.java import find_java
+
+# What Spark raises that does not start, or whose Java process or server is gone.
+LOST = (Py4JError, PySparkException, OSError)
 
 # Says which settings a session was made with; a session without it is somebody else's and is used as it is.
 _FINGERPRINT = "spark.k2k.settings"
@@ -61,8 +68,39 @@ def spark_conf(pipeline: Pipeline) -> dict[str, str]:
 
 
 def build_session(pipeline: Pipeline) -> SparkSession:
-    """The session of a pipeline: the one that this process has when its settings are the same, else a new one."""
-    return PipelineSparkResource(spark_config=spark_conf(pipeline)).session()
+    """The session of a pipeline: the one that this process has when its settings are the same, else a new one.
+
+    Raises:
+        K2KError: There is no Java that Spark runs on.
+        LOST: Spark did not start; `not_started` says it in words.
+    """
+    return PipelineSparkResource(spark_config=spark_conf(pipeline)).started()
+
+
+def not_started(conf: Mapping[str, Any], error: Exception) -> K2KError:
+    """Why there is no session, in one line.
+
+    Args:
+        conf: Of the session; a Spark Connect URL is named without its parameters, which hold a token.
+        error: One of `LOST`.
+    """
+    cause = _cause(error)
+    if not (remote := conf.get("spark.remote")):
+        return K2KError(f"Spark did not start with spark.master {conf.get('spark.master')}: {cause}")
+    server = re.split(r"[/;?]", remote.partition("://")[2] or remote)[0].rpartition("@")[2]
+    # Some of its errors quote the URL; what is shorter than a token may be part of any word.
+    secrets = [remote, *re.findall(r"=([^;]{4,})", remote), *re.findall(r"//([^/;@]{4,})@", remote)]
+    for secret in secrets:
+        cause = cause.replace(secret, "...")
+    return K2KError(f"Spark did not start on the server {server} (spark.remote): {cause}")
+
+
+def _cause(error: Exception) -> str:
+    """The line that tells why: of an exception in Java the one that names it, of a failed call its details."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = (line.removeprefix(": ") for line in lines if line.startswith(": "))
+    details = (line.partition("=")[2].strip(' "') for line in lines if line.startswith("details ="))
+    return next(telling, next(details, lines[0] if lines else type(error).__name__))
 
 
 class PipelineSparkResource(LazyPySparkResource):
@@ -72,8 +110,15 @@ class PipelineSparkResource(LazyPySparkResource):
         """The session, made at the first call.
 
         Raises:
-            K2KError: There is no Java that Spark runs on.
+            K2KError: There is no Java that Spark runs on, or Spark does not start.
         """
+        try:
+            return self.started()
+        except LOST as error:
+            raise not_started(self.spark_config, error) from None
+
+    def started(self) -> SparkSession:
+        """As `session`, for those who try again: what Spark raises comes as it is."""
         _stop_session_of_other_settings(self.spark_config)
         if "spark.remote" not in self.spark_config and SparkSession.getActiveSession() is None:
             use_archive(find_java())

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from k2k_assets.deadline import wait_until
 from k2k_assets.errors import K2KError
+from k2k_assets.home import expanded
 from k2k_assets.sandbox.ivy import Coordinates, download
 
 KAFKA = Path(__file__).with_name("kafka-4.3.1.jars")
@@ -29,11 +30,16 @@ Downloader = Callable[[Sequence[Coordinates], Path], Path]
 
 
 def cache_directory() -> Path:
-    """Where jars are kept: `K2K_CACHE`, or `k2k-assets` below `XDG_CACHE_HOME` or `~/.cache`."""
+    """Where jars are kept: `K2K_CACHE`, or `k2k-assets` below `XDG_CACHE_HOME` or `~/.cache`.
+
+    Raises:
+        K2KError: The user has no home directory.
+    """
     own = os.environ.get("K2K_CACHE")
     if own:
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "k2k-assets"
+        return expanded(own, "K2K_CACHE")
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else expanded("~/.cache", "K2K_CACHE")) / "k2k-assets"
 
 
 def fetch_jars(manifest: Path = KAFKA, downloader: Downloader = download) -> Path:

@@ -90,8 +90,8 @@ def test_the_names_people_use_stay_readable() -> None:
     assert names.topic_key("orders.v1").path == ["my-pipeline", "topics", "orders.v1"]
     assert {names.output(topic) for topic in ("a.b", "a-b", "a_b")} == {"topic_a_dot_b", "topic_a_dash_b", "topic_a__b"}
     assert {names.group_output(group) for group in ("a.b", "a_b")} == {"group_a_dot_b", "group_a__b"}
-    assert names.sensor(alone=True) == "k2k_replication_sensor"
-    assert names.offset_sensor(alone=True) == "k2k_offset_sync_sensor"
+    assert names.sensor(first=True) == "k2k_replication_sensor"
+    assert names.offset_sensor(first=True) == "k2k_offset_sync_sensor"
     assert names.is_consumer_group(names.consumer_group_key("a/b"))
     assert names.is_consumer_group(names.undiscovered_groups_key("a/.*"))
     assert not names.is_consumer_group(Translator("other").consumer_group_key("a/b"))

@@ -10,8 +10,8 @@ import pytest
 
 from k2k_assets.automation import discovery
 from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
-from k2k_assets.errors import ClusterUnreachable
-from k2k_assets.home import discovery_file
+from k2k_assets.errors import ClusterUnreachable, K2KError
+from k2k_assets.home import discovery_file, index_directory
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
@@ -63,6 +63,37 @@ def test_a_file_that_cannot_be_read_is_as_none_and_is_replaced(text: str) -> Non
     assert discovery.load("my pipeline/ü") is None
     assert discovery.save(_found())
     assert discovery.load("my pipeline/ü") == _found()
+
+
+def test_a_directory_that_cannot_be_written_stops_nobody(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    home.write_text("no directory")  # whoever runs this may be root, whom no mode keeps out
+    assert not discovery.save(_found())
+    assert "cannot be remembered" in caplog.text
+    assert "K2K_HOME" in caplog.text
+    assert discovery.load("my pipeline/ü") is None
+
+
+def test_without_a_home_directory_nothing_is_remembered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a container under any uid: no HOME, and no entry in the passwd file."""
+    monkeypatch.delenv("K2K_HOME")
+    _without_home(monkeypatch)
+    with pytest.raises(K2KError, match="Set K2K_HOME to an absolute path"):
+        discovery_file("my pipeline/ü")
+    with pytest.raises(K2KError, match=r"Set index\.path"):
+        index_directory("p", "~/index")
+    assert discovery.load("my pipeline/ü") is None
+    assert not discovery.save(_found())
+    assert "Set K2K_HOME" in caplog.text
+
+
+def _without_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
 
 
 @pytest.mark.integration

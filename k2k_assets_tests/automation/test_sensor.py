@@ -13,7 +13,7 @@ import pytest
 
 from k2k_assets.assets.translator import Translator
 from k2k_assets.automation import discovery, sensors
-from k2k_assets.automation.discovery import Discovery
+from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
 from k2k_assets.automation.look import Look
 from k2k_assets.deadline import wait_until
 from k2k_assets.definitions import build_definitions
@@ -30,7 +30,7 @@ from k2k_assets_tests.support.pipelines import write_pipeline
 class Ticks:
     """A sensor that is ticked by hand."""
 
-    def __init__(self, folder: Path, source: str, target: str, topics: str, **sections: Any) -> None:
+    def __init__(self, folder: Path, source: str, target: str, topics: str | list[str], **sections: Any) -> None:
         folder.mkdir()
         self.folder = folder
         self.pipeline: Pipeline = load_pipeline([write_pipeline(folder, source, target, topics, **sections)])
@@ -190,6 +190,49 @@ def test_a_look_that_stalls_is_not_the_silence_of_an_instance(place: Path, monke
     assert asked() == 0, "it has been looked at for 5 s, whatever the rest of the look took"
     stall[0] = 0.0
     assert asked() == 1
+
+
+def test_what_is_gone_on_the_source_is_not_asked_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new topic has no asset yet, so those of other topics stand in: of topics that are there."""
+    there = {"new": [1], "b": [0]}
+
+    def look(pipeline: Pipeline) -> Look:
+        found = Discovery(pipeline.name, 0, "source", "target", {})
+        positions = {topic: [None if topic == "new" else 0] for topic in there}
+        return Look(found, dict(there), positions, None, CommitLog(), {})
+
+    monkeypatch.setattr(sensors, "look", look)
+    ticks = Ticks(place, "s:9092", "t:9092", ".*")
+    names = ticks.names
+    known = {topic: DiscoveredTopic(1, topic) for topic in ("a", "b")}
+    discovery.save(Discovery(ticks.pipeline.name, 0, "source", "target", known))
+
+    def asked() -> list[dg.AssetKey]:
+        ticks.cursor = None
+        told = ticks.tick()
+        assert isinstance(told, dg.SensorResult)
+        (request,) = told.run_requests or []
+        assert request.run_config == {"ops": {names.op("topics"): {"config": {"also": ["new"]}}}}
+        return list(request.asset_selection or [])
+
+    assert asked() == [names.topic_key("b"), names.commit_log_key]
+    del there["b"]
+    everything = [names.topic_key("a"), names.topic_key("b"), names.commit_log_key]
+    assert asked() == everything, "nothing else is shown through which the new one could be copied"
+
+
+def test_a_topic_that_was_never_copied_is_not_stopped(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(pipeline: Pipeline) -> Look:
+        found = Discovery(pipeline.name, 0, "source", "target", {})
+        return Look(found, {"new": [1]}, {"new": [None]}, None, CommitLog(), {})
+
+    monkeypatch.setattr(sensors, "look", look)
+    ticks = Ticks(place, "s:9092", "t:9092", ["new"])
+    told = ticks.tick()
+    assert isinstance(told, dg.SensorResult)
+    assert len(told.run_requests or []) == 1
+    assert [event for event in told.asset_events if isinstance(event, dg.AssetCheckEvaluation)] == []
+    assert json.loads(ticks.cursor or "")["stopped"] == {}
 
 
 def test_an_unreachable_cluster_is_a_reason_to_skip_in_bounded_time(place: Path) -> None:

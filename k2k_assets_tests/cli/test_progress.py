@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from k2k_assets.cli.progress import LineDisplay, LiveDisplay, status_table
+from k2k_assets.cli.progress import LineDisplay, LiveDisplay, shown, status_table
 from k2k_assets.cli.topic_status import StatusReader
 from k2k_assets_tests.cli.reports import partition, progress_of
 
@@ -111,6 +111,15 @@ def test_live_display_draws_on_a_terminal() -> None:
     with Live(console=console, auto_refresh=False) as live:
         LiveDisplay(live).show(progress_of(0.0, orders=[partition(1, 2, 1)]))
     assert "orders" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_gets_the_table_and_all_else_lines(terminal: bool, caplog: pytest.LogCaptureFixture) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=120, height=30)
+    with caplog.at_level(logging.INFO, "k2k.progress"), shown(console) as observer:
+        observer(progress_of(0.0, orders=[partition(1, 2, 1)]))
+    assert ("orders" in file.getvalue(), "orders" in caplog.text) == (terminal, not terminal)
 
 
 def test_lines_are_spaced_and_only_of_what_changed(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,7 +68,7 @@ def test_once_copies_all_and_ends_with_a_summary(tmp_path: Path, clusters: Kafka
 
 @pytest.mark.integration
 @pytest.mark.spark
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.storm)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_ends_it_after_a_commit_with_0(tmp_path: Path, clusters: KafkaSandbox, number: signal.Signals) -> None:
     topic = kafka.create_topic(clusters.source_servers, kafka.unique("stream"))
     kafka.produce(clusters.source_servers, topic, [b"first"] * 10)
@@ -286,3 +287,52 @@ def test_signal_before_the_engine_starts_ends_it_with_0(orders: Path, monkeypatc
     monkeypatch.setattr(lasting_spark, "LastingSpark", signalled)
     assert run(["start", "-f", str(orders)]) == 0
     assert engine.calls == []
+
+
+LEFT = PartitionOutcome(start=0, position=5, target_end=5, stable_end=9, records=5, bytes=50, runs=1)
+DONE = replace(LEFT, position=9)
+NOT_ASKED = replace(LEFT, position=0, stable_end=0)
+
+
+def _copied(*states: PartitionOutcome, stopped: str | None = None) -> Outcome:
+    return Outcome({"a": TopicOutcome("a", dict(enumerate(states)), stopped, 1.0)})
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "said"),
+    [
+        (None, 6, "stopped by a signal before the copy began"),
+        (_copied(LEFT, DONE), 6, "stopped by a signal before it had caught up: lag 4;"),
+        (_copied(NOT_ASKED), 6, "stopped by a signal before it was known how much there is to copy"),
+        (Outcome({}), 6, "stopped by a signal before it was known how much there is to copy"),
+        (_copied(LEFT, stopped="deleted"), 5, "1 of 1 topic stopped"),
+        (_copied(DONE, NOT_ASKED), 0, ""),
+    ],
+)
+def test_once_that_is_signalled_ends_with_0_only_if_nothing_is_left(
+    outcome: Outcome | None,
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write_pipeline(tmp_path, "127.0.0.1:9", "127.0.0.1:9", ["a"])
+    monkeypatch.setattr(start_module, "_check_clusters", lambda _: None)
+    signalled = True
+
+    def played(_pipeline: object, _console: object, _once: bool, stop: threading.Event) -> Outcome | None:
+        if signalled:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.wait(5)
+        return outcome
+
+    monkeypatch.setattr(start_module, "_replicate", played)
+    assert run(["start", "-f", str(path), "--once", "-w", "disabled"]) == code
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Error:")]
+    assert len(errors) == (code > 0)
+    assert said in "".join(errors)
+    if code == 6:
+        assert run(["start", "-f", str(path), "-w", "disabled"]) == 0, "without --once there is no end to reach"
+        signalled = False
+        assert run(["start", "-f", str(path), "--once", "-w", "disabled"]) == 0, "the source goes on meanwhile"

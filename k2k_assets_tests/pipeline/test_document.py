@@ -6,9 +6,11 @@ import contextlib
 import time
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.pipeline import document
 from k2k_assets.pipeline.document import parse_document
 from k2k_assets.pipeline.problems import DocumentError
 
@@ -93,6 +95,35 @@ def test_refusals(text: str, message: str) -> None:
 
 def test_a_syntax_error_quotes_nothing_of_the_file() -> None:
     assert "hunter2" not in refused("password: hunter2\n  bad: 'hunter2\n")
+
+
+@pytest.mark.parametrize(
+    "written", ["!Hunter2", "!Hunter2 x", "!!Hunter2", "!<Hunter2>", "*Hunter2", "&Hunter2", "&Hunter2 [*Hunter2]"]
+)
+def test_a_password_that_yaml_takes_for_something_else_is_not_shown(written: str) -> None:
+    for key in ('"sasl.password": ', "secrets:\n  - "):
+        said = refused(f"a: 1\n{key}{written}\n")
+        assert "Hunter2" not in said
+        sign = "*" if "*" in written else written[0]
+        assert f"a value that begins with '{sign}' must be quoted" in said
+        assert said.startswith(f"f.yaml:{2 + key.count(chr(10))}: ")
+
+
+def test_a_section_of_client_properties_may_be_a_password_too() -> None:
+    assert "Hunter2" not in refused("source: {kafka: {consumer: *Hunter2}}\n")
+
+
+def test_an_anchor_at_a_password_is_fine_where_a_value_follows() -> None:
+    text = 'password: &one hunter\ntoken: *one\nsecret: &none ""\nother: &empty\n'
+    assert plain(text) == {"password": "hunter", "token": "hunter", "secret": "", "other": None}
+
+
+@pytest.mark.parametrize("loader", [yaml.SafeLoader, document._LOADER])
+def test_a_password_with_two_exclamation_marks_is_not_shown(loader: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "_LOADER", loader)
+    said = refused("password: !Hunter!2\n")
+    assert "f.yaml:1: not valid YAML: found undefined tag handle" in said
+    assert "Hunter" not in said
 
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -72,7 +72,7 @@ def test_odd_records_large_records_and_all_codecs(clusters: KafkaSandbox, tmp_pa
 
 def test_headers_are_dropped_and_timestamps_are_new_when_asked_for(clusters: KafkaSandbox, tmp_path: Path) -> None:
     source, target = clusters.source_servers, clusters.target_servers
-    topic = create_topic(source, unique("plain"))
+    topic = create_topic(source, unique("plain"), 1, ANY_TIME)
     produce(source, topic, [Record(b"k", b"v", [("a", b"1")], 1), Record(None, None, None, 1)])
     began = int(time.time() * 1000)
 

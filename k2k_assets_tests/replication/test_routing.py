@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,15 @@ def pipeline_for(
     )
 
 
+# Not long ago: the brokers would delete what is older than a week.
+WRITTEN = int(time.time() * 1000) - 60_000
+
+
 def records_with_gaps(servers: str, topic: str, partitions: int) -> None:
     for partition in range(partitions):
         for batch in range(2):
             name = f"{topic}-{partition}-{batch}-"
-            records = [Record(b"k%d" % (i % 7), f"{name}{i}".encode(), timestamp=1_700_000_000_000) for i in range(40)]
+            records = [Record(b"k%d" % (i % 7), f"{name}{i}".encode(), timestamp=WRITTEN) for i in range(40)]
             produce(servers, topic, records, partition, unique("tx"))
             produce(servers, topic, [b"aborted"] * 3, partition, abort=True)
 

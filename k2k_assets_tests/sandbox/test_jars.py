@@ -43,6 +43,19 @@ def _never(jars: Sequence[Coordinates], work: Path) -> Path:
     raise AssertionError("downloaded again")
 
 
+def test_without_a_home_directory_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    for name in ("HOME", "K2K_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(K2KError, match="Set K2K_CACHE to an absolute path"):
+        cache_directory()
+    monkeypatch.setenv("XDG_CACHE_HOME", "/shared")
+    assert cache_directory() == Path("/shared/k2k-assets")
+
+
 def test_ivy_brings_the_jars_from_the_repository_that_the_variable_names(manifest: Path, repository: Path) -> None:
     jars = fetch_jars(manifest)
     assert {path.name: path.read_bytes() for path in jars.iterdir()} == {

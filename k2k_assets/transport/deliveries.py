@@ -170,13 +170,13 @@ def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery, ti
     n, done = len(records), 0
     deadline = Deadline(timeout)
     while done < n:
-        was_empty = not len(producer)
         queued = _produce(producer, chunk, columns if not done else [c and c[done:] for c in columns], n - done)
+        fits_nowhere = not queued and not len(producer)
         done += queued
         producer.poll(0 if done == n else FULL_QUEUE_WAIT)
         if queued:
             deadline = Deadline(timeout)
-        elif was_empty:
+        elif fits_nowhere:
             raise Undeliverable(pending.sent, done, _size(columns, done), _LARGER_THAN_THE_QUEUE, final=True)
         elif deadline.expired():
             raise Restart(f"the target did not take one of {len(producer)} records within {timeout:g} s")

@@ -19,7 +19,8 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 pytestmark = pytest.mark.integration
 
 YEAR_2100 = 4_102_444_800_000
-ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+# What is older than a week the brokers would delete, half a minute after their start and then every five minutes.
+ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 ODD_RECORDS = [

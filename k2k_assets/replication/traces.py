@@ -40,6 +40,8 @@ def ensure_new_group(pipeline: Pipeline, target: Cluster, mapped: Mapping[TopicP
     Raises:
         Refused: The mapping topic holds records of the group.
     """
+    if not mapped:
+        return
     topic = pipeline.offset_mapping.topic
     starts = target.offsets(mapped, "earliest")
     mine = json_codec.encode({"group": pipeline.group})[:-1] + b","

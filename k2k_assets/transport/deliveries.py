@@ -26,8 +26,6 @@ _Report = Callable[[KafkaError | None, Message], None]
 
 # How long to let the producer work when its queue is full.
 FULL_QUEUE_WAIT = 0.05
-
-
 _LARGER_THAN_THE_QUEUE = "it does not fit into the producer's queue (buffer.memory)"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -20,8 +19,6 @@ from k2k_assets.replication import run
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.fencing import fence
 from k2k_assets.replication.assignment.holding import Holding
-from k2k_assets.replication.assignment.records import Claim
-from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.commit_log import CommitLog, read_commit_log
 from k2k_assets.replication.plan import transactional_id
@@ -33,16 +30,27 @@ from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.librdkafka_sink import TransactionalSink
 from k2k_assets_tests.support.copying import (
     Running,
-    assert_exact_mappings,
     assert_same_content,
-    commit_records,
     contents,
     copy,
     in_processes,
     in_threads,
 )
-from k2k_assets_tests.support.kafka import ReadRecord, create_topic, delete_topic, produce, read_all, unique
+from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.takeovers import (
+    Flow,
+    assert_exact,
+    assignments,
+    claims_written,
+    copied_to,
+    generations,
+    owners,
+    share,
+    silences_before_claims,
+    topic_of,
+    without_headers,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -70,36 +78,6 @@ def pipeline_of(
         features=features,
         coordination={"assignment": {"topic": unique("claims"), "graceWindow": f"{grace} seconds"}},
     )
-
-
-def topic_of(pipeline: Pipeline) -> str:
-    assert pipeline.selection.literal
-    return pipeline.selection.literal[0]
-
-
-class Flow:
-    """Writes to a topic, a little at a time, and says how much there is."""
-
-    def __init__(self, clusters: KafkaSandbox, topic: str, partitions: int = 4) -> None:
-        self._servers, self._topic, self._partitions = clusters.source_servers, topic, partitions
-        self.written = 0
-
-    def write(self, count: int = 50) -> None:
-        for partition in range(self._partitions):
-            values = [b"%d-%d" % (partition, self.written + i) for i in range(count)]
-            produce(self._servers, self._topic, values, partition)
-        self.written += count * self._partitions
-
-
-def assert_exact(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
-    """Once each, in order, with true mappings; and no generation commits after a higher one of its partition."""
-    for topic in pipeline.selection.literal or ():
-        assert_same_content(clusters.source_servers, topic, clusters.target_servers)
-        assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic)
-    by_partition: dict[Any, list[int]] = {}
-    for record in sorted(commit_records(pipeline, clusters.target_servers), key=lambda r: r.time):
-        by_partition.setdefault(record.source, []).append(record.generation)
-    assert all(generations == sorted(generations) for generations in by_partition.values())
 
 
 @pytest.mark.parametrize(
@@ -411,90 +389,6 @@ def another_pipeline_takes_over(
     other.end()
     first.end()
     assert_same_content(clusters.source_servers, topic_of(pipeline), clusters.target_servers)
-
-
-def copied_to(pipeline: Pipeline, clusters: KafkaSandbox) -> int:
-    """Source offsets behind which all is copied; the topic has no gaps."""
-    newest = {record.source: record.position for record in commit_records(pipeline, clusters.target_servers)}
-    return sum(newest.values())
-
-
-def without_headers(record: tuple[Any, ...]) -> tuple[Any, ...]:
-    partition, key, value, _, timestamp = record
-    return partition, key, value, timestamp
-
-
-def assignments(clusters: KafkaSandbox, pipeline: Pipeline) -> Assignments:
-    state = Assignments()
-    for record in read_all(
-        clusters.target_servers, pipeline.coordination.assignment.topic, isolation="read_uncommitted"
-    ):
-        state.apply(pipeline.group, record.offset, record.key, record.value)
-    return state
-
-
-def owners(clusters: KafkaSandbox, pipeline: Pipeline) -> set[int]:
-    """Which instances hold partitions: 1 is the oldest that is known, 2 the next."""
-    state = assignments(clusters, pipeline)
-    numbers = {generation: number for number, generation in enumerate(sorted(state.instances), 1)}
-    return {numbers.get(claim.generation, 0) for claim in state.claims.values()}
-
-
-def share(clusters: KafkaSandbox, pipeline: Pipeline, topics: list[str]) -> bool:
-    """Whether the second instance holds the first topic, the first one the other, and no id is of both."""
-    claims = list(assignments(clusters, pipeline).claims.values())
-    ids: dict[str, set[int]] = {}
-    for claim in claims:
-        ids.setdefault(claim.transactional_id, set()).add(claim.generation)
-    older = min((claim.generation for claim in claims), default=-1)
-    wanted = {(topic, partition, topic == topics[1]) for topic in topics for partition in range(2)}
-    held = {(claim.topic, claim.partition, claim.generation == older) for claim in claims}
-    return len(claims) == 4 and held == wanted and all(len(users) == 1 for users in ids.values())
-
-
-def assignment_records(clusters: KafkaSandbox, pipeline: Pipeline, kind: str) -> list[ReadRecord]:
-    """All that were written of a kind, tombstones left out."""
-    topic = pipeline.coordination.assignment.topic
-    records = read_all(clusters.target_servers, topic, isolation="read_uncommitted")
-    return [r for r in records if r.value is not None and json.loads(r.key or b"")["kind"] == kind]
-
-
-def claims_written(clusters: KafkaSandbox, pipeline: Pipeline) -> int:
-    """How often a partition was claimed: once more each time that its slot was fenced."""
-    return len(assignment_records(clusters, pipeline, "claim"))
-
-
-def generations(clusters: KafkaSandbox, pipeline: Pipeline) -> int:
-    """How often a generation was drawn."""
-    return len(assignment_records(clusters, pipeline, "instance"))
-
-
-def silences_before_claims(clusters: KafkaSandbox, pipeline: Pipeline) -> dict[tuple[str, int], float]:
-    """How long the second instance's slot had been silent when the first one claimed a partition back, the first time.
-
-    By the times that the writers gave to their records: a silence begins later, when somebody has read its last sign.
-    """
-    _, second, *_ = (r.offset for r in assignment_records(clusters, pipeline, "instance"))
-    records = [*assignment_records(clusters, pipeline, "claim"), *assignment_records(clusters, pipeline, "beat")]
-    owners: dict[tuple[str, int], tuple[int, int]] = {}
-    signs: dict[tuple[int, int], int] = {}
-    silences: dict[tuple[str, int], float] = {}
-    for record in sorted(records, key=lambda record: record.offset):
-        head = json.loads(record.key or b"")
-        if head["kind"] == "beat":
-            signs[head["generation"], head["slot"]] = record.timestamp
-            continue
-        claim = parsed(record)
-        if claim.generation == second:
-            owners[claim.what] = claim.owner
-            signs[claim.owner] = record.timestamp
-        elif claim.generation > second:
-            silences.setdefault(claim.what, (record.timestamp - signs[owners[claim.what]]) / 1000)
-    return silences
-
-
-def parsed(record: ReadRecord) -> Claim:
-    return Claim.parse(json.loads(record.key or b""), record.value or b"", record.offset, "the assignment topic")
 
 
 def _newest(pipeline: Pipeline, target: Cluster) -> int:

@@ -69,6 +69,22 @@ def source_gone(topic: str) -> str:
     )
 
 
+def header_unreadable(tp: TopicPartition, offset: int, key: bytes) -> str:
+    """A record has a header that the client cannot read.
+
+    Args:
+        tp: The source partition.
+        offset: Of the record.
+        key: Of the header.
+    """
+    return (
+        f"the record at {tp} offset {offset} has a header whose key is not UTF-8 ({_shortened(key)}): the client can "
+        f"neither read nor write it. To copy {tp.topic} without headers: features.headerReplication: disabled, in a "
+        "pipeline of its own if other topics are to keep theirs. To go on behind the record, without what lies between "
+        f"the position and it: {command(*tp, offset + 1)}"
+    )
+
+
 def too_few_partitions(topic: str, partitions: int) -> str:
     """The source topic has fewer partitions than it had."""
     return (
@@ -188,3 +204,7 @@ def new_target(topic: str) -> str:
     return f"To copy everything again: {again}; to go on into the new topic: " + command(
         topic, None, "current", "--accept-new-topic"
     )
+
+
+def _shortened(content: bytes, most: int = 40) -> str:
+    return repr(content) if len(content) <= most else f"{content[:most]!r}... {len(content)} bytes"

@@ -57,6 +57,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     gc.freeze()  # a third of a test's processor time would be spent looking at what was imported
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What commands remember does not go into the home of who runs the tests; the processes they start inherit it."""
+    os.environ["K2K_HOME"] = str(tmp_path_factory.mktemp("home"))
+
+
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[KafkaSandbox]:
     """A real source and a real target cluster, started once for the whole session.

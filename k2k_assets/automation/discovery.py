@@ -1,8 +1,8 @@
 """What the clusters hold for a pipeline, remembered in a file so that definitions load without a broker.
 
-The sensor, the CLI and the demo write it; `definitions.py` only reads it. It is a plain JSON file under the state
-directory (`k2k_assets.home`) and not Dagster's own defs state: that one can be written only by a component inside a
-Dagster project or instance, while `k2k start` has neither. What it is used for is the same: state is written apart
+The sensors, runs, `k2k start` and the demo write it; `definitions.py` only reads it. It is a plain JSON file under the
+state directory (`k2k_assets.home`) and not Dagster's own defs state: that one can be written only by a component inside
+a Dagster project or instance, while `k2k start` has neither. What it is used for is the same: state is written apart
 from loading, loading reads nothing else, and a run sees the state that its code location was loaded with.
 """
 
@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from k2k_assets.atomic_file import write_atomically
@@ -27,6 +28,9 @@ from k2k_assets.topics.names import never_selected
 VERSION = 1
 
 _log = logging.getLogger(__name__)
+
+# What a file raises that is no state file, or one of another release.
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,11 @@ def discover(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     Raises:
         ClusterUnreachable: One does not answer.
     """
+    found = _discover_topics(pipeline, source, target)
+    return replace(found, groups=_groups(pipeline, source, found.topics))
+
+
+def _discover_topics(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     barred = never_selected(pipeline)
     existing = sorted(source.topics().items())
     topics = {name: count for name, count in existing if name not in barred and pipeline.selection.matches(name)}
@@ -120,7 +129,6 @@ def discover(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
         source_cluster=source.cluster_id(),
         target_cluster=target.cluster_id(),
         topics={name: DiscoveredTopic(count, target_of(pipeline, name)) for name, count in topics.items()},
-        groups=_groups(pipeline, source, topics),
     )
 
 
@@ -160,7 +168,7 @@ def save(discovery: Discovery) -> bool:
     if discovery.same_as(load(discovery.pipeline)):
         return False
     try:
-        write_atomically(discovery_file(discovery.pipeline), json.dumps(discovery.document(), indent=1) + "\n")
+        _write(discovery_file(discovery.pipeline), discovery)
     except (K2KError, OSError) as error:
         # It is only a memory: without it all is discovered anew.
         _log.warning(
@@ -173,6 +181,10 @@ def save(discovery: Discovery) -> bool:
     return True
 
 
+def _write(path: Path, discovery: Discovery) -> None:
+    write_atomically(path, json.dumps(discovery.document(), indent=1) + "\n")
+
+
 def load(pipeline_name: str) -> Discovery | None:
     """Reads the state file; None when there is none, or none that this release can read."""
     try:
@@ -181,20 +193,31 @@ def load(pipeline_name: str) -> Discovery | None:
         _log.warning("nothing is remembered of pipeline %s: %s", pipeline_name, error)
         return None
     try:
-        discovery = Discovery.of(json.loads(path.read_text(encoding="utf-8")))
-        if discovery.pipeline != pipeline_name:
-            raise ValueError(f"it is of pipeline {discovery.pipeline!r}")
-        return discovery
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return _read(path, pipeline_name)
+    except (OSError, *_UNREADABLE) as error:
         # It is only a memory: the next discovery writes it anew.
         _log.warning("%s cannot be read and is left out (%s); the next discovery replaces it", path, error)
         return None
 
 
+def _read(path: Path, pipeline_name: str) -> Discovery | None:
+    """A state file; None when there is none.
+
+    Raises:
+        OSError: It cannot be read.
+        _UNREADABLE: It holds nothing that this release understands.
+    """
+    try:
+        discovery = Discovery.of(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    if discovery.pipeline != pipeline_name:
+        raise ValueError(f"it is of pipeline {discovery.pipeline!r}")
+    return discovery
+
+
 def refresh(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
-    """Discovers and saves; what the CLI and the demo call.
+    """Discovers and saves; what the sensors, runs and the demo call.
 
     Raises:
         ClusterUnreachable: A cluster does not answer.
@@ -202,3 +225,33 @@ def refresh(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     discovery = discover(pipeline, source, target)
     save(discovery)
     return discovery
+
+
+def refresh_topics(pipeline: Pipeline, source: Cluster, target: Cluster) -> bool:
+    """Discovers and saves the topics alone; what `k2k start` calls, which need not be allowed to see any group.
+
+    The groups stay as they are known. A file with other clusters in it stays too: it is of another pipeline with the
+    same name, such as one of Dagster's folder while this one is tried elsewhere. If it is the same after all, and its
+    clusters were made anew, Dagster's sensor replaces it.
+
+    Returns:
+        False when the file is one with other clusters in it.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer.
+        K2KError: There is no home directory.
+        OSError: The file cannot be read or written.
+    """
+    path = discovery_file(pipeline.name)
+    try:
+        before = _read(path, pipeline.name)
+    except _UNREADABLE:
+        before = None  # as in `load`, it is replaced
+    found = _discover_topics(pipeline, source, target)
+    if before is not None:
+        if (before.source_cluster, before.target_cluster) != (found.source_cluster, found.target_cluster):
+            return False
+        found = replace(found, groups=before.groups)
+    if not found.same_as(before):
+        _write(path, found)
+    return True

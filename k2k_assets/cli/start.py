@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from rich.console import Console
 
+from k2k_assets.automation.discovery import refresh_topics
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import pipeline_files, start_options
@@ -23,6 +24,7 @@ from k2k_assets.cli.summary import summary
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.cli.words import plural
 from k2k_assets.errors import ClusterUnreachable, K2KError, NotCaughtUp, TopicsStopped
+from k2k_assets.home import HOME_VARIABLE
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
@@ -90,6 +92,18 @@ def _check_clusters(pipeline: Pipeline) -> None:
         refuse(TopicCheck(pipeline, source, target, "replication", topics, targets).before_creation())
         count = plural(len(topics), "topic")
         _log.info("pipeline '%s': %s from the %s to the %s", pipeline.name, count, source, target)
+        _show_to_dagster(pipeline, source, target)
+
+
+def _show_to_dagster(pipeline: Pipeline, source: Cluster, target: Cluster) -> None:
+    """Lets the definitions show the topics of today; the copy needs nothing of it, so nothing of it stops the copy."""
+    try:
+        if not refresh_topics(pipeline, source, target):
+            # No warning: nothing is wrong with this pipeline or with the other.
+            _log.info("Dagster is shown nothing of it: a pipeline of that name on other clusters is remembered")
+    except (K2KError, OSError) as error:
+        advice = f"; {HOME_VARIABLE} names another directory" if isinstance(error, OSError) else ""
+        _log.warning("Dagster is shown nothing of it: what was discovered cannot be remembered (%s)%s", error, advice)
 
 
 def _both(first: Callable[[], T], second: Callable[[], object]) -> T:

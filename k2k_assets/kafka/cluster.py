@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka import clients
+from k2k_assets.kafka.answers import UNSETTLED, Answers, Unanswered, Unsettled, ask_until_settled, begun
 from k2k_assets.kafka.apart import Apart, Died
 from k2k_assets.kafka.topic_ids import topic_id
 from k2k_assets.topic_partition import TopicPartition
@@ -46,27 +47,11 @@ _NOBODY = "none of its brokers takes part in it"
 _APART_SECONDS = 30.0
 # A login may be refused once or twice while the brokers still hear of the user.
 _REFUSALS = 5
-_UNSETTLED = {
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-    KafkaError._NOENT,  # "no leaders found"
-}
 _SPECS: dict[Which, tuple[OffsetSpec, IsolationLevel]] = {
     "earliest": (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
     "latest": (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
     "stable": (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
 }
-
-
-class _Unsettled(Refused):
-    """A leader is being elected."""
-
-
-class _Unanswered(Exception):
-    """A broker did not answer: the connection broke, or it took too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +197,7 @@ class Cluster:
         deadline, nobody = Deadline(self.timeout), False
         while True:
             try:
-                found = self._result(_begun(partial(self.admin.list_topics, timeout=self._patience(deadline, nobody))))
+                found = self._result(begun(partial(self.admin.list_topics, timeout=self._patience(deadline, nobody))))
                 if found.brokers:
                     self._has_answered = True
                     return found
@@ -303,34 +288,38 @@ class Cluster:
         entry = self._await(future).get(name)
         return entry.value if entry else None
 
-    def offsets(self, partitions: Iterable[TopicPartition], which: Which) -> dict[TopicPartition, int]:
+    def offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        which: Which,
+        without_leader: dict[TopicPartition, str] | None = None,
+        patience: float | None = None,
+    ) -> dict[TopicPartition, int]:
         """The ends of partitions; those that do not exist are left out.
 
         Args:
             partitions: Existing partitions.
             which: `earliest` = log start, `latest` = high watermark, `stable` = last stable offset.
+            without_leader: Takes those that have no leader, with the reason, if others have one; without it all of
+                them have to answer.
+            patience: Seconds to wait for them once a broker has answered; 0 to ask once; None for the time-out of all
+                calls.
+
+        Raises:
+            NoLeader: A partition has no leader, or none of them has one.
+            ClusterUnreachable: No answer in time.
+            Refused: The principal may not describe one of them.
         """
-        return {tp: int(found.offset) for tp, found in self._list(partitions, which).items()}
+        spec, isolation = _SPECS[which]
+        ends = self._list(dict.fromkeys(partitions, spec), isolation, without_leader, patience)
+        return {tp: int(found.offset) for tp, found in ends.items()}
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The leader epoch at the end of partitions; those that do not exist, or have none, are left out."""
-        ends = self._list(partitions, "latest")
+        ends = self._list(dict.fromkeys(partitions, OffsetSpec.latest()))
         return {
             tp: end.leader_epoch for tp, end in ends.items() if end.leader_epoch is not None and end.leader_epoch >= 0
         }
-
-    def _list(self, partitions: Iterable[TopicPartition], which: Which) -> dict[TopicPartition, ListOffsetsResultInfo]:
-        spec, isolation = _SPECS[which]
-        wanted = {KafkaTopicPartition(p.topic, p.partition): spec for p in partitions}
-        if not wanted:
-            return {}
-
-        def ask() -> dict[TopicPartition, ListOffsetsResultInfo]:
-            asked = self.admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self.timeout)
-            found = {t: self._await_offset(future) for t, future in asked.items()}
-            return {TopicPartition(t.topic, t.partition): end for t, end in found.items() if end is not None}
-
-        return self._until_settled(ask)
 
     def offset_at(self, partition: TopicPartition, timestamp: int) -> int | None:
         """The first offset whose record is not older than a time; the last stable offset if there is none.
@@ -339,15 +328,10 @@ class Cluster:
             partition: One that may not exist: the answer is None then.
             timestamp: Milliseconds since the epoch, UTC.
         """
-        wanted = {KafkaTopicPartition(*partition): OffsetSpec.for_timestamp(timestamp)}
-
-        def ask() -> int | None:
-            asked = self.admin.list_offsets(wanted, request_timeout=self.timeout)
-            (found,) = map(self._await_offset, asked.values())
+        found = self._list({partition: OffsetSpec.for_timestamp(timestamp)}).get(partition)
+        if found is None or found.offset >= 0:
             return None if found is None else int(found.offset)
-
-        offset = self._until_settled(ask)
-        return self.offsets([partition], "stable").get(partition) if offset is not None and offset < 0 else offset
+        return self.offsets([partition], "stable").get(partition)
 
     def partitions_of(self, names: Collection[str]) -> list[TopicPartition]:
         """All partitions of those topics that exist."""
@@ -355,33 +339,40 @@ class Cluster:
             TopicPartition(topic.name, p) for topic in self.describe(names).values() for p in range(topic.partitions)
         ]
 
-    def _until_settled(self, ask: Callable[[], T]) -> T:
-        """Asks again while leaders are being elected, or when a connection broke: after a creation, a restart."""
-        deadline = Deadline(self.timeout)
+    def _list(
+        self,
+        wanted: Mapping[TopicPartition, OffsetSpec],
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        without_leader: dict[TopicPartition, str] | None = None,
+        patience: float | None = None,
+    ) -> dict[TopicPartition, ListOffsetsResultInfo]:
+        """Offsets of those partitions that exist; see `offsets`."""
+        if not wanted:
+            return {}
+
+        def ask(partitions: Collection[TopicPartition]) -> Answers[ListOffsetsResultInfo | None]:
+            specs = {KafkaTopicPartition(*tp): wanted[tp] for tp in partitions}
+            asked = self.admin.list_offsets(specs, isolation_level=isolation, request_timeout=self.timeout)
+            waits = {TopicPartition(t.topic, t.partition): partial(self._await_offset, f) for t, f in asked.items()}
+            return Answers.of(waits)
+
         if not self._knows_leaders:
             # A new client that has to find the leaders first waits for its own next look, one to three seconds later.
             self.topics()
             self._knows_leaders = True
-        while True:
-            try:
-                return ask()
-            except _Unsettled as error:
-                if deadline.expired():
-                    raise ClusterUnreachable(f"the {self} has no leader for a partition: {error}") from None
-            except _Unanswered:
-                if deadline.expired():
-                    why = self._last_error or "offsets were asked for, no answer in time"
-                    raise clients.unreachable(self.role, self._properties, why) from None
-            time.sleep(min(0.1, deadline.remaining()))
-            # The client would go on with the leaders and epochs that it knows from before.
-            self.topics()
+        try:
+            found = ask_until_settled(self, wanted, ask, without_leader, patience)
+        except Unanswered:
+            why = self._last_error or "offsets were asked for, no answer in time"
+            raise clients.unreachable(self.role, self._properties, why) from None
+        return {tp: end for tp, end in found.items() if end is not None}
 
     def _await_offset(self, future: Future[Any]) -> ListOffsetsResultInfo | None:
         """An offset; None where the partition does not exist, negative where there is none that was asked for."""
         found = self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
         if found is not None and found.offset == OFFSET_INVALID:
             # librdkafka 2.16 reports no error where the request failed: it hands out what it had put there before.
-            raise _Unanswered
+            raise Unanswered
         return found
 
     def answer(self, future: Future[Any], instead: Mapping[int, Any]) -> Any:
@@ -401,8 +392,8 @@ class Cluster:
             code = clients.error_of(error).code()
             if code in instead:
                 return instead[code]
-            if code in _UNSETTLED:
-                raise _Unsettled(clients.error_of(error).str()) from None
+            if code in UNSETTLED:
+                raise Unsettled(clients.error_of(error).str()) from None
             raise self._translated(error) from None
         except TimeoutError:
             raise self._silent() from None
@@ -438,17 +429,3 @@ class Cluster:
         # "All brokers are down" follows, and says less than what each broker was down for.
         if self._last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._last_error = error.str()
-
-
-def _begun(function: Callable[[], T]) -> Future[T]:
-    """Calls in a thread, for who looks at other things while it waits; one that nobody waits for any more ends late."""
-    future: Future[T] = Future()
-
-    def call() -> None:
-        try:
-            future.set_result(function())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=call, name="k2k-metadata", daemon=True).start()
-    return future

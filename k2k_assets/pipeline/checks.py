@@ -61,13 +61,20 @@ def check_routing(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
 
 
 def check_timeouts(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
-    """Under exactly-once the commit topic must be readable to its end before `syncTimeout` is over."""
+    """Under exactly-once a transaction ends before it times out, and the commit topic is read to its end after that."""
     if not pipeline.features.exactly_once:
         return
     try:
-        least = pipeline.transaction_timeout + guarantees.SYNC_MARGIN
+        timeout = pipeline.transaction_timeout
     except ValueError:
         return  # reported with the client properties
+    if (longest := pipeline.coordination.commit.batch_timeout) >= timeout:
+        yield (
+            ("coordination", "commit", "batchTimeout"),
+            f"exactly-once needs less than {format_duration(timeout)} (the producer's transaction.timeout.ms, after "
+            f"which the target aborts a transaction), found {format_duration(longest)}",
+        )
+    least = timeout + guarantees.SYNC_MARGIN
     found = pipeline.coordination.commit.sync_timeout
     if found <= least:
         yield (

@@ -19,8 +19,14 @@ class Commit(Section):
         description="Longest time for reading the commit topic to its end. Under exactly-once it must be longer than "
         "`transaction.timeout.ms` plus 10 seconds.",
     )
-    batch_size: Count = Field(default=1000, description="Records after which a commit is made.")
-    batch_timeout: Duration = Field(default=timedelta(seconds=2), description="Longest time between commits.")
+    batch_size: Count = Field(
+        default=1000,
+        description="Records after which a commit is made; fewer where the target is too slow for so many bytes.",
+    )
+    batch_timeout: Duration = Field(
+        default=timedelta(seconds=2),
+        description="Longest time between commits; under exactly-once less than `transaction.timeout.ms`.",
+    )
 
 
 class Assignment(Section):

@@ -98,7 +98,9 @@ class HeldTargets:
         self._next = now + _WATCH_SECONDS
         try:
             partitions = self._partitions(states)
-            held = self._held(self._target.offsets(partitions, "latest"))
+            # A partition without a leader is the next session's matter: nothing is waited for while records are copied.
+            ends = self._target.offsets(partitions, "latest", without_leader={}, patience=0)
+            held = self._held(ends, patience=0)
         except K2KError as error:
             log.debug("whether transactions hang is not known: %s", error)
             return
@@ -122,8 +124,8 @@ class HeldTargets:
             return bookkeeping | {_target_of(state) for state in states}
         return bookkeeping.union(self._target.partitions_of({state.plan.target_topic for state in states}))
 
-    def _held(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, Held]:
-        stable = self._target.offsets(ends, "stable")
+    def _held(self, ends: Mapping[TopicPartition, int], patience: float | None = None) -> dict[TopicPartition, Held]:
+        stable = self._target.offsets(ends, "stable", {} if patience == 0 else None, patience)
         return {tp: Held(stable[tp], end) for tp, end in ends.items() if stable.get(tp, end) < end}
 
 

@@ -62,7 +62,7 @@ class PartitionState:
         """
         if self.leader_epoch is None or self.epoch_end is None:
             return Position(self.committed)
-        return Position(self.epoch_end, self.leader_epoch)
+        return Position(self.epoch_end, self.leader_epoch, self.committed if self.committed > self.epoch_end else None)
 
     @property
     def moved(self) -> bool:

@@ -12,6 +12,7 @@ from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
+from k2k_assets.replication.leaderless import END_UNKNOWN, ends_with_leader
 from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan, is_one_to_one
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
@@ -148,7 +149,13 @@ def plan_slots(
         begins_at: Where partitions without a position start; the others start where their log does.
         dead: Slots that need not be waited for.
     """
-    stable = source.offsets([tp for share in shares for tp in share], "stable")
+    without_leader: dict[TopicPartition, str] = {}
+    stable = ends_with_leader(source, [tp for share in shares for tp in share], "stable", without_leader)
+
+    def end_of(tp: TopicPartition) -> int:
+        if tp in without_leader:
+            return END_UNKNOWN
+        return stable.get(tp, 0)  # one that was deleted meanwhile is stopped by its slot
 
     def plan(tp: TopicPartition) -> PartitionPlan:
         return PartitionPlan(
@@ -156,7 +163,7 @@ def plan_slots(
             source_topic_id=ground.descriptions[tp.topic].topic_id,
             target_topic=ground.topics[tp.topic][0],
             target_topic_id=ground.targets[ground.topics[tp.topic][0]].topic_id,
-            stable_end=stable.get(tp, 0),  # one that was deleted meanwhile is stopped by its slot
+            stable_end=end_of(tp),
             begins_at=begins_at.get(tp),
         )
 

@@ -12,6 +12,7 @@ from k2k_assets.kafka.log_reader import LogReader
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.replication.leaderless import ends_with_leader
 from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.replication")
@@ -142,12 +143,16 @@ class ProgressReader:
                 self.starts.setdefault(record.source, record.position)
 
     def refresh(self) -> Progress:
-        """Asks the source for its ends and returns all there is to know."""
+        """Asks the source for its ends and returns all there is to know; where there is no leader, what was known."""
         now = time.monotonic()
-        stable = self._source.offsets(self._partitions, "stable")
-        high = self._source.offsets(self._partitions, "latest")
-        for tp, before in self._partitions.items():
-            self._partitions[tp] = self._progress(tp, before, stable.get(tp, -1), high.get(tp, -1), now)
+        leaderless: dict[TopicPartition, str] = {}
+        stable = ends_with_leader(self._source, list(self._partitions), "stable", leaderless, patience=0)
+        asked = [tp for tp in self._partitions if tp not in leaderless]
+        high = ends_with_leader(self._source, asked, "latest", leaderless, patience=0)
+        for tp in asked:
+            if tp not in leaderless:
+                before = self._partitions[tp]
+                self._partitions[tp] = self._progress(tp, before, stable.get(tp, -1), high.get(tp, -1), now)
         return self.current()
 
     def current(self) -> Progress:

@@ -19,10 +19,12 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.assignment.holding import Holding
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
-from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
+from k2k_assets.replication.extent import UntilCaughtUp, Window
 from k2k_assets.replication.held_targets import HeldTargets
+from k2k_assets.replication.leaderless import LeftOut
 from k2k_assets.replication.partition_state import PartitionState, stopped_record
 from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.source_watch import SourceWatch
 from k2k_assets.replication.starting import resolve_starts
 from k2k_assets.replication.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.topic_identity import ask_topic_ids
@@ -43,8 +45,6 @@ _IDLE_SECONDS = 0.1
 _LOOK_SECONDS = 0.25
 # How long a poll waits at least, while there is something to commit.
 _SHORTEST_WAIT = 0.001
-# After this long without a word from the source it is asked whether it is there.
-_SILENCE_SECONDS = 15.0
 # How often to look whether idle topics still are the same.
 _TOPICS_SECONDS = 10.0
 # How often to collect garbage: errors and futures leave cycles behind.
@@ -90,11 +90,13 @@ class Session:
         self._sink = sink
         self._transactions = Transactions(plan, memory, sink, chain)
         self._source_cluster, self._target_cluster = clusters
+        self._source_watch = SourceWatch(plan, memory, self._source_cluster)
         self._tail = tail
         self._holding = Holding(plan, memory, self._transactions, tail, transactional_id)
         self._chain = chain
         strict = chain is not None and chain.strict
         self._held_targets = HeldTargets(plan, self._target_cluster, strict, told=memory.hanging)
+        self._left_out = LeftOut(plan, memory, self._source_cluster, self._target_cluster)
         self._pipeline = plan.pipeline
         self._commit = plan.pipeline.coordination.commit
         self._stages = stages_of(plan.pipeline)
@@ -102,7 +104,7 @@ class Session:
         self._moved_past_markers = False
         self._commits_before = memory.commits
         now = time.monotonic()
-        self._last_record = self._last_heard = now
+        self._last_record = now
         self._next_look = now
         self._next_collection = now + _COLLECT_SECONDS
         self._next_topics = now + _TOPICS_SECONDS
@@ -161,6 +163,7 @@ class Session:
             self._memory.stopped[tp] = reason
             log.error("%s is stopped: %s", tp, reason)
         self._states = starts.states
+        self._left_out.begin(starts.leaderless, self._states)
         self._commit_starts(starts.fresh, commit_log)
         if self._chain:
             self._chain.start(self._states)
@@ -185,7 +188,8 @@ class Session:
         that somebody copies. Partitions that were stopped are released with their reason, at the position they have.
         """
         held = self._holding.partitions
-        stopped = [tp for tp in self._memory.stopped if tp in commit_log.positions and tp in held]
+        noted = self._memory.stopped.keys() - self._memory.leaderless.keys()
+        stopped = [tp for tp in self._memory.stopped if tp in noted and tp in commit_log.positions and tp in held]
         released = [s for tp, s in self._states.items() if tp in commit_log.positions and not s.unreleased]
         starting = fresh if self._pipeline.features.exactly_once else [*fresh, *released]
         if not (starting or stopped):
@@ -220,9 +224,10 @@ class Session:
             Whether that was the end: not if partitions went to somebody else and the others are to be gone on with, or
             if a new session is to go on in another way.
         """
-        self._transactions.last_commit = self._last_record = self._last_heard = time.monotonic()
+        self._transactions.last_commit = self._last_record = time.monotonic()
+        self._source_watch.heard(self._last_record)
         while self._states:
-            limit = min(_CHUNK, self._commit.batch_size - self._transactions.records)
+            limit = min(_CHUNK, self._commit.batch_size - self._transactions.records, self._memory.budget.room())
             polled = self._source.poll(limit, self._patience())
             now = time.monotonic()
             dry = sum(len(chunk.records) for chunk in polled.chunks) < limit
@@ -242,10 +247,13 @@ class Session:
                     self._memory.report_each = False
                     self._close()
                     return False
+                if self._left_out.are_back(now):
+                    self._close()
+                    return False
                 self._beat()
                 self._ensure_idle_topics(now)
                 self._held_targets.watch(self._states.values(), now)
-            if self._at_the_end(now):
+            if self._at_the_end(now) and self._left_out.are_given_up(now):
                 break
         self._release()
         return True
@@ -261,12 +269,12 @@ class Session:
 
         Raises:
             ClusterUnreachable: The source does not answer.
+            Restart: It does, and has what does not come.
         """
-        if polled.chunks or polled.ends or isinstance(self._plan.extent, Continuous):
-            self._last_heard = now
-        elif now - self._last_heard >= _SILENCE_SECONDS:
-            self._source_cluster.offsets(self._states, "stable")
-            self._last_heard = time.monotonic()
+        if polled.chunks or polled.ends:
+            self._source_watch.heard(now)
+        else:
+            self._source_watch.look(self._states, now)
 
     def _patience(self) -> float:
         """How long the next poll may wait for a record."""
@@ -285,8 +293,10 @@ class Session:
             self._transactions.write(reduce(_apply, self._stages, chunk), now)
             state.next = records.last_offset + 1
             state.leader_epoch, state.epoch_end = records.leader_epoch, state.next
+            size = records.size()
+            self._memory.budget.take(len(records), size)
             state.records += len(records)
-            state.bytes += records.size()
+            state.bytes += size
             self._last_record = now
         for tp, end in polled.ends.items():
             state = self._states[tp]
@@ -300,7 +310,8 @@ class Session:
         due = now - current.last_commit >= self._min_interval
         if not current.records:
             return self._moved_past_markers and due
-        if current.records >= self._commit.batch_size or current.possible_runs >= _MOST_RUNS:
+        full = current.records >= self._commit.batch_size or current.possible_runs >= _MOST_RUNS
+        if full or self._memory.budget.spent:
             return True
         return now - current.opened >= self._batch_seconds or (dry and due)
 

@@ -27,9 +27,10 @@ from k2k_assets.replication.read_back import count_records
 from k2k_assets.replication.session import Session
 from k2k_assets.replication.target_chain import ForeignWriter, NeedsReports, TargetChain
 from k2k_assets.replication.transactions import SlotMemory
+from k2k_assets.replication.write_permissions import revoked
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.at_least_once_sink import AtLeastOnceSink, DataProducer
-from k2k_assets.transport.errors import Restart, SourceStopped, Undeliverable
+from k2k_assets.transport.errors import Forbidden, Restart, SourceStopped, Undeliverable
 from k2k_assets.transport.interface import Sink
 from k2k_assets.transport.librdkafka_sink import TransactionalSink
 from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
@@ -105,9 +106,10 @@ class Slot:
                 except (Restart, ClusterUnreachable) as error:
                     if self._has_to_leave(error):
                         return self._memory
+                    cause = self._cause(error, target)
                     source.renew_if_disturbed()
                     target.renew_if_disturbed()
-                    self._wait(error, progressed=self._memory.commits > commits)
+                    self._wait(cause, progressed=self._memory.commits > commits)
                 except NeedsReports:
                     self._memory.report_each = True
                 except ForeignWriter as error:
@@ -120,6 +122,7 @@ class Slot:
 
     def _session(self, stack: ExitStack, source: Cluster, target: Cluster) -> bool:
         """Runs one session; whether it was the last one."""
+        self._memory.budget.given_up()
         tail = stack.enter_context(AssignmentTail(self._plan.pipeline, target))
         tail.catch_up()  # whoever was fenced looks first who did it, and never claims an id that is not its own
         self._id = self._free_id(tail)
@@ -175,6 +178,16 @@ class Slot:
             f"key and value) for topic {sent.target_topic}: {error.why}. If it is too large, raise max.message.bytes "
             f"of {sent.target_topic}; nothing was skipped, copying goes on from this record",
         )
+
+    def _cause(self, error: Exception, target: Cluster) -> Exception:
+        """Stops topics that may not be written any more; tells what is behind an error, if more can be known."""
+        if isinstance(error, Forbidden):
+            try:
+                for tp, reason in revoked(self._plan, target, error).items():
+                    self._stop([tp], reason)
+            except (Forbidden, ClusterUnreachable) as more:
+                return more
+        return error
 
     def _of_topic(self, topic: str) -> list[TopicPartition]:
         return [plan.source for plan in self._plan.partitions if plan.source.topic == topic]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from k2k_assets import stop_reasons
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.replication.leaderless import END_UNKNOWN, ends_with_leader, without_leader
 from k2k_assets.replication.partition_state import PartitionState
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.topic_partition import TopicPartition
@@ -24,11 +25,13 @@ class Starts:
         states: Partitions to copy.
         fresh: Those among them that have no commit record yet: their start has to be committed first.
         stopped: Partitions that cannot be copied, with what was found and what to do.
+        leaderless: Partitions that cannot be copied now, likewise: they or their target have no leader.
     """
 
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     fresh: list[PartitionState] = field(default_factory=list)
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    leaderless: dict[TopicPartition, str] = field(default_factory=dict)
 
     def stop(self, reasons: Mapping[TopicPartition, str]) -> None:
         """Takes partitions out of those to copy."""
@@ -66,9 +69,12 @@ def resolve_starts(
             starts.stopped[plan.source] = reason
         else:
             alive.append(plan)
-    earliest = source.offsets([plan.source for plan in alive], "earliest")
+    starts.leaderless = without_leader(slot.pipeline, alive, target, there)
+    alive = [plan for plan in alive if plan.source not in starts.leaderless]
+    earliest = ends_with_leader(source, [plan.source for plan in alive], "earliest", starts.leaderless)
+    alive = [plan for plan in alive if plan.source not in starts.leaderless]
     latest = source.offsets([plan.source for plan in alive], "latest")
-    for plan in alive:
+    for plan in _with_ends(alive, source):
         if plan.source not in earliest or plan.source not in latest:
             starts.stopped[plan.source] = stop_reasons.source_gone(plan.source.topic)
             continue
@@ -90,6 +96,12 @@ def resolve_starts(
             starts.fresh.append(state)
     _note_epochs([state for state in starts.states.values() if state.leader_epoch is None], source)
     return starts
+
+
+def _with_ends(plans: Sequence[PartitionPlan], source: Cluster) -> list[PartitionPlan]:
+    """Those without a leader when the run was planned, and with one now, are copied up to where they end now."""
+    ends = source.offsets([plan.source for plan in plans if plan.stable_end == END_UNKNOWN], "stable")
+    return [replace(plan, stable_end=ends[plan.source]) if plan.source in ends else plan for plan in plans]
 
 
 def _note_epochs(states: Collection[PartitionState], source: Cluster) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from k2k_assets.replication.byte_budget import ByteBudget
 from k2k_assets.replication.commit_log import now_ms
 from k2k_assets.replication.commit_record import CommitRecord, Kind
 from k2k_assets.replication.folding import RunsByTarget, fold
@@ -31,6 +32,7 @@ class SlotMemory:
         sequence: Of the last transaction; it only has to rise.
         commits: Transactions that closed well: tells whether there is any progress.
         stopped: Partitions that were stopped, with the reason.
+        leaderless: Partitions that are left out for lack of a leader, with since when, monotonic seconds.
         taken: Partitions that somebody else has a better right to, with who that is.
         replaced: Whether another attempt of this slot has taken its place.
         told_to_stop: Since when the slot knows that it is to stop, monotonic seconds; None if it does not.
@@ -39,12 +41,16 @@ class SlotMemory:
         hanging: Transactions of others that were told of, by target partition and first offset.
         report_each: Whether every record has to report its target offset.
         predict: Whether mappings may be written before the target has said where the records went.
+        stalls: Sessions in a row, without a commit, that ended because nothing came of what the source had.
+        commits_at_stall: The commits when the last of them ended.
+        budget: How much a transaction may hold.
     """
 
     started: float
     sequence: int = 0
     commits: int = 0
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    leaderless: dict[TopicPartition, float] = field(default_factory=dict)
     taken: dict[TopicPartition, str] = field(default_factory=dict)
     replaced: bool = False
     told_to_stop: float | None = None
@@ -53,6 +59,9 @@ class SlotMemory:
     hanging: set[tuple[TopicPartition, int]] = field(default_factory=set)
     report_each: bool = False
     predict: bool = True
+    stalls: int = 0
+    commits_at_stall: int = 0
+    budget: ByteBudget = field(default_factory=ByteBudget)
 
 
 class Transactions:
@@ -77,6 +86,7 @@ class Transactions:
         self._memory = memory
         self._sink = sink
         self._chain = chain
+        self._timeout = plan.pipeline.transaction_timeout.total_seconds()
         self._begun = False
         self._sent: list[Sent] = []
         self.records = self.possible_runs = 0
@@ -128,6 +138,7 @@ class Transactions:
         Raises:
             Restart: Nothing, or nothing certain, was committed.
         """
+        started = time.monotonic()
         self.begin()
         predicted = self._predict()
         if predicted is not None:
@@ -143,6 +154,7 @@ class Transactions:
         ids_match()
         self.commit()
         self._memory.commits += 1
+        self._memory.budget.committed((self.last_commit - started) / self._timeout)
         for state in moved:
             state.committed = state.next
 

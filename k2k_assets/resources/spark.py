@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from k2k_assets.errors import K2KError
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.resources.connect_server import CONNECT_SCHEME, await_connect_server
 from k2k_assets.resources.spark_classes import use_archive
 from k2k_assets.sandbox.java import find_java
 
@@ -120,6 +121,8 @@ class PipelineSparkResource(LazyPySparkResource):
     def started(self) -> SparkSession:
         """As `session`, for those who try again: what Spark raises comes as it is."""
         _stop_session_of_other_settings(self.spark_config)
+        if str(self.spark_config.get("spark.remote", "")).startswith(CONNECT_SCHEME):
+            await_connect_server(self.spark_config["spark.remote"])
         if "spark.remote" not in self.spark_config and SparkSession.getActiveSession() is None:
             use_archive(find_java())
         self._spark_session = None  # it may have been stopped since; the builder hands out the living one

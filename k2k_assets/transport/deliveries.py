@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from k2k_assets.deadline import Deadline
 from k2k_assets.transport.chunk import Chunk, Sent
-from k2k_assets.transport.errors import Restart, Undeliverable
+from k2k_assets.transport.errors import Forbidden, Restart, Undeliverable
 from k2k_assets.transport.interface import Delivery
 
 log = logging.getLogger("k2k.transport")
@@ -66,9 +66,12 @@ class PendingDelivery:
 
         Raises:
             Undeliverable: The target refused a record.
+            Forbidden: It does not let the topic be written.
             Restart: A report is missing.
         """
         if self.error is not None:
+            if self.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise Forbidden(f"writing to {self.sent.target_topic}: {self.error.str()}")
             raise Undeliverable(
                 self.sent, self.failed_index, self.failed_size, self.error.str(), _is_verdict(self.error)
             )

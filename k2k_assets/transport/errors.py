@@ -18,6 +18,10 @@ class Fenced(Restart):
     """A later holder of the transactional id exists: look who it is before anything else."""
 
 
+class Forbidden(Restart):
+    """The target does not let a topic be written; which one, it does not always say."""
+
+
 class SourceStopped(Exception):
     """A source partition cannot be read on, and waiting does not help.
 

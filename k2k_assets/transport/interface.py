@@ -17,10 +17,12 @@ class Position:
     Attributes:
         offset: Next source offset.
         leader_epoch: Of the record before it, so that the source can tell a truncation; None if unknown.
+        resume: Offset at which copying goes on, if that is behind `offset`: what lies between was passed over.
     """
 
     offset: int
     leader_epoch: int | None = None
+    resume: int | None = None
 
 
 @dataclass(slots=True)

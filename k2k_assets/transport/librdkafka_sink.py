@@ -14,7 +14,7 @@ from k2k_assets.errors import Refused
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.deliveries import FULL_QUEUE_WAIT, PendingDelivery, produce_chunk, raise_errors, results
-from k2k_assets.transport.errors import Fatal, Fenced, Restart, Undeliverable
+from k2k_assets.transport.errors import Fatal, Fenced, Forbidden, Restart, Undeliverable
 from k2k_assets.transport.interface import Delivery
 
 _FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
@@ -164,25 +164,40 @@ class TransactionalSink:
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []
         flush(self._producer, self._timeout, lambda: self._ensure_accepted(pending))
-        return results(pending)
+        try:
+            return results(pending)
+        except Undeliverable as refused:
+            if not refused.final:
+                self._ensure_allowed(self._failure())
+            raise
 
     def _ensure_accepted(self, pending: Sequence[PendingDelivery]) -> None:
         """Finds out early that the target refused a record: those queued behind it would wait for their time-out.
 
-        The refusal shows in the state of the transaction, and beginning one inside another only asks for that.
-
         Raises:
             Undeliverable: It did.
+            Forbidden: Because a topic may not be written.
         """
+        error = self._failure()
+        if error is not None and pending:
+            self._ensure_allowed(error)
+            self._producer.poll(0)
+            raise_errors(pending)
+            raise Undeliverable(pending[0].sent, None, 0, error.str(), final=False)
+
+    def _failure(self) -> KafkaError | None:
+        """Why the open transaction can only be aborted; it shows when one is begun inside it, which does no more."""
         try:
             self._producer.begin_transaction()
         except KafkaException as exception:
             error = clients.error_of(exception)
-            if not error.txn_requires_abort() or not pending:
-                return
-            self._producer.poll(0)
-            raise_errors(pending)
-            raise Undeliverable(pending[0].sent, None, 0, error.str(), final=False) from None
+            return error if error.txn_requires_abort() else None
+        return None
+
+    @staticmethod
+    def _ensure_allowed(failure: KafkaError | None) -> None:
+        if failure is not None and failure.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise Forbidden(failure.str())
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         deadline = Deadline(self._timeout)
@@ -198,7 +213,11 @@ class TransactionalSink:
     def commit(self) -> None:
         flush(self._producer, self._timeout)
         started = time.monotonic()
-        call("committing", self._producer.commit_transaction, self._timeout)
+        try:
+            call("committing", self._producer.commit_transaction, self._timeout)
+        except Restart:
+            self._ensure_allowed(self._failure())
+            raise
         self._open = False
         ensure_unambiguous(time.monotonic() - started)
 

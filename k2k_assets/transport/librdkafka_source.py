@@ -70,6 +70,8 @@ class LibrdkafkaSource:
 
     def __init__(self, properties: Mapping[str, object]) -> None:
         self._properties = properties
+        self._reads_uncommitted = properties.get("isolation.level") == "read_uncommitted"
+        self._passed_over: dict[TopicPartition, Position] = {}
         self._consumer: Consumer = clients.consumer({**_PREFERRED, **properties}, _FIXED)
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
@@ -78,6 +80,8 @@ class LibrdkafkaSource:
         except KafkaException as error:
             raise clients.unreachable("source", self._properties, clients.error_of(error).str()) from None
         at = {tp: _kafka_position(tp, position) for tp, position in positions.items()}
+        if self._reads_uncommitted:
+            self._passed_over = {tp: position for tp, position in positions.items() if position.resume is not None}
         self._consumer.assign(list(at.values()))
         for tp, position in positions.items():
             if position.leader_epoch is not None and position.leader_epoch >= 0:
@@ -117,6 +121,8 @@ class LibrdkafkaSource:
         polled = Polled()
         if messages and any(map(Message.error, messages)):
             messages = self._without_events(messages, polled.ends)
+        if messages and self._passed_over:
+            messages = self._without_passed_over(messages)
         if messages:
             polled.chunks = _chunks(messages)
         return polled
@@ -135,6 +141,25 @@ class LibrdkafkaSource:
             elif not clients.is_about_the_group(error):
                 _raise(error, message, self._log_ends)
         return records
+
+    def _without_passed_over(self, messages: list[Message]) -> list[Message]:
+        """Without aborted records before the position: it may be that of a consumer that read only what is committed.
+
+        Records of another leader epoch stay. They may have been written where such records, or markers, were cut off:
+        the loop has to stop at them.
+        """
+        left = []
+        for message in messages:
+            tp = TopicPartition(message.topic(), message.partition())
+            position = self._passed_over.get(tp)
+            if position is None or position.resume is None:
+                left.append(message)
+            elif message.offset() >= position.resume:
+                del self._passed_over[tp]
+                left.append(message)
+            elif message.leader_epoch() != position.leader_epoch:
+                left.append(message)
+        return left
 
     def _log_ends(self, tp: TopicPartition) -> tuple[int, int] | None:
         """What the source holds of a partition: log start and end; None if it does not say."""

@@ -6,11 +6,14 @@ All loops run in C (`map` over the accessor): a record costs some 20 ns a column
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
+from operator import itemgetter, length_hint
 
 from confluent_kafka import Message
 
+from k2k_assets import stop_reasons
+from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Headers
+from k2k_assets.transport.errors import SourceStopped
 
 _second = itemgetter(1)
 
@@ -55,7 +58,30 @@ class MessageRecords:
         return list(map(_second, map(Message.timestamp, self.messages)))
 
     def headers(self) -> Sequence[Headers | None]:
-        return list(map(Message.headers, self.messages))
+        """The headers of each record.
+
+        Raises:
+            SourceStopped: A record has a header whose key is not UTF-8. These messages are of no use then: asked again,
+                the client (confluent-kafka 2.16) hands out headers with a hole in them, which crash the process.
+        """
+        messages = iter(self.messages)
+        try:
+            return list(map(Message.headers, messages))
+        except (SystemError, UnicodeDecodeError) as raised:
+            # The message at fault is the last one that was taken from the iterator.
+            at_fault = self.messages[len(self.messages) - length_hint(messages) - 1]
+            raise _unreadable(at_fault, raised) from None
 
     def size(self) -> int:
         return sum(map(len, self.messages))
+
+
+def _unreadable(message: Message, raised: Exception) -> Exception:
+    """What headers that cannot be read mean to the loop; something else that was raised stays what it is."""
+    # The client returns headers and leaves the error behind; the interpreter makes a SystemError of that.
+    error = raised if isinstance(raised, UnicodeDecodeError) else raised.__cause__
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if not isinstance(error, UnicodeDecodeError) or topic is None or partition is None or offset is None:
+        return raised
+    tp = TopicPartition(topic, partition)
+    return SourceStopped(tp, stop_reasons.header_unreadable(tp, offset, error.object))

@@ -7,149 +7,37 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-import yaml
 
 from k2k_assets.cli.offset_mapping import run
 from k2k_assets.deadline import wait_until
-from k2k_assets.errors import ClusterUnreachable, Refused, Superseded
+from k2k_assets.errors import ClusterUnreachable, Superseded
 from k2k_assets.groups.decide import Word
 from k2k_assets.groups.mapper import sync, sync_once
-from k2k_assets.groups.mapper_file import load_mapper_pipeline
 from k2k_assets.groups.policies import ActiveGroup, MultipleMappings
-from k2k_assets.groups.poller import Poller
-from k2k_assets.groups.report import Line, PollResult
 from k2k_assets.groups.shard import Shard
-from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.topics.control_topics import control_topics
+from k2k_assets_tests.groups.mapper_world import EXACT, World, await_held, line_of, polling, words
 from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.exactness import BothSides
 from k2k_assets_tests.support.groups import commit, delete_group, held, member, position
 from k2k_assets_tests.support.kafka import (
     SECONDS,
-    OpenTransaction,
-    Record,
     create_topic,
     delete_records,
     delete_topic,
     end_offsets,
     produce,
-    topics,
     unique,
 )
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 pytestmark = pytest.mark.integration
-
-EXACT = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
-
-
-@dataclass
-class World:
-    """A topic that is copied one to one, with markers and gaps."""
-
-    source: str
-    target: str
-    topic: str
-    directory: Path
-    path: Path
-    written: int = 0
-
-    def at(self, partition: int) -> TopicPartition:
-        return TopicPartition(self.topic, partition)
-
-    def write(self, partitions: int = 3) -> None:
-        for partition in range(partitions):
-            for _ in range(3):
-                values = [b"%d" % n for n in range(self.written, self.written + 40)]
-                self.written += 40
-                produce(self.source, self.topic, values, partition, unique("tx"))
-                produce(self.source, self.topic, [b"aborted"] * 3, partition, abort=True)
-
-    def pipeline(self, groups: str | list[str], **settings: Any) -> Pipeline:
-        """The pipeline with a filter of groups of its own, and settings of the mapper."""
-        found = load_pipeline([self.path])
-        policies = {key: value for key, value in settings.items() if key in type(found.error_handling).model_fields}
-        rest = {key: value for key, value in settings.items() if key not in policies}
-        names = groups if isinstance(groups, str) else tuple(groups)
-        return found.model_copy(
-            update={
-                "groups": found.groups.model_copy(update={"consumer_groups": names, **rest}),
-                "error_handling": found.error_handling.model_copy(update=policies),
-            }
-        )
-
-    def best(self, partition: int, position: int) -> int:
-        """Where a group at a position on the source belongs on the target, by content."""
-        both = BothSides.read(self.source, [self.topic], self.target, [self.topic])
-        pairs = both.copies[self.at(partition), self.at(partition)]
-        unread = pairs[pairs[:, 0] >= position]
-        return int(unread[0, 1] if len(unread) else pairs[-1, 1] + 1)
-
-
-@pytest.fixture(scope="module")
-def world(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> World:
-    directory = tmp_path_factory.mktemp("mapper")
-    topic = create_topic(clusters.source_servers, unique("orders"), 3)
-    path = write_pipeline(
-        directory,
-        clusters.source_servers,
-        clusters.target_servers,
-        [topic],
-        features=EXACT,
-        index={"path": str(directory / "index")},
-        groups={"pollInterval": "200 milliseconds"},
-    )
-    found = World(clusters.source_servers, clusters.target_servers, topic, directory, path)
-    found.write()
-    copy(load_pipeline([path]))
-    return found
-
-
-@contextmanager
-def polling(pipeline: Pipeline) -> Iterator[Poller]:
-    with both_clusters(pipeline) as (source, target), Poller(pipeline, source, target) as poller:
-        poller.start()
-        yield poller
-
-
-def line_of(result: PollResult, group: str, partition: TopicPartition) -> Line:
-    [found] = [line for line in result.lines(group) if line.partition == partition]
-    return found
-
-
-def words(result: PollResult, group: str) -> dict[int, str]:
-    return {line.partition.partition: line.word.value for line in result.lines(group)}
-
-
-def await_held(world: World, group: str, **positions: int) -> dict[TopicPartition, str]:
-    """Waits until the target holds just where these source positions (`p1=20`) belong; returns the metadata.
-
-    A transaction's offsets become visible a moment after it was committed.
-    """
-    wanted = {world.at(int(name[1:])): world.best(int(name[1:]), position) for name, position in positions.items()}
-    found: dict[TopicPartition, tuple[int, str]] = {}
-
-    def there() -> bool:
-        found.clear()
-        found.update(held(world.target, group))
-        return {at: offset for at, (offset, _) in found.items()} == wanted
-
-    try:
-        wait_until(there, 5, f"{wanted}")
-    except TimeoutError as error:
-        raise AssertionError(f"{error}, found {found}") from None
-    return {at: metadata for at, (_, metadata) in found.items()}
 
 
 def test_the_life_of_a_group(world: World) -> None:
@@ -388,72 +276,6 @@ def test_a_broker_that_dies_and_comes_back(clusters: KafkaSandbox, world: World,
         thread.join(30)
     assert not thread.is_alive()
     assert failures == []
-
-
-def test_without_mappings_or_claims_it_is_refused(clusters: KafkaSandbox, world: World, tmp_path: Path) -> None:
-    features = {"autoCreateControlTopics": "disabled", "offsetMapping": "enabled"}
-    path = write_pipeline(tmp_path, world.source, world.target, [world.topic], features=features)
-    with pytest.raises(Refused, match=r"mapping topic .* does not exist .*'features.offsetMapping: enabled'"):
-        sync_once(load_pipeline([path]))
-    create_topic(world.target, load_pipeline([path]).offset_mapping.topic)
-    with pytest.raises(Refused, match="control topics are missing"):
-        sync_once(load_pipeline([path]))
-
-
-@pytest.mark.parametrize("features", [EXACT, None], ids=["the replicator's file", "a file of its own"])
-def test_a_mapper_that_is_started_before_the_replicator(
-    world: World, tmp_path: Path, features: dict[str, str] | None
-) -> None:
-    """As when both are deployed at once: it creates the control topics, and goes on when there is something."""
-    group, at = unique("early"), TopicPartition(create_topic(world.source, unique("early")), 0)
-    produce(world.source, at.topic, [b"%d" % n for n in range(20)], transactional_id=unique("tx"))
-    commit(world.source, group, {at: 7})
-    path = write_pipeline(
-        tmp_path, world.source, world.target, [at.topic], features=EXACT, groups={"consumerGroups": [group]}
-    )
-    replicator = load_pipeline([path])
-    own = yaml.safe_load(path.read_text())
-    del own["replication"], own["source"]["kafka"]["consumer"], own["features"]["offsetMapping"]
-    mine = tmp_path / "mapper.yaml"
-    mine.write_text(yaml.safe_dump(own))
-    with polling(load_mapper_pipeline([path if features else mine])) as poller:
-        assert set(control_topics(replicator)) <= set(topics(world.target))
-        first = poller.poll()
-        assert (first.groups, first.failed, first.without_commits) == ([], {}, 1)
-        copy(replicator)
-        assert poller.poll().committed == {group}
-        wait_until(lambda: held(world.target, group), SECONDS, "the commit")
-    assert held(world.target, group)[at][0] == 7
-
-
-def test_a_file_whose_replicator_publishes_nothing_creates_no_topic_for_it(world: World, tmp_path: Path) -> None:
-    pipeline = load_pipeline([write_pipeline(tmp_path, world.source, world.target, [world.topic])])
-    with pytest.raises(Refused, match=r"mapping topic .* does not exist .*'features.offsetMapping: enabled'"):
-        sync_once(pipeline)
-    assert not set(control_topics(pipeline)) & set(topics(world.target))
-
-
-def test_before_the_mappings_are_read_to_the_end_nothing_is_claimed_or_committed(world: World, tmp_path: Path) -> None:
-    """The mapper before goes on meanwhile."""
-    pipeline = load_pipeline([world.path])
-    group, at = unique("starting"), world.at(0)
-    commit(world.source, group, {at: 10})
-    chosen = world.pipeline([group])
-    claims = TopicPartition(pipeline.coordination.assignment.topic, 0)
-    with polling(chosen) as before:
-        claimed = end_offsets(world.target, claims.topic)
-        hanging = OpenTransaction(world.target, pipeline.offset_mapping.topic, [Record(b"x", b"y")])
-        with (
-            both_clusters(chosen) as (source, target),
-            Poller(chosen, source, target, patience=0.5) as starting,
-            pytest.raises(ClusterUnreachable, match=r"was not read to its end: .* a transaction is open there"),
-        ):
-            starting.start()
-        assert end_offsets(world.target, claims.topic) == claimed
-        assert held(world.target, group) == {}
-        hanging.abort()
-        assert before.poll().committed == {group}, "it was not superseded"
-    await_held(world, group, p0=10)
 
 
 def test_a_later_observation_than_any_of_this_generation(world: World) -> None:

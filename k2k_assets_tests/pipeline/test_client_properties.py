@@ -254,6 +254,15 @@ def test_the_commit_topic_must_be_readable_in_time(tmp_path: Path) -> None:
     load_text(tmp_path, changed({"coordination/commit/syncTimeout": "10 seconds"}))
 
 
+def test_a_batch_ends_before_its_transaction_times_out(tmp_path: Path) -> None:
+    base = {"features/exactlyOnce": "enabled", "coordination/commit/batchTimeout": "15 seconds"}
+    said = refusal(tmp_path, changed(base))
+    assert "batchTimeout: exactly-once needs less than 15 seconds (the producer's transaction.timeout.ms" in said
+    assert "found 15 seconds" in said
+    load_text(tmp_path, changed({**base, "coordination/commit/batchTimeout": "14999 milliseconds"}))
+    load_text(tmp_path, changed({"coordination/commit/batchTimeout": "1 minute"}))
+
+
 def test_warnings_name_keys_once_by_reason(tmp_path: Path) -> None:
     changes = {
         "source/kafka/common/metric.reporters": "x",

@@ -16,6 +16,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session as session_module
 from k2k_assets.replication import slot as slot_module
+from k2k_assets.replication import source_watch
 from k2k_assets.replication.extent import Window
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.replication.task import copy_slot
@@ -213,7 +214,7 @@ def test_a_source_that_goes_down_ends_a_bounded_run(
         real(self, positions)
         clusters.source.kill()
         monkeypatch.setattr(slot_module, "_PATIENCE_SECONDS", 1.0)
-        monkeypatch.setattr(session_module, "_SILENCE_SECONDS", 1.0)
+        monkeypatch.setattr(source_watch, "SILENCE_SECONDS", 1.0)
 
     monkeypatch.setattr(LibrdkafkaSource, "assign", assign)
     pipeline = make([written(clusters, "down")])

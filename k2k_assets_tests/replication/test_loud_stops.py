@@ -25,6 +25,7 @@ from k2k_assets_tests.support.copying import (
     contents,
     copy,
 )
+from k2k_assets_tests.support.interleaving import Interrupted
 from k2k_assets_tests.support.kafka import (
     SECONDS,
     create_topic,
@@ -270,28 +271,6 @@ def test_a_foreign_writer_between_two_transactions(clusters: KafkaSandbox, make:
     assert_exact_mappings(lenient, source, target, bad)
 
 
-class Interrupted:
-    """A producer beside which somebody else writes to the same partition after the fifth record.
-
-    Args:
-        producer: The real one.
-        write: Writes the foreign record.
-    """
-
-    def __init__(self, producer: Any, write: Callable[[], None]) -> None:
-        self._producer, self._write, self._count = producer, write, 0
-
-    def produce(self, *args: Any) -> None:
-        self._count += 1
-        if self._count == 6:
-            self._producer.flush(SECONDS)
-            self._write()
-        self._producer.produce(*args)
-
-    def poll(self, timeout: float = 0) -> int:
-        return self._producer.poll(timeout)
-
-
 @pytest.mark.parametrize(("policy", "times"), [("fail", 1), ("ignore", 1), ("ignore", 4)])
 @pytest.mark.parametrize("chunk", [1000, 5], ids=["inside a chunk", "between chunks"])
 def test_a_foreign_writer_inside_a_transaction(
@@ -316,7 +295,7 @@ def test_a_foreign_writer_inside_a_transaction(
                 producer.flush(SECONDS)
                 produce(target, topic, [b"foreign"])
                 return
-            producer = Interrupted(producer, lambda: produce(target, topic, [b"foreign"]) and None)
+            producer = Interrupted(producer, lambda: produce(target, topic, [b"foreign"]))
         real(producer, sent, *rest)
 
     monkeypatch.setattr(librdkafka_sink, "produce_chunk", beside)

@@ -10,6 +10,7 @@ import pytest
 
 from k2k_assets.errors import Refused
 from k2k_assets.replication.commit_log import CommitLog
+from k2k_assets.replication.leaderless import END_UNKNOWN
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.starting import Starts, resolve_starts
 from k2k_assets.topic_partition import TopicPartition
@@ -33,6 +34,8 @@ def resolve(
     log: CommitLog | None = None,
     leave_out: Any = (),
     target_topics: Any = None,
+    source_leaderless: Any = (),
+    target_leaderless: Any = (),
     **cluster: Any,
 ) -> Starts:
     source = FakeCluster(
@@ -45,7 +48,13 @@ def resolve(
         }
     )
     target = FakeCluster({"t": ("t-t", 2), "u": ("t-u", 1)} if target_topics is None else target_topics)
+    source.leaderless.update(source_leaderless)
+    target.leaderless.update(target_leaderless)
     return resolve_starts(plan, leave_out, log or CommitLog(), source, target)  # type: ignore[arg-type]
+
+
+def leaderless(role: str, *partitions: TopicPartition) -> dict[str, Any]:
+    return {f"{role}_leaderless": set(partitions)}
 
 
 def positions(starts: Starts) -> dict[TopicPartition, int]:
@@ -164,3 +173,34 @@ def test_after_the_routing_changed_the_old_topics_end_means_nothing(tmp_path: Pa
     log = CommitLog({P0: commit_record(P0, 100, target_topic="old", target_topic_id="t-old")})
     state = resolve(slot(tmp_path, P0), log).states[P0]
     assert (state.committed, state.target_end) == (100, None)
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+def test_a_partition_without_a_leader_is_left_out_with_its_reason(tmp_path: Path, role: str) -> None:
+    starts = resolve(slot(tmp_path, P0, P1), **leaderless(role, P1))
+    assert positions(starts) == {P0: 40}
+    assert [state.plan.source for state in starts.fresh] == [P0]
+    assert starts.leaderless.keys() == {P1}
+    assert "no leader that answers for t-1" in starts.leaderless[P1]
+    assert not starts.stopped
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+def test_all_partitions_without_a_leader_are_left_out(tmp_path: Path, role: str) -> None:
+    starts = resolve(slot(tmp_path, P0, P1), **leaderless(role, P0, P1))
+    assert starts.leaderless.keys() == {P0, P1}
+    assert not starts.states
+    assert not starts.stopped
+
+
+def test_any_target_partition_without_a_leader_holds_up_records_that_go_to_all(tmp_path: Path) -> None:
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t", "u"], partition="producer")
+    plan = slot_plan(pipeline, dict.fromkeys([P0, OTHER], 0))
+    assert resolve(plan, target_leaderless={P1}).leaderless.keys() == {P0}
+
+
+def test_the_end_of_a_partition_that_had_no_leader_is_where_it_ends_now(tmp_path: Path) -> None:
+    plan = slot(tmp_path, P0, P1)
+    first, second = plan.partitions
+    plan = replace(plan, partitions=(replace(first, stable_end=END_UNKNOWN), second))
+    assert {tp: state.plan.stable_end for tp, state in resolve(plan).states.items()} == {P0: 130, P1: second.stable_end}

@@ -18,7 +18,15 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import Running, assert_same_content, copy
-from k2k_assets_tests.support.kafka import SECONDS, create_topic, end_offsets, produce, read_all, unique
+from k2k_assets_tests.support.kafka import (
+    SECONDS,
+    OpenTransaction,
+    create_topic,
+    end_offsets,
+    produce,
+    read_all,
+    unique,
+)
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 pytestmark = pytest.mark.integration
@@ -181,3 +189,29 @@ def test_a_log_that_is_cut_off_during_the_copy(clusters: KafkaSandbox, tmp_path:
         running.join()
     assert running.error is None
     assert [r.value for r in read_all(clusters.target_servers, bad)][-1] == b"lost 59"
+
+
+def test_a_marker_that_was_cut_off_and_written_over(clusters: KafkaSandbox, tmp_path: Path, source: Source) -> None:
+    """Read uncommitted, records before the position are passed over only if they were there when it was committed."""
+    topic = create_topic(source.servers, unique("over"))
+    kafka = {"common": {"bootstrap.servers": source.servers}}
+    consumer = {"group.id": unique("group"), "isolation.level": "read_uncommitted"}
+    path = write_pipeline(
+        tmp_path,
+        source.servers,
+        clusters.target_servers,
+        [topic],
+        features={"exactlyOnce": "disabled"},
+        source={"kafka": {**kafka, "consumer": consumer}},
+    )
+    pipeline = load_pipeline([path])
+    transaction = OpenTransaction(source.servers, topic, [b"kept"] * 5)
+    source.mark(topic)
+    transaction.commit()
+    first = copy(pipeline)
+    assert (first.stopped, first.topics[topic].partitions[0].position) == ({}, 6)
+
+    source.lose()
+    source.write(topic, "over the marker", 10)
+    assert "the source log was truncated at 5, below position 6" in copy(pipeline).stopped[topic]
+    assert [r.value for r in read_all(clusters.target_servers, topic)] == [b"kept"] * 5

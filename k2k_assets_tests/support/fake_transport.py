@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from k2k_assets.kafka.answers import NoLeader, reasons
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Headers, Sent
@@ -252,6 +253,9 @@ class FakeCluster:
         starts: Log starts; 0 for the others.
         ends: High watermarks; 0 for the others.
         epochs: Leader epochs; none for the others.
+
+    Attributes:
+        leaderless: Partitions that have no leader.
     """
 
     def __init__(
@@ -263,6 +267,7 @@ class FakeCluster:
         epochs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         self.topics = dict(topics)
+        self.leaderless: set[TopicPartition] = set()
         self._epochs = epochs or {}
         self._offsets = {"earliest": starts or {}, "latest": ends or {}, "stable": stable or ends or {}}
 
@@ -272,8 +277,19 @@ class FakeCluster:
     def describe_async(self, names: Collection[str]):
         return lambda: self.describe(names)
 
-    def offsets(self, partitions: Iterable[TopicPartition], which: str, **_: bool) -> dict[TopicPartition, int]:
-        return {tp: self._offsets[which].get(tp, 0) for tp in partitions}
+    def offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        which: str,
+        without_leader: dict[TopicPartition, str] | None = None,
+        patience: float | None = None,
+    ) -> dict[TopicPartition, int]:
+        asked = set(partitions)
+        missing = dict.fromkeys(asked & self.leaderless, "a broker is down")
+        if missing and (without_leader is None or len(missing) == len(asked)):
+            raise NoLeader("fake cluster", missing)
+        (without_leader if without_leader is not None else {}).update(reasons("fake cluster", missing))
+        return {tp: self._offsets[which].get(tp, 0) for tp in asked - self.leaderless}
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._epochs[tp] for tp in partitions if tp in self._epochs}

@@ -121,8 +121,13 @@ def before_the_first_record(monkeypatch: pytest.MonkeyPatch, action: Action) -> 
     monkeypatch.setattr(LibrdkafkaSource, "assign", assign)
 
 
-class _Interrupted:
-    """A producer that does something after the fifth record of a chunk."""
+class Interrupted:
+    """A producer that does something after the fifth record of a chunk.
+
+    Args:
+        producer: The real one.
+        action: What to do; what was produced before has arrived by then.
+    """
 
     def __init__(self, producer: Any, action: Action) -> None:
         self._producer, self._action, self._count = producer, action, 0
@@ -151,7 +156,7 @@ def inside_chunks(monkeypatch: pytest.MonkeyPatch, around: Callable[[], Action],
     def produce_chunk(producer: Any, chunk: Any, *rest: Any) -> None:
         if left[0] and len(chunk.records) > 5:
             left[0] -= 1
-            producer = _Interrupted(producer, around())
+            producer = Interrupted(producer, around())
         real(producer, chunk, *rest)
 
     monkeypatch.setattr(librdkafka_sink, "produce_chunk", produce_chunk)

@@ -71,15 +71,17 @@ class Proxy:
 
     Args:
         servers: Where the broker is, as a bootstrap address.
+        bytes_per_second: How fast requests get to the broker, each connection's; as fast as can be by default.
 
     Attributes:
         requests: All requests that came, in their order.
     """
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, bytes_per_second: float = float("inf")) -> None:
         host, port = servers.split(":")
         assert host == _HOST
         self.broker = (host, int(port))
+        self.bytes_per_second = bytes_per_second
         self.requests: list[Request] = []
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
@@ -201,6 +203,7 @@ class _Connection:
                     self._faults[request.correlation] = fault
                 if request.api in WITH_ADDRESSES:
                     self._naming.add(request.correlation)
+                self._closed.wait(len(frame) / self._proxy.bytes_per_second)
                 self._broker.sendall(frame)
         self.close()
 

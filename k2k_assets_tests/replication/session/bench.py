@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from k2k_assets.errors import K2KError
 from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session as module
-from k2k_assets.replication import transactions
+from k2k_assets.replication import source_watch, transactions
 from k2k_assets.replication.assignment import holding
 from k2k_assets.replication.assignment.records import Claim
 from k2k_assets.replication.assignment.state import Assignments
@@ -124,13 +127,16 @@ class Bench:
         return [round(t.at - self.began, 3) for t in self.sink.transactions if t.chunks]
 
 
-def pipeline_with(directory: Path, batch_size: int = 10, seconds: int = 2, **features: str) -> Pipeline:
+def pipeline_with(
+    directory: Path, batch_size: int = 10, seconds: int = 2, isolation: str = "read_committed", **features: str
+) -> Pipeline:
+    consumer = {"group.id": "k2k.g", "isolation.level": isolation}
     return make_pipeline(
         directory,
         "a:1",
         "b:1",
         ["t"],
-        source={"kafka": {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": "k2k.g"}}},
+        source={"kafka": {"common": {"bootstrap.servers": "a:1"}, "consumer": consumer}},
         features={"exactlyOnce": "enabled", "offsetMapping": "enabled", **features},
         coordination={
             "commit": {"topic": "commits", "batchSize": batch_size, "batchTimeout": f"{seconds} seconds"},
@@ -146,7 +152,18 @@ def use_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     for used in (module, transactions, holding):
         monkeypatch.setattr(used, "time", clock)
         monkeypatch.setattr(used, "now_ms", lambda: int(clock.now * 1000))
+    monkeypatch.setattr(source_watch, "begun", _at_once)
     return clock
+
+
+def _at_once(function: Callable[[], Any]) -> Future[Any]:
+    """A question whose answer is there with it: threads would keep a time of their own."""
+    future: Future[Any] = Future()
+    try:
+        future.set_result(function())
+    except K2KError as error:
+        future.set_exception(error)
+    return future
 
 
 def arrivals(*offsets: int, at: float = 0.0, source: TopicPartition = P0) -> list[Arrival]:

@@ -87,7 +87,7 @@ def test_an_idle_slot_shows_that_it_is_alive_three_times_in_a_grace_window(bench
 def test_a_beat_waits_for_no_open_transaction(bench: Any, tmp_path: Path) -> None:
     """One that stays open for longer is closed for it: a beat is visible at once, and holds no reader up."""
     records = [Arrival(i / 100, P0, i) for i in range(900)]
-    slow = pipeline_with(tmp_path, 100_000, seconds=60)
+    slow = pipeline_with(tmp_path, 100_000, seconds=14)
     made = bench(records, {P0: 900}, poll_seconds=0.005, pipeline=slow)
     made.session._min_interval = 60.0
     made.run()

@@ -1,0 +1,71 @@
+"""How much a transaction may hold, so that a slow target has taken it before it times out.
+
+As TCP finds the rate of a path: it begins small, grows while the target is quick, and shrinks where it is slow, or did
+not take what was sent at all. A transaction that timed out would otherwise be begun again at the same size for ever.
+"""
+
+from __future__ import annotations
+
+# What the first transaction may hold, in bytes: a target that takes 0.6 MB/s has it before the usual time-out.
+_FIRST = 8_000_000
+# Less than that would not make it quicker: the answers take longer than the bytes.
+_LEAST = 64_000
+# More than the producer's queue and the consumer's together hold.
+_MOST = 1_000_000_000
+# Shares of the time-out: a transaction that took longer is too large; where one took less, the next may be twice that.
+_LONG, _SHORT = 1 / 2, 1 / 8
+
+
+class ByteBudget:
+    """Outlives the sessions of a slot: what one of them had in hand when it failed makes the next one careful.
+
+    Attributes:
+        most: Bytes of records that a transaction may hold.
+        in_hand: Bytes of records that are not committed yet.
+    """
+
+    def __init__(self) -> None:
+        self.most = _FIRST
+        self.in_hand = 0
+        self._record_size = 1.0
+
+    @property
+    def spent(self) -> bool:
+        """Whether the transaction holds all that it may."""
+        return self.in_hand >= self.most
+
+    def room(self) -> int:
+        """How many more records the transaction may take; always one."""
+        return max(1, int((self.most - self.in_hand) / self._record_size))
+
+    def take(self, records: int, size: int) -> None:
+        """Records go into the transaction.
+
+        Args:
+            records: How many.
+            size: Their bytes.
+        """
+        self.in_hand += size
+        # The largest mean of all chunks: one topic's records may be a thousand times as large as another's.
+        self._record_size = max(self._record_size, size / records)
+
+    def committed(self, share: float) -> None:
+        """The target has taken what was in hand.
+
+        Args:
+            share: How long that took once no more records came, as a share of the transaction's time-out.
+        """
+        if share > _LONG:
+            self._set(self.in_hand // 2)
+        elif share < _SHORT and self.in_hand >= self.most // 2:
+            self._set(self.most * 2)
+        self.in_hand = 0
+
+    def given_up(self) -> None:
+        """What was in hand, if anything, was not committed: perhaps it was too much."""
+        if self.in_hand:
+            self._set(min(self.most, self.in_hand) // 4)
+        self.in_hand = 0
+
+    def _set(self, most: int) -> None:
+        self.most = min(max(most, _LEAST), _MOST)

@@ -1,0 +1,42 @@
+"""What to do when the target no longer lets records be written: whoever had the right at the start has lost it."""
+
+from __future__ import annotations
+
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.permissions.granted import on_topics
+from k2k_assets.permissions.missing import HINT, Missing
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.errors import Forbidden
+
+
+def revoked(plan: SlotPlan, target: Cluster, said: Forbidden) -> dict[TopicPartition, str]:
+    """The partitions of a slot whose target topic may not be written any more, with the reason.
+
+    The error itself names no topic where it is about a whole transaction.
+
+    Args:
+        plan: The slot.
+        target: Is asked.
+        said: The error; it is told what is lacking where that concerns no single partition.
+
+    Raises:
+        ClusterUnreachable: The target does not answer.
+        Forbidden: The control topics may not be written, so that nothing can be copied until they may be again.
+    """
+    pipeline = plan.pipeline
+    target_of = {plan.source: pipeline.routing.target_topic(plan.source.topic) for plan in plan.partitions}
+    control = [pipeline.coordination.commit.topic, pipeline.coordination.assignment.topic]
+    control += [pipeline.offset_mapping.topic] if plan.control.mapping else []
+    lacking = on_topics(target, {topic: ["Write"] for topic in (*target_of.values(), *control)})().lacking
+
+    def missing(topic: str) -> str:
+        return str(Missing.on(target, pipeline, "Write", "topic", topic))
+
+    if forbidden := [topic for topic in control if topic in lacking]:
+        raise Forbidden(f"{missing(forbidden[0])} ({said}); {HINT}")
+    return {
+        source: f"{missing(topic)} any more; {HINT}. Nothing was skipped, the next start copies on from here"
+        for source, topic in target_of.items()
+        if topic in lacking
+    }

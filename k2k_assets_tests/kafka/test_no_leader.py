@@ -1,0 +1,131 @@
+"""Partitions without a leader: named, and no hindrance to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+from confluent_kafka.admin import ListOffsetsResultInfo
+
+from k2k_assets.errors import Refused
+from k2k_assets.kafka.answers import NoLeader
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.kafka import produce, unique
+from k2k_assets_tests.support.second_node import TwoNodes, create_on_nodes
+
+P = [TopicPartition("t", number) for number in range(9)]
+CODES = [
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+]
+
+
+class Admin:
+    """As much of an admin client as a question for offsets needs; each is answered from what it was told.
+
+    Args:
+        answer: Of a partition, at the n-th question: an offset, or a code.
+    """
+
+    def __init__(self, answer: Callable[[int, int], int | KafkaError]) -> None:
+        self._answer = answer
+        self.asked: list[list[int]] = []
+
+    def list_offsets(self, wanted: Any, **_: object) -> dict[KafkaTopicPartition, Future[Any]]:
+        self.asked.append([t.partition for t in wanted])
+        return {t: self._future(self._answer(t.partition, len(self.asked))) for t in wanted}
+
+    def poll(self, _: float) -> int:
+        return 0
+
+    def _future(self, answer: int | KafkaError) -> Future[Any]:
+        future: Future[Any] = Future()
+        if isinstance(answer, KafkaError):
+            future.set_exception(KafkaException(answer))
+        else:
+            future.set_result(ListOffsetsResultInfo(answer, -1, -1))
+        return future
+
+
+@pytest.fixture
+def cluster_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[Admin], Cluster]:
+    def make(admin: Admin) -> Cluster:
+        monkeypatch.setattr(Cluster, "admin", admin)
+        monkeypatch.setattr(Cluster, "topics", lambda _: {})
+        return Cluster("source", {"bootstrap.servers": "a:1"}, timeout=0.3)
+
+    return make
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_passes_is_asked_for_again_and_the_rest_is_not(cluster_of: Any, code: int) -> None:
+    admin = Admin(lambda partition, question: KafkaError(code) if partition and question == 1 else 7)
+    assert cluster_of(admin).offsets(P[:2], "latest") == {P[0]: 7, P[1]: 7}
+    assert admin.asked == [[0, 1], [1]]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_partitions_without_a_leader_are_named(cluster_of: Any, code: int) -> None:
+    admin = Admin(lambda partition, _: KafkaError(code) if partition else 7)
+    with pytest.raises(NoLeader, match=r"source cluster \(a:1\).* for t-1, t-2, t-3, t-4, t-5 and 3 more: .*offline"):
+        cluster_of(admin).offsets(P, "latest")
+
+
+def test_the_others_are_answered_for(cluster_of: Any) -> None:
+    admin = Admin(lambda partition, _: KafkaError(KafkaError.KAFKA_STORAGE_ERROR) if partition else 7)
+    missing: dict[TopicPartition, str] = {}
+    assert cluster_of(admin).offsets(P[:3], "latest", missing) == {P[0]: 7}
+    assert missing.keys() == {P[1], P[2]}
+    assert "for t-2: Broker: Disk error" in missing[P[2]]
+
+
+def test_asked_once(cluster_of: Any) -> None:
+    admin = Admin(lambda partition, _: KafkaError(KafkaError.LEADER_NOT_AVAILABLE) if partition else 7)
+    assert cluster_of(admin).offsets(P[:2], "latest", {}, patience=0) == {P[0]: 7}
+    assert len(admin.asked) == 1
+
+
+def test_none_with_a_leader(cluster_of: Any) -> None:
+    admin = Admin(lambda *_: KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    with pytest.raises(NoLeader) as raised:
+        cluster_of(admin).offsets(P[:2], "latest", {})
+    assert raised.value.reasons.keys() == {P[0], P[1]}
+
+
+def test_a_refusal_stays_one(cluster_of: Any) -> None:
+    admin = Admin(lambda partition, _: KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED) if partition else 7)
+    with pytest.raises(Refused):
+        cluster_of(admin).offsets(P[:2], "latest", {})
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
+    with TwoNodes(tmp_path_factory.mktemp("nodes")) as nodes:
+        yield nodes
+
+
+@pytest.mark.integration
+def test_a_broker_that_is_down(nodes: TwoNodes) -> None:
+    topic = create_on_nodes(nodes.servers, unique("split"), [1, 2])
+    produce(nodes.servers, topic, [b"x"] * 3, 0)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with Cluster("source", {"bootstrap.servers": nodes.servers}, timeout=2.0) as cluster:
+        assert cluster.offsets([first, second], "latest") == {first: 3, second: 0}
+        nodes.down()
+        missing: dict[TopicPartition, str] = {}
+        assert cluster.offsets([first, second], "stable", missing) == {first: 3}
+        assert missing.keys() == {second}
+        with pytest.raises(NoLeader, match=f"no leader that answers for {second}: .*brokers are down"):
+            cluster.leader_epochs([first, second])
+        nodes.up()
+        assert cluster.offsets([first, second], "latest") == {first: 3, second: 0}

@@ -1,0 +1,73 @@
+"""A transaction is never larger than what the target takes in time."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k2k_assets.replication.byte_budget import ByteBudget
+
+TIMEOUT = 15.0
+LEAST = 64_000
+
+
+def attempt(budget: ByteBudget, rate: float, record: int = 1000) -> bool:
+    """Fills a transaction with what there is room for, and sends it; whether it was committed in time."""
+    while not budget.spent:
+        records = min(1000, budget.room())
+        budget.take(records, records * record)
+    seconds = budget.in_hand / rate
+    if seconds > TIMEOUT:
+        budget.given_up()
+        return False
+    budget.committed(seconds / TIMEOUT)
+    return True
+
+
+@given(st.floats(2 * LEAST / TIMEOUT, 1e9), st.integers(1, LEAST // 2))
+def test_at_any_rate_one_is_committed_soon_and_none_times_out_after_that(rate: float, record: int) -> None:
+    budget = ByteBudget()
+    failures = [not attempt(budget, rate, record) for _ in range(40)]
+    assert failures == sorted(failures, reverse=True)
+    assert sum(failures) <= 4
+
+
+@given(st.floats(1e5, 1e7))
+def test_a_target_that_became_slow_is_sent_less_and_one_that_recovered_more(rate: float) -> None:
+    budget = ByteBudget()
+    fast = 1e9
+    assert all(attempt(budget, fast) for _ in range(20))
+    grown = budget.most
+    assert grown >= 1_000_000_000
+    slow = [attempt(budget, rate) for _ in range(30)]
+    assert slow.count(False) <= 7
+    assert all(slow[7:])
+    assert all(attempt(budget, fast) for _ in range(20))
+    assert budget.most == grown
+
+
+def test_small_transactions_say_nothing_about_large_ones() -> None:
+    budget = ByteBudget()
+    first = budget.most
+    for _ in range(20):
+        budget.take(10, 1000)
+        budget.committed(0.001)
+    assert budget.most == first
+
+
+def test_there_is_room_for_one_record_always_and_by_the_largest_mean_for_more() -> None:
+    budget = ByteBudget()
+    budget.take(1, 1_000_000)
+    assert budget.room() == 7
+    budget.take(1000, 1000)  # small ones of another topic: the next may be large again
+    assert budget.room() == 6
+    budget.take(1, 50_000_000)
+    assert budget.spent
+    assert budget.room() == 1
+
+
+def test_a_session_that_ends_with_nothing_in_hand_says_nothing() -> None:
+    budget = ByteBudget()
+    first = budget.most
+    budget.given_up()
+    assert budget.most == first

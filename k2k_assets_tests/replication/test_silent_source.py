@@ -1,0 +1,48 @@
+"""A consumer that stands still beside a source that has records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.replication import source_watch
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.transport.interface import Polled
+from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
+from k2k_assets_tests.replication.test_fidelity import pipeline_for
+from k2k_assets_tests.support.copying import Running, assert_exact_mappings, assert_same_content
+from k2k_assets_tests.support.kafka import create_topic, produce, unique
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_consumer_that_stands_still_is_replaced(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(source_watch, "SILENCE_SECONDS", 0.5)
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("still"))
+    produce(source, topic, [b"a"] * 5, transactional_id=unique("tx"))
+    real, still = LibrdkafkaSource.poll, set[LibrdkafkaSource]()
+
+    def poll(self: LibrdkafkaSource, limit: int, timeout: float) -> Polled:
+        polled = real(self, limit, timeout)
+        return Polled() if self in still else polled
+
+    made = LibrdkafkaSource.__init__
+
+    def first_stands_still(self: LibrdkafkaSource, *rest: object) -> None:
+        made(self, *rest)  # type: ignore[arg-type]
+        if not still:
+            still.add(self)
+
+    monkeypatch.setattr(LibrdkafkaSource, "poll", poll)
+    monkeypatch.setattr(LibrdkafkaSource, "__init__", first_stands_still)
+    pipeline = pipeline_for(clusters, tmp_path, [topic], "enabled")
+    running = Running(pipeline, 1)
+    running.await_copied(5)
+    running.end()
+    assert f"the source has records that do not come: {topic}-0 stands at 0 of 6" in caplog.text
+    assert assert_same_content(source, topic, target) == 5
+    assert_exact_mappings(pipeline, source, target, topic)

@@ -33,6 +33,19 @@ class Refused(K2KError):
     exit_code = 3
 
 
+class NotAllowed(Refused):
+    """The principal may not even see a topic.
+
+    Args:
+        topic: Which.
+        words: What the cluster said.
+    """
+
+    def __init__(self, topic: str, words: str) -> None:
+        super().__init__(words)
+        self.topic = topic
+
+
 class Superseded(K2KError):
     """A newer instance of the same pipeline has taken over."""
 

@@ -53,6 +53,22 @@ def diverged(tp: TopicPartition, position: int, epoch_end: int | None, words: st
     )
 
 
+def perhaps_aborted(tp: TopicPartition, at: int, position: int) -> str:
+    """Read uncommitted now, the source has records before the position that may have been left out, or be new.
+
+    Args:
+        tp: The source partition.
+        at: Offset of the first of them.
+        position: Where copying goes on.
+    """
+    return (
+        f"the records from {at} to {position - 1} of the source, before the position, are of a later leader epoch than "
+        "what was copied last. Either they are aborted ones, left out while isolation.level was read_committed, or the "
+        "source log was truncated there and has grown again; the source did not say in time which. To go on without "
+        f"them: {command(*tp, position)}; to copy them: {command(*tp, at)}"
+    )
+
+
 def out_of_range(tp: TopicPartition, offset: int, words: str) -> str:
     """The source refuses the offset and does not say which range it holds."""
     return (
@@ -80,8 +96,8 @@ def header_unreadable(tp: TopicPartition, offset: int, key: bytes) -> str:
     return (
         f"the record at {tp} offset {offset} has a header whose key is not UTF-8 ({_shortened(key)}): the client can "
         f"neither read nor write it. To copy {tp.topic} without headers: features.headerReplication: disabled, in a "
-        "pipeline of its own if other topics are to keep theirs. To go on behind the record, without what lies between "
-        f"the position and it: {command(*tp, offset + 1)}"
+        "pipeline of its own if other topics are to keep theirs. All before the record is copied; to go on behind it: "
+        f"{command(*tp, offset + 1)}"
     )
 
 

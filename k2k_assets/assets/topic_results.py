@@ -10,7 +10,7 @@ import dagster as dg
 
 from k2k_assets.assets import metadata as keys
 from k2k_assets.assets.metadata import Metadata
-from k2k_assets.replication import Outcome, TopicOutcome
+from k2k_assets.replication import Outcome, PartitionOutcome, TopicOutcome
 
 _COLUMNS = {
     "partition": "int",
@@ -46,13 +46,17 @@ def materialization(topic: TopicOutcome) -> Shown:
         keys.RATE: round(topic.records / topic.seconds, 1) if topic.seconds > 0 else 0.0,
         keys.POSITIONS: keys.table(
             _COLUMNS,
-            ((n, p.start, p.position, p.stable_end, p.lag, p.target_end, p.records, p.bytes, p.runs) for n, p in parts),
+            ((n, p.start, p.position, _end(p), p.lag, p.target_end, p.records, p.bytes, p.runs) for n, p in parts),
         ),
     }
     if ends:
         metadata[keys.TARGET_END] = sum(ends)
     positions = ",".join(f"{n}:{p.position}" for n, p in parts)
     return Shown(metadata, dg.DataVersion(hashlib.sha256(positions.encode()).hexdigest()[:16]))
+
+
+def _end(partition: PartitionOutcome) -> int | None:
+    return partition.stable_end if partition.is_end_known else None
 
 
 def summary(outcome: Outcome) -> Metadata:

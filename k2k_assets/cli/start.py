@@ -163,6 +163,6 @@ def _raise_for_the_rest(outcome: Outcome | None) -> None:
     topics = outcome.topics.values()
     if lag := sum(topic.lag for topic in topics):
         raise NotCaughtUp(f"stopped by a signal before it had caught up: lag {lag:,}; {again}")
-    # The source was not asked, or did not answer: a lag of 0 says nothing then.
-    if not any(partition.stable_end for topic in topics for partition in topic.partitions.values()):
+    ends_known = [partition.is_end_known for topic in topics for partition in topic.partitions.values()]
+    if not ends_known or not all(ends_known):
         raise NotCaughtUp(f"stopped by a signal before it was known how much there is to copy; {again}")

@@ -94,7 +94,7 @@ class StatusReader:
         return TopicStatus(
             topic=topic,
             position=sum(p.position for p in partitions.values()),
-            end=sum(p.stable_end for p in partitions.values()),
+            end=sum(max(0, p.stable_end) for p in partitions.values()),
             records=sum(p.records for p in partitions.values()),
             lag=lag,
             rate=max(0.0, rate),

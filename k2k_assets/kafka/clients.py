@@ -38,6 +38,9 @@ _UNREACHABLE = frozenset(
     }
 )
 
+ACLS_ADVICE = ". `k2k acls -f FILE` prints the commands that grant what the pipeline needs"
+"""To be put behind a refusal for lack of rights."""
+
 _NO_ANSWER = (
     "does not answer",
     "Check {role}.kafka.common.'bootstrap.servers', that the brokers run, and that this machine reaches them.",
@@ -115,9 +118,7 @@ def is_refused_login(error: KafkaError) -> bool:
 
 def advice(error: KafkaError) -> str:
     """What to do about an error, to be put behind it: only a refusal for lack of rights has a general answer."""
-    if "AUTHORIZATION_FAILED" not in error.name():
-        return ""
-    return ". `k2k acls -f FILE` prints the commands that grant what the pipeline needs"
+    return ACLS_ADVICE if "AUTHORIZATION_FAILED" in error.name() else ""
 
 
 def is_about_the_group(error: KafkaError) -> bool:

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 )
 
 from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.errors import ClusterUnreachable, NotAllowed, Refused
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.answers import UNSETTLED, Answers, Unanswered, Unsettled, ask_until_settled, begun
 from k2k_assets.kafka.apart import Apart, Died
@@ -52,6 +52,9 @@ _SPECS: dict[Which, tuple[OffsetSpec, IsolationLevel]] = {
     "latest": (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
     "stable": (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
 }
+
+_HIDDEN = object()
+_WITHOUT_DESCRIPTION = {KafkaError.UNKNOWN_TOPIC_OR_PART: None, KafkaError.TOPIC_AUTHORIZATION_FAILED: _HIDDEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +231,7 @@ class Cluster:
         """Ids and partition counts; topics that do not exist are left out.
 
         Raises:
-            Refused: The principal may not describe one of them.
+            NotAllowed: The principal may not describe one of them.
         """
         return self.describe_async(names)()
 
@@ -241,7 +244,9 @@ class Cluster:
         def answer() -> dict[str, TopicDescription]:
             found = {}
             for name, future in asked.items():
-                topic = self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
+                topic = self.answer(future, _WITHOUT_DESCRIPTION)
+                if topic is _HIDDEN:
+                    raise NotAllowed(name, f"the {self} does not let the topic {name} be seen{clients.ACLS_ADVICE}")
                 if topic is not None:
                     found[name] = TopicDescription(name, topic_id(topic), len(topic.partitions))
             return found

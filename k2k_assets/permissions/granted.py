@@ -57,10 +57,12 @@ class Granted:
     Attributes:
         lacking: Operations that are not allowed, by name.
         absent: Topics that do not exist: what is allowed on them cannot be asked, only whether they may be created.
+        untold: Names of which the broker does not say what is allowed.
     """
 
     lacking: dict[str, list[Operation]] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
+    untold: list[str] = field(default_factory=list)
 
 
 def on_topics(cluster: Cluster, wanted: Wanted) -> Callable[[], Granted]:
@@ -162,7 +164,8 @@ def _compare(granted: Granted, name: str, wanted: Collection[Operation], found: 
     else:
         allowed = set((found and found.authorized_operations) or ())
         if AclOperation.DESCRIBE not in allowed:
-            return  # what was described may be described: this broker does not say what is allowed
+            granted.untold.append(name)  # what was described may be described
+            return
         lacking = [operation for operation in wanted if _OPERATIONS[operation] not in allowed]
     if lacking:
         granted.lacking[name] = lacking

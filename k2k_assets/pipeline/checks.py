@@ -68,14 +68,15 @@ def check_timeouts(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
         timeout = pipeline.transaction_timeout
     except ValueError:
         return  # reported with the client properties
-    if (longest := pipeline.coordination.commit.batch_timeout) >= timeout:
+    commit = pipeline.coordination.commit
+    if "batch_timeout" in commit.model_fields_set and (longest := commit.batch_timeout) >= timeout:
         yield (
             ("coordination", "commit", "batchTimeout"),
             f"exactly-once needs less than {format_duration(timeout)} (the producer's transaction.timeout.ms, after "
             f"which the target aborts a transaction), found {format_duration(longest)}",
         )
     least = timeout + guarantees.SYNC_MARGIN
-    found = pipeline.coordination.commit.sync_timeout
+    found = commit.sync_timeout
     if found <= least:
         yield (
             ("coordination", "commit", "syncTimeout"),

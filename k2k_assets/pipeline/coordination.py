@@ -25,7 +25,7 @@ class Commit(Section):
     )
     batch_timeout: Duration = Field(
         default=timedelta(seconds=2),
-        description="Longest time between commits; under exactly-once less than `transaction.timeout.ms`.",
+        description="Longest time between commits; under exactly-once at most half of `transaction.timeout.ms`.",
     )
 
 

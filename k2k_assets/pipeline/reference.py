@@ -211,7 +211,8 @@ def _clients() -> Iterator[str]:
     yield (
         "The source consumer's `isolation.level` is free under at-least-once. Under exactly-once "
         "`coordination.commit.syncTimeout` must be longer than the producer's `transaction.timeout.ms` plus "
-        f"{format_duration(guarantees.SYNC_MARGIN)}, and `coordination.commit.batchTimeout` shorter than it.\n"
+        f"{format_duration(guarantees.SYNC_MARGIN)}, and a `coordination.commit.batchTimeout` that is written down "
+        "shorter than it.\n"
     )
     yield "### Without effect\n"
     yield _table(("property", "why"), _by_reason(NoEffect))

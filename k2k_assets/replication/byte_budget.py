@@ -14,29 +14,37 @@ _LEAST = 64_000
 _MOST = 1_000_000_000
 # Shares of the time-out: a transaction that took longer is too large; where one took less, the next may be twice that.
 _LONG, _SHORT = 1 / 2, 1 / 8
+# Large records are remembered for some dozen transactions that had none.
+_FORGETTING = 0.9
 
 
 class ByteBudget:
     """Outlives the sessions of a slot: what one of them had in hand when it failed makes the next one careful.
 
+    Bytes are those of values, which cost nothing to know. Keys and headers may weigh more than they: so records are
+    counted as well, and limited where a transaction has failed.
+
     Attributes:
-        most: Bytes of records that a transaction may hold.
-        in_hand: Bytes of records that are not committed yet.
+        most: Bytes that a transaction may hold.
+        most_records: Records that it may hold.
+        in_hand: Bytes that are not committed yet.
+        records: Records that are not committed yet.
     """
 
     def __init__(self) -> None:
         self.most = _FIRST
-        self.in_hand = 0
+        self.most_records = _MOST
+        self.in_hand = self.records = 0
         self._record_size = 1.0
 
     @property
     def spent(self) -> bool:
         """Whether the transaction holds all that it may."""
-        return self.in_hand >= self.most
+        return self.in_hand >= self.most or self.records >= self.most_records
 
     def room(self) -> int:
         """How many more records the transaction may take; always one."""
-        return max(1, int((self.most - self.in_hand) / self._record_size))
+        return max(1, min(int((self.most - self.in_hand) / self._record_size), self.most_records - self.records))
 
     def take(self, records: int, size: int) -> None:
         """Records go into the transaction.
@@ -46,26 +54,32 @@ class ByteBudget:
             size: Their bytes.
         """
         self.in_hand += size
-        # The largest mean of all chunks: one topic's records may be a thousand times as large as another's.
+        self.records += records
+        # The largest mean of the chunks: one topic's records may be a thousand times as large as another's.
         self._record_size = max(self._record_size, size / records)
 
     def committed(self, share: float) -> None:
         """The target has taken what was in hand.
 
         Args:
-            share: How long that took once no more records came, as a share of the transaction's time-out.
+            share: How long that took once no more records came, as a share of the time that there is.
         """
         if share > _LONG:
-            self._set(self.in_hand // 2)
-        elif share < _SHORT and self.in_hand >= self.most // 2:
-            self._set(self.most * 2)
-        self.in_hand = 0
+            self._set(max(self.in_hand // 2, self.most // 4), max(self.records // 2, self.most_records // 4))
+        elif share < _SHORT:
+            self._set(
+                self.most * 2 if self.in_hand >= self.most // 2 else self.most,
+                self.most_records * 2 if self.records >= self.most_records // 2 else self.most_records,
+            )
+        self._record_size = max(1.0, self._record_size * _FORGETTING)
+        self.in_hand = self.records = 0
 
     def given_up(self) -> None:
         """What was in hand, if anything, was not committed: perhaps it was too much."""
-        if self.in_hand:
-            self._set(min(self.most, self.in_hand) // 4)
-        self.in_hand = 0
+        if self.records:
+            self._set(min(self.most, self.in_hand) // 4, min(self.most_records, self.records) // 4)
+        self.in_hand = self.records = 0
 
-    def _set(self, most: int) -> None:
+    def _set(self, most: int, most_records: int) -> None:
         self.most = min(max(most, _LEAST), _MOST)
+        self.most_records = min(max(most_records, 1), _MOST)

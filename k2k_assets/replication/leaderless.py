@@ -120,12 +120,11 @@ class LeftOut:
             log.warning("slot %d goes on without %s: %s", self._plan.slot, few(fresh), found[min(fresh)])
         if back := [tp for tp in known if tp not in found and tp not in self._memory.stopped]:
             log.info("slot %d goes on with %s", self._plan.slot, few(back))
-        stopped = {tp: since for tp, since in known.items() if tp in self._memory.stopped}
-        self._memory.leaderless = {tp: known.get(tp, now) for tp in found} | stopped
+        self._memory.leaderless = {tp: known.get(tp, now) for tp in found}
         self._reasons = dict(found)
         self._next_look = now + _LOOK_SECONDS
         if not isinstance(self._plan.extent, Continuous):
-            self._stop_overdue(now, _PATIENCE_SECONDS)
+            self._stop_overdue(now)
         if self._reasons and not others:
             raise ClusterUnreachable(
                 f"nothing else is to be copied than {few(self._reasons)}: {self._reasons[min(self._reasons)]}"
@@ -154,15 +153,19 @@ class LeftOut:
         Args:
             now: Monotonic seconds.
         """
-        self._stop_overdue(now, 0.0 if isinstance(self._plan.extent, Window) else _PATIENCE_SECONDS)
+        self._stop_overdue(now)
         return not self._reasons
 
-    def _stop_overdue(self, now: float, seconds: float) -> None:
+    def _stop_overdue(self, now: float) -> None:
         """Not noted in the commit log: with a leader nothing is wrong with them, though they may be idle for long."""
-        for tp in [tp for tp in self._reasons if now - self._memory.leaderless[tp] >= seconds]:
+        extent = self._plan.extent
+        is_over = isinstance(extent, Window) and now - self._memory.started >= extent.duration.total_seconds()
+        patience = 0.0 if is_over else _PATIENCE_SECONDS
+        for tp in [tp for tp in self._reasons if now - self._memory.leaderless[tp] >= patience]:
             reason = f"{self._reasons.pop(tp)}. Nothing was skipped: the next run copies on from its position"
             log.error("%s is stopped: %s", tp, reason)
             self._memory.stopped[tp] = reason
+            self._memory.unnoted.add(tp)
 
     def _with_leader(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         source, target = self._clusters

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from k2k_assets.replication.commit_log import CommitLog
+from k2k_assets.replication.leaderless import END_UNKNOWN
 from k2k_assets.replication.progress import PartitionProgress, ProgressReader
 from k2k_assets.topic_partition import TopicPartition
 
@@ -18,7 +19,7 @@ class PartitionOutcome:
         start: Position when the replication began.
         position: Position at its end.
         target_end: Target offset after the last record copied; None where several partitions are fed, or none yet.
-        stable_end: Last stable offset of the source when last looked at.
+        stable_end: Last stable offset of the source when last looked at; `END_UNKNOWN` if it never said.
         records: Records copied.
         bytes: Value bytes copied.
         runs: Runs written to the mapping topic's records.
@@ -34,8 +35,13 @@ class PartitionOutcome:
 
     @property
     def lag(self) -> int:
-        """Source offsets still to be read."""
+        """Source offsets still to be read, as far as is known."""
         return max(0, self.stable_end - self.position)
+
+    @property
+    def is_end_known(self) -> bool:
+        """Whether the source has said where it ends: without that a lag of 0 says nothing."""
+        return self.stable_end != END_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,7 @@ def _partition_outcome(progress: PartitionProgress, start: int | None, target_en
         start=progress.position if start is None else start,
         position=progress.position,
         target_end=target_end,
-        stable_end=max(0, progress.stable_end),
+        stable_end=progress.stable_end,
         records=progress.records,
         bytes=progress.bytes,
         runs=progress.runs,

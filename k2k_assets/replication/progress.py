@@ -12,7 +12,7 @@ from k2k_assets.kafka.log_reader import LogReader
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
-from k2k_assets.replication.leaderless import ends_with_leader
+from k2k_assets.replication.leaderless import END_UNKNOWN, ends_with_leader
 from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.replication")
@@ -27,8 +27,8 @@ class PartitionProgress:
 
     Attributes:
         position: Next source offset to copy.
-        stable_end: Last stable offset of the source: as far as can be copied now.
-        high_watermark: End of the source partition, with what open transactions hold back.
+        stable_end: Last stable offset of the source: as far as can be copied now; `END_UNKNOWN` if it has not said.
+        high_watermark: End of the source partition, with what open transactions hold back; likewise.
         records: Records copied by this run.
         bytes: Value bytes copied by this run.
         runs: Runs written by this run.
@@ -109,7 +109,7 @@ class ProgressReader:
     def follow(self, partitions: Iterable[TopicPartition]) -> None:
         """Follows these too."""
         for tp in partitions:
-            self._partitions.setdefault(tp, PartitionProgress(0, 0, 0))
+            self._partitions.setdefault(tp, PartitionProgress(0, END_UNKNOWN, END_UNKNOWN))
 
     def begin(self, commit_log: CommitLog) -> None:
         """Takes in what was committed before the run."""
@@ -152,7 +152,9 @@ class ProgressReader:
         for tp in asked:
             if tp not in leaderless:
                 before = self._partitions[tp]
-                self._partitions[tp] = self._progress(tp, before, stable.get(tp, -1), high.get(tp, -1), now)
+                self._partitions[tp] = self._progress(
+                    tp, before, stable.get(tp, END_UNKNOWN), high.get(tp, END_UNKNOWN), now
+                )
         return self.current()
 
     def current(self) -> Progress:

@@ -109,6 +109,8 @@ class Session:
         self._next_collection = now + _COLLECT_SECONDS
         self._next_topics = now + _TOPICS_SECONDS
         self._batch_seconds = self._commit.batch_timeout.total_seconds()
+        if plan.pipeline.features.exactly_once:  # a transaction that is open for longer may time out
+            self._batch_seconds = min(self._batch_seconds, plan.pipeline.transaction_timeout.total_seconds() / 2)
         self._min_interval = self._pipeline.sync.min_commit_interval.total_seconds()
 
     # -- starting -----------------------------------------------------------------------------------------------
@@ -188,7 +190,7 @@ class Session:
         that somebody copies. Partitions that were stopped are released with their reason, at the position they have.
         """
         held = self._holding.partitions
-        noted = self._memory.stopped.keys() - self._memory.leaderless.keys()
+        noted = self._memory.stopped.keys() - self._memory.unnoted
         stopped = [tp for tp in self._memory.stopped if tp in noted and tp in commit_log.positions and tp in held]
         released = [s for tp, s in self._states.items() if tp in commit_log.positions and not s.unreleased]
         starting = fresh if self._pipeline.features.exactly_once else [*fresh, *released]
@@ -230,7 +232,7 @@ class Session:
             limit = min(_CHUNK, self._commit.batch_size - self._transactions.records, self._memory.budget.room())
             polled = self._source.poll(limit, self._patience())
             now = time.monotonic()
-            dry = sum(len(chunk.records) for chunk in polled.chunks) < limit
+            dry = sum(len(chunk.records) for chunk in polled.chunks) + polled.passed < limit
             self._take(polled, now)
             self._ensure_source_answers(polled, now)
             if self._must_close(dry, now):
@@ -271,10 +273,11 @@ class Session:
             ClusterUnreachable: The source does not answer.
             Restart: It does, and has what does not come.
         """
-        if polled.chunks or polled.ends:
+        if polled.chunks or polled.ends or polled.passed:
             self._source_watch.heard(now)
         else:
             self._source_watch.look(self._states, now)
+        self._source_watch.look_for_leaders(self._states, now)
 
     def _patience(self) -> float:
         """How long the next poll may wait for a record."""
@@ -284,13 +287,21 @@ class Session:
         return max(_SHORTEST_WAIT, min(due - time.monotonic(), _IDLE_SECONDS))
 
     def _take(self, polled: Polled, now: float) -> None:
-        for chunk in polled.chunks:
-            records = chunk.records
-            state = self._states[chunk.source]
-            first = records.first_offset
+        fault: SourceStopped | None = None
+        if polled.passed:
+            self._last_record = now
+        for taken in polled.chunks:
+            state = self._states[taken.source]
+            first = taken.records.first_offset
             if first < state.next:
-                raise SourceStopped(chunk.source, stop_reasons.diverged(chunk.source, state.next, first, ""))
-            self._transactions.write(reduce(_apply, self._stages, chunk), now)
+                raise SourceStopped(taken.source, stop_reasons.diverged(taken.source, state.next, first, ""))
+            chunk, why = reduce(_apply, self._stages, taken).readable()
+            if why is not None:
+                fault = SourceStopped(taken.source, why)
+            if chunk is None:
+                continue
+            records = chunk.records
+            self._transactions.write(chunk, now)
             state.next = records.last_offset + 1
             state.leader_epoch, state.epoch_end = records.leader_epoch, state.next
             size = records.size()
@@ -298,6 +309,10 @@ class Session:
             state.records += len(records)
             state.bytes += size
             self._last_record = now
+        if fault is not None:
+            # The reason says that all before the record is copied. An end that was seen lies behind it.
+            self._close()
+            raise fault
         for tp, end in polled.ends.items():
             state = self._states[tp]
             if end > state.next:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.errors import ClusterUnreachable, K2KError
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.tail import AssignmentTail
@@ -185,7 +185,7 @@ class Slot:
             try:
                 for tp, reason in revoked(self._plan, target, error).items():
                     self._stop([tp], reason)
-            except (Forbidden, ClusterUnreachable) as more:
+            except (Forbidden, K2KError) as more:
                 return more
         return error
 

@@ -11,9 +11,11 @@ from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.replication.leaderless import END_UNKNOWN, ends_with_leader, without_leader
 from k2k_assets.replication.partition_state import PartitionState
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
+from k2k_assets.replication.topic_identity import ask_topics
 from k2k_assets.topic_partition import TopicPartition
 
 
@@ -25,7 +27,8 @@ class Starts:
         states: Partitions to copy.
         fresh: Those among them that have no commit record yet: their start has to be committed first.
         stopped: Partitions that cannot be copied, with what was found and what to do.
-        leaderless: Partitions that cannot be copied now, likewise: they or their target have no leader.
+        leaderless: Partitions that cannot be copied now, likewise: they or their target have no leader. A run with an
+            end that they have reached already does without them.
     """
 
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
@@ -54,8 +57,7 @@ def resolve_starts(
     """
     starts = Starts()
     plans = [plan for plan in slot.partitions if plan.source not in leave_out]
-    known = source.describe({plan.source.topic for plan in plans})
-    there = target.describe({plan.target_topic for plan in plans})
+    known, there = ask_topics(source, target, plans)()
     copied = _partitions_copied(log)
     alive = []
     for plan in plans:
@@ -95,7 +97,15 @@ def resolve_starts(
         if record is None:
             starts.fresh.append(state)
     _note_epochs([state for state in starts.states.values() if state.leader_epoch is None], source)
+    if isinstance(slot.extent, UntilCaughtUp):
+        done = {plan.source for plan in plans if _is_done(plan, log.positions.get(plan.source))}
+        starts.leaderless = {tp: reason for tp, reason in starts.leaderless.items() if tp not in done}
     return starts
+
+
+def _is_done(plan: PartitionPlan, record: CommitRecord | None) -> bool:
+    """Whether nothing is left that was there when the run was planned: such a partition needs no leader."""
+    return record is not None and plan.stable_end != END_UNKNOWN and record.position >= plan.stable_end
 
 
 def _with_ends(plans: Sequence[PartitionPlan], source: Cluster) -> list[PartitionPlan]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from k2k_assets import stop_reasons
+from k2k_assets.errors import NotAllowed
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.replication.plan import PartitionPlan
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.errors import Forbidden, SourceStopped
+
+Topics = Mapping[str, TopicDescription]
 
 
 def ask_topic_ids(source: Cluster, target: Cluster, plans: Collection[PartitionPlan]) -> Callable[[], None]:
@@ -23,13 +26,13 @@ def ask_topic_ids(source: Cluster, target: Cluster, plans: Collection[PartitionP
         plans: The partitions whose topics are asked for.
 
     Returns:
-        The check. It raises `SourceStopped` where a topic is gone or another one.
+        The check. It raises `SourceStopped` where a topic is gone or another one, or may not be seen any more, and
+        `Forbidden` where that is one of the target.
     """
-    of_source = source.describe_async({plan.source.topic for plan in plans})
-    of_target = target.describe_async({plan.target_topic for plan in plans})
+    answers = ask_topics(source, target, plans)
 
     def check() -> None:
-        on_source, on_target = of_source(), of_target()
+        on_source, on_target = answers()
         for plan in plans:
             _ensure_id(plan.source, "source", plan.source.topic, plan.source_topic_id, on_source)
             _ensure_id(plan.source, "target", plan.target_topic, plan.target_topic_id, on_target)
@@ -37,7 +40,36 @@ def ask_topic_ids(source: Cluster, target: Cluster, plans: Collection[PartitionP
     return check
 
 
-def _ensure_id(tp: TopicPartition, role: str, topic: str, expected: str, found: Mapping[str, TopicDescription]) -> None:
+def ask_topics(
+    source: Cluster, target: Cluster, plans: Collection[PartitionPlan]
+) -> Callable[[], tuple[Topics, Topics]]:
+    """Asks both clusters now for the topics of partitions; answers when called.
+
+    Returns:
+        What is on the source and on the target. It raises `SourceStopped` for a topic of the source that may not be
+        seen, and `Forbidden` for one of the target.
+    """
+    of_source = source.describe_async({plan.source.topic for plan in plans})
+    of_target = target.describe_async({plan.target_topic for plan in plans})
+
+    def answers() -> tuple[Topics, Topics]:
+        try:
+            on_source = of_source()
+        except NotAllowed as hidden:
+            raise SourceStopped(_first(plans, hidden.topic), str(hidden)) from None
+        try:
+            return on_source, of_target()
+        except NotAllowed as hidden:
+            raise Forbidden(str(hidden)) from None
+
+    return answers
+
+
+def _first(plans: Collection[PartitionPlan], topic: str) -> TopicPartition:
+    return next(plan.source for plan in plans if plan.source.topic == topic)
+
+
+def _ensure_id(tp: TopicPartition, role: str, topic: str, expected: str, found: Topics) -> None:
     if topic not in found:
         raise SourceStopped(tp, f"the {role} topic {topic} was deleted while it was copied. {_remedy(tp, role)}")
     if found[topic].topic_id != expected:

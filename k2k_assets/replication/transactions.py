@@ -20,7 +20,7 @@ from k2k_assets.replication.target_chain import TargetChain
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.interface import Delivery, Sink
+from k2k_assets.transport.interface import SINK_SECONDS, Delivery, Sink
 
 
 @dataclass(slots=True)
@@ -33,6 +33,7 @@ class SlotMemory:
         commits: Transactions that closed well: tells whether there is any progress.
         stopped: Partitions that were stopped, with the reason.
         leaderless: Partitions that are left out for lack of a leader, with since when, monotonic seconds.
+        unnoted: Those of `stopped` that were stopped for lack of a leader: the commit topic is not told.
         taken: Partitions that somebody else has a better right to, with who that is.
         replaced: Whether another attempt of this slot has taken its place.
         told_to_stop: Since when the slot knows that it is to stop, monotonic seconds; None if it does not.
@@ -51,6 +52,7 @@ class SlotMemory:
     commits: int = 0
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
     leaderless: dict[TopicPartition, float] = field(default_factory=dict)
+    unnoted: set[TopicPartition] = field(default_factory=set)
     taken: dict[TopicPartition, str] = field(default_factory=dict)
     replaced: bool = False
     told_to_stop: float | None = None
@@ -86,7 +88,8 @@ class Transactions:
         self._memory = memory
         self._sink = sink
         self._chain = chain
-        self._timeout = plan.pipeline.transaction_timeout.total_seconds()
+        # The sink waits no longer for a flush, however long the transaction may be open.
+        self._timeout = min(plan.pipeline.transaction_timeout.total_seconds(), SINK_SECONDS)
         self._begun = False
         self._sent: list[Sent] = []
         self.records = self.possible_runs = 0

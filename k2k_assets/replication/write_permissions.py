@@ -28,7 +28,9 @@ def revoked(plan: SlotPlan, target: Cluster, said: Forbidden) -> dict[TopicParti
     target_of = {plan.source: pipeline.routing.target_topic(plan.source.topic) for plan in plan.partitions}
     control = [pipeline.coordination.commit.topic, pipeline.coordination.assignment.topic]
     control += [pipeline.offset_mapping.topic] if plan.control.mapping else []
-    lacking = on_topics(target, {topic: ["Write"] for topic in (*target_of.values(), *control)})().lacking
+    granted = on_topics(target, {topic: ["Write"] for topic in (*target_of.values(), *control)})()
+    # A broker that does not say what is allowed has said it of this one.
+    lacking = {*granted.lacking, *({said.topic} & {*granted.untold})}
 
     def missing(topic: str) -> str:
         return str(Missing.on(target, pipeline, "Write", "topic", topic))

@@ -7,6 +7,8 @@ commit nothing. What it had queued before it was superseded may still land late,
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -21,17 +23,22 @@ from k2k_assets.transport.errors import Fatal, Restart
 from k2k_assets.transport.interface import Delivery
 from k2k_assets.transport.librdkafka_sink import FIXED, PREFERRED, TransactionalSink, call, flush
 
+log = logging.getLogger("k2k.transport")
+
 # Without a message time-out and without gaps: a record is retried until the target has it, in order.
 _DATA: dict[str, object] = {**FIXED, "enable.gapless.guarantee": True, "message.timeout.ms": 0}
 # How long a producer that failed may take to report what becomes of its records.
 _LAST_WORDS_SECONDS = 5.0
+# A session that begins waits in pieces of this length, so that a slot hears between them that it is to stop.
+_PIECE_SECONDS = 5.0
 _NOT_FOR_DATA = ("transaction.timeout.ms", "message.timeout.ms")
 
 
 class AtLeastOnceSink:
     """Data producer and control transactions.
 
-    The data producer is kept over `reopen`: records that it still holds would otherwise overtake their own copies.
+    The data producer is kept from session to session: records that it still holds would otherwise overtake their own
+    copies.
 
     Args:
         properties: The user's producer settings, librdkafka names.
@@ -58,7 +65,7 @@ class AtLeastOnceSink:
 
     def open(self) -> None:
         self._control.open()
-        self._data.drain(self._timeout)
+        self._data.clear(self._timeout)
 
     def begin(self) -> None:
         """Nothing yet: the control transaction begins with its first record, so it stays short."""
@@ -107,6 +114,7 @@ class DataProducer:
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._properties = {k: v for k, v in properties.items() if k not in _NOT_FOR_DATA}
         self._producer = self._new()
+        self._stuck: tuple[int, float] | None = None
 
     def produce(self, chunk: Chunk, pending: PendingDelivery, timeout: float) -> None:
         """Queues a chunk.
@@ -124,7 +132,39 @@ class DataProducer:
             Restart: The target does not take them in time; they stay queued.
         """
         with self._replaced_if_fatal():
-            flush(self._producer, timeout)
+            try:
+                flush(self._producer, timeout)
+            except Restart:
+                queued, now = len(self._producer), time.monotonic()
+                if self._stuck is None or queued < self._stuck[0]:
+                    self._stuck = queued, now
+                raise
+        self._stuck = None
+
+    def clear(self, timeout: float) -> None:
+        """Waits until nothing is queued; gives up what the target has taken nothing of for long.
+
+        A partition without a leader would hold up all others for as long as it has none. What is given up is read
+        again: nothing of it was committed as copied. It may come twice.
+
+        Args:
+            timeout: Seconds without a record after which the rest is given up.
+
+        Raises:
+            Restart: The target is not done with them, and has not stood still for so long.
+        """
+        try:
+            self.drain(min(timeout, _PIECE_SECONDS))
+        except Fatal:
+            raise
+        except Restart:
+            if self._stuck is None or time.monotonic() - self._stuck[1] < timeout:
+                raise
+            queued, since = self._stuck
+            log.warning(
+                "the target took none of %d records for %.0f s: they are read again", queued, time.monotonic() - since
+            )
+            self._replace()
 
     def discard(self) -> None:
         """Gives up what is queued and not yet on its way."""
@@ -142,14 +182,19 @@ class DataProducer:
         try:
             yield
         except Fatal:
-            deadline = Deadline(_LAST_WORDS_SECONDS)
-            while not deadline.expired():
-                with suppress(KafkaException, SystemError):  # it says again that it has failed
-                    self._producer.purge()
-                    if not self._producer.flush(0.5):
-                        break
-            self._producer = self._new()
+            self._replace()
             raise
+
+    def _replace(self) -> None:
+        """What is on its way is given up too: sent again by the old producer, it would come behind later records."""
+        deadline = Deadline(_LAST_WORDS_SECONDS)
+        while not deadline.expired():
+            with suppress(KafkaException, SystemError):  # one that has failed says so again
+                self._producer.purge()
+                if not self._producer.flush(0.5):
+                    break
+        self._stuck = None
+        self._producer = self._new()
 
     def _new(self) -> Producer:
         return clients.producer({**PREFERRED, **self._properties}, _DATA)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from k2k_assets.topic_partition import TopicPartition
@@ -45,11 +45,35 @@ class Records(Protocol):
         """Milliseconds since the epoch, -1 for none."""
         ...
 
-    def headers(self) -> Sequence[Headers | None]: ...
+    def headers(self) -> Sequence[Headers | None]:
+        """The headers of each record; asked a second time they cost nothing.
+
+        Raises:
+            UnreadableRecord: Those of a record cannot be read.
+        """
+        ...
+
+    def before(self, index: int) -> Records:
+        """The records before that one, of which there is at least one."""
+        ...
 
     def size(self) -> int:
         """Bytes of all values."""
         ...
+
+
+class UnreadableRecord(Exception):
+    """A record of a chunk cannot be read.
+
+    Args:
+        index: Its place in the chunk.
+        reason: What was found and what to do.
+    """
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
+        self.reason = reason
 
 
 @dataclass(slots=True)
@@ -76,6 +100,20 @@ class Chunk:
     def contiguous(self) -> bool:
         """Whether the source offsets have no gap."""
         return self.records.last_offset - self.records.first_offset + 1 == len(self.records)
+
+    def readable(self) -> tuple[Chunk | None, str | None]:
+        """What of the chunk can be written: all of it, or what lies before the first record that cannot be read.
+
+        Returns:
+            That, None if it is nothing; and why it ends there, None if nothing is missing.
+        """
+        if not self.keep_headers:
+            return self, None
+        try:
+            self.records.headers()
+        except UnreadableRecord as fault:
+            return replace(self, records=self.records.before(fault.index)) if fault.index else None, fault.reason
+        return self, None
 
     def to_arrow(self) -> pa.RecordBatch:
         """The chunk as Arrow: topic, partition, offset, key, value, timestamp, headers (see `arrow_schema`)."""

@@ -71,7 +71,8 @@ class PendingDelivery:
         """
         if self.error is not None:
             if self.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                raise Forbidden(f"writing to {self.sent.target_topic}: {self.error.str()}")
+                topic = self.sent.target_topic
+                raise Forbidden(f"writing to {topic}: {self.error.str()}", topic)
             raise Undeliverable(
                 self.sent, self.failed_index, self.failed_size, self.error.str(), _is_verdict(self.error)
             )

@@ -19,7 +19,16 @@ class Fenced(Restart):
 
 
 class Forbidden(Restart):
-    """The target does not let a topic be written; which one, it does not always say."""
+    """The target does not let a topic be written.
+
+    Args:
+        words: What was said.
+        topic: Which one; None where that was not said.
+    """
+
+    def __init__(self, words: str, topic: str | None = None) -> None:
+        super().__init__(words)
+        self.topic = topic
 
 
 class SourceStopped(Exception):

@@ -9,6 +9,9 @@ from typing import Protocol
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Sent
 
+SINK_SECONDS = 30.0
+"""How long any step of a sink may take."""
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -32,10 +35,12 @@ class Polled:
     Attributes:
         chunks: Records, at most one chunk a partition, in source order.
         ends: Offsets at which the end of a partition was seen (past trailing markers).
+        passed: How many records came and are left out.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
+    passed: int = 0
 
 
 @dataclass(slots=True)

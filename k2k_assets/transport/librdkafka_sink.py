@@ -15,13 +15,12 @@ from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.deliveries import FULL_QUEUE_WAIT, PendingDelivery, produce_chunk, raise_errors, results
 from k2k_assets.transport.errors import Fatal, Fenced, Forbidden, Restart, Undeliverable
-from k2k_assets.transport.interface import Delivery
+from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 
 _FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 _FORBIDDEN = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
 }
 
 # librdkafka resends an unanswered EndTxn no earlier than 0.8 x retry.backoff.ms after the first, and then reports
@@ -69,7 +68,8 @@ def call(step: str, function: Callable[..., Any], *args: object) -> Any:
 
     Raises:
         Fenced: A later holder of the id exists.
-        Refused: The principal may not do it.
+        Forbidden: The principal may not write to a topic.
+        Refused: The principal may not do it at all.
         Fatal: The producer can do nothing any more.
         Restart: Anything else: nothing in memory can be trusted.
     """
@@ -85,8 +85,11 @@ def call(step: str, function: Callable[..., Any], *args: object) -> Any:
             raise Fenced(f"{step}: {error.str()}") from None
         if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
             raise Refused(timeout_too_long(None, None)) from None
+        not_allowed = f"target cluster: {step} is not allowed: {error.str()}{clients.advice(error)}"
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise Forbidden(not_allowed) from None
         if error.code() in _FORBIDDEN:
-            raise Refused(f"target cluster: {step} is not allowed: {error.str()}{clients.advice(error)}") from None
+            raise Refused(not_allowed) from None
         raise (Fatal if error.fatal() else Restart)(f"{step}: {error.str()} ({error.name()})") from None
 
 
@@ -136,7 +139,7 @@ class TransactionalSink:
     """
 
     def __init__(
-        self, properties: Mapping[str, Any], transactional_id: str, report_each: bool, timeout: float = 30.0
+        self, properties: Mapping[str, Any], transactional_id: str, report_each: bool, timeout: float = SINK_SECONDS
     ) -> None:
         self._producer = transactional_producer(properties, transactional_id)
         self._report_each = report_each

@@ -18,6 +18,7 @@ from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Polled, Position
 from k2k_assets.transport.messages import MessageRecords
+from k2k_assets.transport.passed_over import PassedOver
 
 log = logging.getLogger("k2k.transport")
 
@@ -45,6 +46,8 @@ _PREFERRED: dict[str, object] = {
 }
 
 _METADATA_SECONDS = 15.0
+# How long to look whether records before a position are aborted ones.
+_LOOK_SECONDS = 15.0
 
 _GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 # A partition that was assigned a moment ago cannot seek yet.
@@ -71,7 +74,7 @@ class LibrdkafkaSource:
     def __init__(self, properties: Mapping[str, object]) -> None:
         self._properties = properties
         self._reads_uncommitted = properties.get("isolation.level") == "read_uncommitted"
-        self._passed_over: dict[TopicPartition, Position] = {}
+        self._passed_over = PassedOver({}, self._first_committed)
         self._consumer: Consumer = clients.consumer({**_PREFERRED, **properties}, _FIXED)
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
@@ -81,7 +84,7 @@ class LibrdkafkaSource:
             raise clients.unreachable("source", self._properties, clients.error_of(error).str()) from None
         at = {tp: _kafka_position(tp, position) for tp, position in positions.items()}
         if self._reads_uncommitted:
-            self._passed_over = {tp: position for tp, position in positions.items() if position.resume is not None}
+            self._passed_over = PassedOver(positions, self._first_committed)
         self._consumer.assign(list(at.values()))
         for tp, position in positions.items():
             if position.leader_epoch is not None and position.leader_epoch >= 0:
@@ -122,7 +125,9 @@ class LibrdkafkaSource:
         if messages and any(map(Message.error, messages)):
             messages = self._without_events(messages, polled.ends)
         if messages and self._passed_over:
-            messages = self._without_passed_over(messages)
+            read = len(messages)
+            messages = self._passed_over.without(messages)
+            polled.passed = read - len(messages)
         if messages:
             polled.chunks = _chunks(messages)
         return polled
@@ -142,24 +147,38 @@ class LibrdkafkaSource:
                 _raise(error, message, self._log_ends)
         return records
 
-    def _without_passed_over(self, messages: list[Message]) -> list[Message]:
-        """Without aborted records before the position: it may be that of a consumer that read only what is committed.
+    def _first_committed(self, tp: TopicPartition, start: int, end: int) -> int | None:
+        """As `FirstCommitted`: a consumer that reads only what is committed looks at the same stretch.
 
-        Records of another leader epoch stay. They may have been written where such records, or markers, were cut off:
-        the loop has to stop at them.
+        Raises:
+            Restart: The source does not answer.
         """
-        left = []
-        for message in messages:
-            tp = TopicPartition(message.topic(), message.partition())
-            position = self._passed_over.get(tp)
-            if position is None or position.resume is None:
-                left.append(message)
-            elif message.offset() >= position.resume:
-                del self._passed_over[tp]
-                left.append(message)
-            elif message.leader_epoch() != position.leader_epoch:
-                left.append(message)
-        return left
+        deadline = Deadline(_LOOK_SECONDS)
+        trouble: KafkaError | None = None
+        settings = {**_FIXED, "isolation.level": "read_committed"}
+        looking = clients.consumer({**_PREFERRED, **self._properties}, settings)
+        try:
+            looking.assign([KafkaTopicPartition(*tp, start)])
+            while not deadline.expired():
+                message = looking.poll(deadline.remaining())
+                if message is None:
+                    continue
+                error, offset = message.error(), message.offset()
+                if error is None:
+                    return min(offset, end)
+                if error.code() == KafkaError._PARTITION_EOF:
+                    trouble = None
+                    if offset >= end:
+                        return end
+                elif clients.is_unreachable(error):
+                    trouble = error
+        except KafkaException as exception:
+            trouble = clients.error_of(exception)
+        finally:
+            looking.close()
+        if trouble is not None:
+            raise Restart(f"source consumer: {trouble.str()}")
+        return None
 
     def _log_ends(self, tp: TopicPartition) -> tuple[int, int] | None:
         """What the source holds of a partition: log start and end; None if it does not say."""

@@ -12,8 +12,7 @@ from confluent_kafka import Message
 
 from k2k_assets import stop_reasons
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.transport.chunk import Headers
-from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.chunk import Headers, UnreadableRecord
 
 _second = itemgetter(1)
 
@@ -25,10 +24,11 @@ class MessageRecords:
         messages: At least one, none an error.
     """
 
-    __slots__ = ("messages",)
+    __slots__ = ("_headers", "messages")
 
     def __init__(self, messages: list[Message]) -> None:
         self.messages = messages
+        self._headers: list[Headers | None] | None = None
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -61,27 +61,33 @@ class MessageRecords:
         """The headers of each record.
 
         Raises:
-            SourceStopped: A record has a header whose key is not UTF-8. These messages are of no use then: asked again,
-                the client (confluent-kafka 2.16) hands out headers with a hole in them, which crash the process.
+            UnreadableRecord: A record has a header whose key is not UTF-8. It is not to be asked for again: the client
+                (confluent-kafka 2.16) would hand out headers with a hole in them, which crash the process.
         """
-        messages = iter(self.messages)
-        try:
-            return list(map(Message.headers, messages))
-        except (SystemError, UnicodeDecodeError) as raised:
-            # The message at fault is the last one that was taken from the iterator.
-            at_fault = self.messages[len(self.messages) - length_hint(messages) - 1]
-            raise _unreadable(at_fault, raised) from None
+        if self._headers is None:
+            messages = iter(self.messages)
+            try:
+                self._headers = list(map(Message.headers, messages))
+            except (SystemError, UnicodeDecodeError) as raised:
+                # The message at fault is the last one that was taken from the iterator.
+                raise _unreadable(self.messages, len(self.messages) - length_hint(messages) - 1, raised) from None
+        return self._headers
+
+    def before(self, index: int) -> MessageRecords:
+        return MessageRecords(self.messages[:index])
 
     def size(self) -> int:
         return sum(map(len, self.messages))
 
 
-def _unreadable(message: Message, raised: Exception) -> Exception:
+def _unreadable(messages: list[Message], index: int, raised: Exception) -> Exception:
     """What headers that cannot be read mean to the loop; something else that was raised stays what it is."""
     # The client returns headers and leaves the error behind; the interpreter makes a SystemError of that.
     error = raised if isinstance(raised, UnicodeDecodeError) else raised.__cause__
+    message = messages[index]
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if not isinstance(error, UnicodeDecodeError) or topic is None or partition is None or offset is None:
         return raised
-    tp = TopicPartition(topic, partition)
-    return SourceStopped(tp, stop_reasons.header_unreadable(tp, offset, error.object))
+    return UnreadableRecord(
+        index, stop_reasons.header_unreadable(TopicPartition(topic, partition), offset, error.object)
+    )

@@ -25,6 +25,7 @@ from k2k_assets.deadline import wait_until
 from k2k_assets.errors import Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication import Outcome, PartitionOutcome, TopicOutcome
+from k2k_assets.replication.leaderless import END_UNKNOWN
 from k2k_assets.resources import lasting_spark
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
@@ -291,7 +292,8 @@ def test_signal_before_the_engine_starts_ends_it_with_0(orders: Path, monkeypatc
 
 LEFT = PartitionOutcome(start=0, position=5, target_end=5, stable_end=9, records=5, bytes=50, runs=1)
 DONE = replace(LEFT, position=9)
-NOT_ASKED = replace(LEFT, position=0, stable_end=0)
+EMPTY = replace(LEFT, position=0, stable_end=0)
+NOT_ASKED = replace(EMPTY, stable_end=END_UNKNOWN)
 
 
 def _copied(*states: PartitionOutcome, stopped: str | None = None) -> Outcome:
@@ -306,7 +308,8 @@ def _copied(*states: PartitionOutcome, stopped: str | None = None) -> Outcome:
         (_copied(NOT_ASKED), 6, "stopped by a signal before it was known how much there is to copy"),
         (Outcome({}), 6, "stopped by a signal before it was known how much there is to copy"),
         (_copied(LEFT, stopped="deleted"), 5, "1 of 1 topic stopped"),
-        (_copied(DONE, NOT_ASKED), 0, ""),
+        (_copied(DONE, NOT_ASKED), 6, "stopped by a signal before it was known how much there is to copy"),
+        (_copied(DONE, EMPTY), 0, ""),
     ],
 )
 def test_once_that_is_signalled_ends_with_0_only_if_nothing_is_left(

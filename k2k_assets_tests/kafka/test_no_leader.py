@@ -119,7 +119,7 @@ def test_a_broker_that_is_down(nodes: TwoNodes) -> None:
     topic = create_on_nodes(nodes.servers, unique("split"), [1, 2])
     produce(nodes.servers, topic, [b"x"] * 3, 0)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    with Cluster("source", {"bootstrap.servers": nodes.servers}, timeout=2.0) as cluster:
+    with Cluster("source", {"bootstrap.servers": nodes.servers}, timeout=10.0) as cluster:
         assert cluster.offsets([first, second], "latest") == {first: 3, second: 0}
         nodes.down()
         missing: dict[TopicPartition, str] = {}

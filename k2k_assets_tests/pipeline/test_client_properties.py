@@ -260,6 +260,9 @@ def test_a_batch_ends_before_its_transaction_times_out(tmp_path: Path) -> None:
     assert "batchTimeout: exactly-once needs less than 15 seconds (the producer's transaction.timeout.ms" in said
     assert "found 15 seconds" in said
     load_text(tmp_path, changed({**base, "coordination/commit/batchTimeout": "14999 milliseconds"}))
+    load_text(
+        tmp_path, changed({"features/exactlyOnce": "enabled", "target/kafka/producer/transaction.timeout.ms": 1000})
+    )
     load_text(tmp_path, changed({"coordination/commit/batchTimeout": "1 minute"}))
 
 

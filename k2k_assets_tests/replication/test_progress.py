@@ -14,6 +14,7 @@ from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.replication import progress as module
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.replication.outcome import outcome_of
 from k2k_assets.replication.progress import ProgressReader
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.fake_transport import Clock, FakeCluster
@@ -149,6 +150,21 @@ def test_an_open_source_transaction_is_shown_and_named_once_after_a_minute(
     assert reader.refresh().partitions[P0].held_since == clock.now, "another transaction"
     source._offsets["stable"] = {P0: 130, P1: 0}
     assert reader.refresh().partitions[P0].held_since is None
+
+
+def test_the_end_of_a_partition_that_has_had_no_leader_is_not_known(
+    reader: ProgressReader, source: FakeCluster
+) -> None:
+    source.leaderless.add(P1)
+    reader.refresh()
+    outcome = outcome_of({"t": ("t", 2)}, CommitLog(), reader, {}, GENERATION, 1.0).topics["t"].partitions
+    assert (outcome[0].stable_end, outcome[0].is_end_known) == (100, True)
+    assert (outcome[1].lag, outcome[1].is_end_known) == (0, False)
+
+    source.leaderless.clear()
+    reader.refresh()
+    source.leaderless.add(P1)
+    assert reader.refresh().partitions[P1].stable_end == 0, "what was known stays known"
 
 
 def test_an_unreachable_source_leaves_what_was_known(reader: ProgressReader, source: FakeCluster) -> None:

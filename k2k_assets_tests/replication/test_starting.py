@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from k2k_assets.errors import Refused
 from k2k_assets.replication.commit_log import CommitLog
+from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.leaderless import END_UNKNOWN
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.starting import Starts, resolve_starts
@@ -197,6 +199,29 @@ def test_any_target_partition_without_a_leader_holds_up_records_that_go_to_all(t
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t", "u"], partition="producer")
     plan = slot_plan(pipeline, dict.fromkeys([P0, OTHER], 0))
     assert resolve(plan, target_leaderless={P1}).leaderless.keys() == {P0}
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+@pytest.mark.parametrize(
+    ("end", "extent", "left_out"),
+    [
+        (100, UntilCaughtUp(), set()),
+        (101, UntilCaughtUp(), {P1}),
+        (END_UNKNOWN, UntilCaughtUp(), {P1}),
+        (100, Window(timedelta(hours=1), timedelta(seconds=5)), {P1}),
+        (100, Continuous(), {P1}),
+    ],
+)
+def test_one_that_has_come_to_its_end_needs_no_leader(
+    tmp_path: Path, role: str, end: int, extent: Extent, left_out: set[TopicPartition]
+) -> None:
+    plan = slot(tmp_path, P0, P1)
+    partitions = (plan.partitions[0], replace(plan.partitions[1], stable_end=end))
+    plan = replace(plan, partitions=partitions, extent=extent)
+    starts = resolve(plan, CommitLog({P1: commit_record(P1, 100)}), **leaderless(role, P1))
+    assert starts.leaderless.keys() == left_out
+    assert starts.states.keys() == {P0}
+    assert not starts.stopped
 
 
 def test_the_end_of_a_partition_that_had_no_leader_is_where_it_ends_now(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport import librdkafka_source
 from k2k_assets_tests.support.copying import Running, assert_same_content, copy
 from k2k_assets_tests.support.kafka import (
     SECONDS,
@@ -64,8 +65,12 @@ class Source:
                 file.truncate(size)
         self.broker.start()
         for topic in self._sizes:
-            epochs = self._log(topic).with_name("leader-epoch-checkpoint")
-            wait_until(lambda epochs=epochs: int(epochs.read_text().split()[1]) > 1, SECONDS, f"a new epoch of {topic}")
+            self.await_later_epoch(topic)
+
+    def await_later_epoch(self, topic: str) -> None:
+        """Waits until the log has begun a second leader epoch."""
+        epochs = self._log(topic).with_name("leader-epoch-checkpoint")
+        wait_until(lambda: int(epochs.read_text().split()[1]) > 1, SECONDS, f"a new epoch of {topic}")
 
     def _log(self, topic: str) -> Path:
         return self.broker.directory / "data" / f"{topic}-0" / ("0" * 20 + ".log")
@@ -89,6 +94,22 @@ def pipeline_file(source: Source, clusters: KafkaSandbox, folder: Path, *topics:
     features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
     path = write_pipeline(folder, source.servers, clusters.target_servers, topics, features=features)
     return path, load_pipeline([path])
+
+
+def reading(source: Source, clusters: KafkaSandbox, folder: Path, topic: str, isolation: str) -> Pipeline:
+    """A pipeline at least once whose consumer has this isolation level."""
+    kafka = {"common": {"bootstrap.servers": source.servers}}
+    consumer = {"group.id": f"group-{topic}", "isolation.level": isolation}
+    path = write_pipeline(
+        folder,
+        source.servers,
+        clusters.target_servers,
+        [topic],
+        features={"exactlyOnce": "disabled"},
+        source={"kafka": {**kafka, "consumer": consumer}},
+        coordination={"commit": {"topic": f"{topic}-commits"}, "assignment": {"topic": f"{topic}-claims"}},
+    )
+    return load_pipeline([path])
 
 
 def test_a_log_that_was_cut_off_and_grew_again(
@@ -191,20 +212,16 @@ def test_a_log_that_is_cut_off_during_the_copy(clusters: KafkaSandbox, tmp_path:
     assert [r.value for r in read_all(clusters.target_servers, bad)][-1] == b"lost 59"
 
 
-def test_a_marker_that_was_cut_off_and_written_over(clusters: KafkaSandbox, tmp_path: Path, source: Source) -> None:
-    """Read uncommitted, records before the position are passed over only if they were there when it was committed."""
+def test_a_marker_that_was_cut_off_and_written_over(
+    clusters: KafkaSandbox, tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read uncommitted, records before the position are passed over only if they are known to be aborted ones.
+
+    Without its marker the transaction is open again, so nobody is told what is committed behind it.
+    """
+    monkeypatch.setattr(librdkafka_source, "_LOOK_SECONDS", 1.0)
     topic = create_topic(source.servers, unique("over"))
-    kafka = {"common": {"bootstrap.servers": source.servers}}
-    consumer = {"group.id": unique("group"), "isolation.level": "read_uncommitted"}
-    path = write_pipeline(
-        tmp_path,
-        source.servers,
-        clusters.target_servers,
-        [topic],
-        features={"exactlyOnce": "disabled"},
-        source={"kafka": {**kafka, "consumer": consumer}},
-    )
-    pipeline = load_pipeline([path])
+    pipeline = reading(source, clusters, tmp_path, topic, "read_uncommitted")
     transaction = OpenTransaction(source.servers, topic, [b"kept"] * 5)
     source.mark(topic)
     transaction.commit()
@@ -213,5 +230,41 @@ def test_a_marker_that_was_cut_off_and_written_over(clusters: KafkaSandbox, tmp_
 
     source.lose()
     source.write(topic, "over the marker", 10)
-    assert "the source log was truncated at 5, below position 6" in copy(pipeline).stopped[topic]
+    reason = copy(pipeline).stopped[topic]
+    assert "the records from 5 to 5 of the source, before the position, are of a later leader epoch" in reason
+    assert reason.endswith(f"k2k-tool set -f FILE -o {topic}:0:6; to copy them: k2k-tool set -f FILE -o {topic}:0:5")
     assert [r.value for r in read_all(clusters.target_servers, topic)] == [b"kept"] * 5
+
+
+def test_aborted_records_of_a_later_epoch_are_no_truncation(
+    clusters: KafkaSandbox, tmp_path: Path, source: Source
+) -> None:
+    """The broker was started again between the last record and those that were passed over while reading committed."""
+    topic = create_topic(source.servers, unique("switch"))
+    source.write(topic, "before", 5)
+    source.broker.restart()
+    produce(source.servers, topic, [b"aborted"] * 3, 0, abort=True)
+    source.await_later_epoch(topic)
+    first = copy(reading(source, clusters, tmp_path, topic, "read_committed"))
+    assert (first.stopped, first.topics[topic].partitions[0].position) == ({}, 9)
+
+    source.write(topic, "after", 2)
+    assert copy(reading(source, clusters, tmp_path, topic, "read_uncommitted")).stopped == {}
+    names = ["before 0", "before 1", "before 2", "before 3", "before 4", "after 0", "after 1"]
+    assert [r.value for r in read_all(clusters.target_servers, topic)] == [name.encode() for name in names]
+
+
+def test_aborted_records_that_were_cut_off_and_written_over(
+    clusters: KafkaSandbox, tmp_path: Path, source: Source
+) -> None:
+    """What is there now is committed: that is known."""
+    topic = create_topic(source.servers, unique("over"))
+    source.write(topic, "before", 5)
+    source.mark(topic)
+    produce(source.servers, topic, [b"aborted"] * 3, 0, abort=True)
+    assert copy(reading(source, clusters, tmp_path, topic, "read_committed")).topics[topic].partitions[0].position == 9
+
+    source.lose()
+    source.write(topic, "over", 10)
+    stopped = copy(reading(source, clusters, tmp_path, topic, "read_uncommitted")).stopped
+    assert "the source log was truncated at 5, below position 9" in stopped[topic]

@@ -5,14 +5,14 @@ They keep to `k2k_assets.transport.interface`; what the loop did can be read fro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from k2k_assets.kafka.answers import NoLeader, reasons
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.transport.chunk import Chunk, Headers, Sent
+from k2k_assets.transport.chunk import Chunk, Headers, Sent, UnreadableRecord
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Delivery, Polled, Position
 
@@ -27,6 +27,7 @@ class ListRecords:
     given_timestamps: list[int] | None = None
     given_headers: list[Headers | None] | None = None
     epoch: int | None = 0
+    unreadable: int | None = None
 
     def __len__(self) -> int:
         return len(self.at)
@@ -56,7 +57,19 @@ class ListRecords:
         return self.given_timestamps or [1_000_000 + offset for offset in self.at]
 
     def headers(self) -> Sequence[Headers | None]:
+        if self.unreadable in self.at:
+            raise UnreadableRecord(self.at.index(self.unreadable), f"the record at {self.unreadable} cannot be read")
         return self.given_headers or [None] * len(self.at)
+
+    def before(self, index: int) -> ListRecords:
+        return ListRecords(
+            self.at[:index],
+            self.given_keys and self.given_keys[:index],
+            self.given_values and self.given_values[:index],
+            self.given_timestamps and self.given_timestamps[:index],
+            self.given_headers and self.given_headers[:index],
+            self.epoch,
+        )
 
     def size(self) -> int:
         return sum(len(value or b"") for value in self.values())
@@ -92,6 +105,10 @@ class FakeSource:
         arrivals: What arrives; offsets of a partition rise.
         ends: High watermark of each partition, past trailing markers; by default the last offset + 1.
         poll_seconds: How long each poll takes.
+
+    Attributes:
+        unreadable: Offset of a record of a partition whose headers cannot be read.
+        left_out: How many records a poll passed over.
     """
 
     def __init__(
@@ -104,6 +121,8 @@ class FakeSource:
         self.assigned: dict[TopicPartition, Position] = {}
         self.ends = dict(ends or {})
         self.limits: list[int] = []
+        self.unreadable: dict[TopicPartition, int] = {}
+        self.left_out: Callable[[], int] = lambda: 0
         self._clock = clock
         self._poll_seconds = poll_seconds
         self._waiting = sorted(arrivals, key=lambda a: (a.at, a.source, a.offset))
@@ -119,7 +138,7 @@ class FakeSource:
         self.limits.append(limit)
         self._clock.advance(self._poll_seconds)
         polled = self._ready(limit)
-        if not polled.chunks and not polled.ends:
+        if not polled.chunks and not polled.ends and not polled.passed:
             next_arrival = min((a.at for a in self._waiting), default=float("inf"))
             self._clock.advance(max(0.0, min(timeout, next_arrival - self._clock.now)))
             polled = self._ready(limit)
@@ -138,7 +157,8 @@ class FakeSource:
             else:
                 left.append(arrival)
         self._waiting = left
-        polled = Polled([Chunk(tp, ListRecords(offsets)) for tp, offsets in taken.items()])
+        polled = Polled([Chunk(tp, self._records(tp, offsets)) for tp, offsets in taken.items()])
+        polled.passed = self.left_out()
         for tp, offsets in taken.items():
             self._next[tp] = offsets[-1] + 1
             self._told.discard(tp)
@@ -147,6 +167,9 @@ class FakeSource:
                 self._told.add(tp)
                 polled.ends[tp] = self._end(tp)
         return polled
+
+    def _records(self, tp: TopicPartition, offsets: list[int]) -> ListRecords:
+        return ListRecords(offsets, unreadable=self.unreadable.get(tp))
 
     def _end(self, tp: TopicPartition) -> int:
         """The high watermark as it is now."""

@@ -34,16 +34,24 @@ class Asked:
     ) -> None:
         self.at: list[float] = []
         self.ends = ends
+        self.leaderless: set[TopicPartition] = set()
         self._made, self._down = made, down
         assert made.session.start()
         made.tail.stop_at = min(made.tail.stop_at, made.clock.now + 2000)  # a session that would never end fails
         made.clusters[0].offsets = self.offsets  # type: ignore[method-assign, assignment]
 
-    def offsets(self, partitions: Iterable[TopicPartition], which: str, **_: bool) -> dict[TopicPartition, int]:
+    def offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        which: str,
+        without_leader: dict[TopicPartition, str],
+        _patience: float,
+    ) -> dict[TopicPartition, int]:
         self.at.append(round(self._made.clock.now - self._made.began, 1))
         if self._down[0] < self.at[-1] < self._down[1]:
             raise ClusterUnreachable("the source cluster at a:1 does not answer")
-        return {tp: self.ends[which].get(tp, 0) for tp in partitions}
+        without_leader.update({tp: f"no leader for {tp}" for tp in partitions if tp in self.leaderless})
+        return {tp: self.ends[which].get(tp, 0) for tp in partitions if tp not in self.leaderless}
 
 
 def stands_still(made: Bench, words: str = "the source has records that do not come") -> float:
@@ -158,3 +166,33 @@ def test_a_source_that_is_heard_is_not_asked(bench: Any) -> None:
     asked = Asked(made, {"stable": {P0: 100, P1: 900}})
     assert made.session.copy()
     assert asked.at == []
+
+
+def test_who_waits_for_an_end_finds_a_partition_that_has_lost_its_leader_beside_others_that_talk(bench: Any) -> None:
+    trickle = [Arrival(float(i), P0, i) for i in range(100)]
+    made = bench(trickle, {P0: 100, P1: 100})
+    asked = Asked(made, {"stable": {P0: 100, P1: 100}})
+    made.source._told.add(P1)  # its consumer says nothing
+    asked.leaderless.add(P1)
+    assert stands_still(made, f"^{P1}: no leader for {P1}$") == pytest.approx(16, abs=1)
+
+
+def test_a_partition_that_has_come_to_its_end_needs_no_leader(bench: Any) -> None:
+    trickle = [Arrival(float(i), P0, i) for i in range(100)]
+    made = bench(trickle, {P0: 100, P1: 0})
+    asked = Asked(made, {"stable": {P0: 100, P1: 0}})
+    asked.leaderless.add(P1)
+    assert made.session.copy()
+    assert asked.at == pytest.approx([15, 30, 45, 60, 75, 90], abs=3)
+
+
+@pytest.mark.parametrize("extent", EXTENTS)
+def test_beside_a_partition_without_a_leader_what_does_not_come_of_others_is_found(bench: Any, extent: Extent) -> None:
+    made = bench(arrivals(0, 1), {P0: 2, P1: 0}, extent=extent)
+    asked = Asked(made, {"stable": {P0: 250, P1: 0}})
+    asked.leaderless.add(P1)
+    if isinstance(extent, Continuous):
+        words, seconds = f"records that do not come: {P0} stands at 2 of 250$", 30
+    else:  # the next session leaves it out, and says so
+        words, seconds = f"no leader for {P1}", 15
+    assert stands_still(made, words) == pytest.approx(seconds, abs=1)

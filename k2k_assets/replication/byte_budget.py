@@ -9,11 +9,13 @@ from __future__ import annotations
 # What the first transaction may hold, in bytes: a target that takes 0.6 MB/s has it before the usual time-out.
 _FIRST = 8_000_000
 # Less than that would not make it quicker: the answers take longer than the bytes.
-_LEAST = 64_000
+_LEAST, _LEAST_RECORDS = 64_000, 100
 # More than the producer's queue and the consumer's together hold.
 _MOST = 1_000_000_000
 # Shares of the time-out: a transaction that took longer is too large; where one took less, the next may be twice that.
 _LONG, _SHORT = 1 / 2, 1 / 8
+# What fails sooner than that after its first record has not failed for its size.
+_SOON_SECONDS = 1.0
 # Large records are remembered for some dozen transactions that had none.
 _FORGETTING = 0.9
 
@@ -36,6 +38,7 @@ class ByteBudget:
         self.most_records = _MOST
         self.in_hand = self.records = 0
         self._record_size = 1.0
+        self._since = 0.0
 
     @property
     def spent(self) -> bool:
@@ -46,13 +49,16 @@ class ByteBudget:
         """How many more records the transaction may take; always one."""
         return max(1, min(int((self.most - self.in_hand) / self._record_size), self.most_records - self.records))
 
-    def take(self, records: int, size: int) -> None:
+    def take(self, records: int, size: int, now: float) -> None:
         """Records go into the transaction.
 
         Args:
             records: How many.
             size: Their bytes.
+            now: Monotonic seconds.
         """
+        if not self.records:
+            self._since = now
         self.in_hand += size
         self.records += records
         # The largest mean of the chunks: one topic's records may be a thousand times as large as another's.
@@ -74,12 +80,16 @@ class ByteBudget:
         self._record_size = max(1.0, self._record_size * _FORGETTING)
         self.in_hand = self.records = 0
 
-    def given_up(self) -> None:
-        """What was in hand, if anything, was not committed: perhaps it was too much."""
-        if self.records:
+    def given_up(self, now: float) -> None:
+        """What was in hand, if anything, was not committed: perhaps it was too much.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        if self.records and now - self._since >= _SOON_SECONDS:
             self._set(min(self.most, self.in_hand) // 4, min(self.most_records, self.records) // 4)
         self.in_hand = self.records = 0
 
     def _set(self, most: int, most_records: int) -> None:
         self.most = min(max(most, _LEAST), _MOST)
-        self.most_records = min(max(most_records, 1), _MOST)
+        self.most_records = min(max(most_records, _LEAST_RECORDS), _MOST)

@@ -305,7 +305,7 @@ class Session:
             state.next = records.last_offset + 1
             state.leader_epoch, state.epoch_end = records.leader_epoch, state.next
             size = records.size()
-            self._memory.budget.take(len(records), size)
+            self._memory.budget.take(len(records), size, now)
             state.records += len(records)
             state.bytes += size
             self._last_record = now

@@ -122,7 +122,7 @@ class Slot:
 
     def _session(self, stack: ExitStack, source: Cluster, target: Cluster) -> bool:
         """Runs one session; whether it was the last one."""
-        self._memory.budget.given_up()
+        stack.callback(lambda: self._memory.budget.given_up(time.monotonic()))
         tail = stack.enter_context(AssignmentTail(self._plan.pipeline, target))
         tail.catch_up()  # whoever was fenced looks first who did it, and never claims an id that is not its own
         self._id = self._free_id(tail)

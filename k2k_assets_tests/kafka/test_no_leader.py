@@ -114,6 +114,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
         yield nodes
 
 
+@pytest.mark.storm
 @pytest.mark.integration
 def test_a_broker_that_is_down(nodes: TwoNodes) -> None:
     topic = create_on_nodes(nodes.servers, unique("split"), [1, 2])

@@ -92,9 +92,8 @@ def scene(request: pytest.FixtureRequest, clusters: KafkaSandbox, nodes: TwoNode
 @pytest.mark.parametrize(
     ("scene", "cores", "extent"),
     [
-        ("source", *TWO_SLOTS),
         ("target", *ONE_SLOT),
-        *in_storms(("source", *ONE_SLOT), ("target", *TWO_SLOTS)),
+        *in_storms(("source", *ONE_SLOT), ("source", *TWO_SLOTS), ("target", *TWO_SLOTS)),
     ],
     indirect=["scene"],
 )

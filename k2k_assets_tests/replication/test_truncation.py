@@ -254,6 +254,7 @@ def test_aborted_records_of_a_later_epoch_are_no_truncation(
     assert [r.value for r in read_all(clusters.target_servers, topic)] == [name.encode() for name in names]
 
 
+@pytest.mark.storm
 def test_aborted_records_that_were_cut_off_and_written_over(
     clusters: KafkaSandbox, tmp_path: Path, source: Source
 ) -> None:

@@ -8,8 +8,9 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Of `make storm`: how long faults strike.
+# Of `make storm`: how long faults strike, and how is copied meanwhile.
 SECONDS ?= 300
+MODE ?= exactly-once
 # Says that the environment holds what pyproject.toml asks for.
 STAMP := $(VENV)/.set-up
 
@@ -31,13 +32,13 @@ demo: setup ## Copy sample topics between two real Kafka clusters, check the cop
 dev: setup ## The same clusters with traffic that never ends, under Dagster's UI (DAGSTER_PORT=... names its port)
 	@$(BIN)/k2k demo --ui
 
-test: setup ## Run the whole test suite, on real clusters
+test: setup ## Run the test suite, on real clusters
 	$(BIN)/python -m pytest -n 3 --dist loadfile
 
-storm: setup ## Kill, freeze and restart everything at random and compare every record (SECONDS=300, SEED=...)
+storm: setup ## Kill, freeze and restart everything at random and compare every record (SECONDS=300, SEED=..., MODE=at-least-once)
 	$(BIN)/python -m pytest -m storm
 	K2K_EXAMPLES=20 $(BIN)/python -m pytest k2k_assets_tests/mapping k2k_assets_tests/groups/test_guard.py -m "not integration and not spark"
-	$(BIN)/python -m k2k_assets_tests.storm --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m k2k_assets_tests.storm --seconds $(SECONDS) --mode $(MODE) $(if $(SEED),--seed $(SEED))
 
 bench: setup ## Measure against MirrorMaker 2 (some twenty minutes); results go to benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

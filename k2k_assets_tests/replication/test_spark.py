@@ -71,7 +71,7 @@ def test_separate_executors_copy_and_heed_the_stop_record(tmp_path: Path, cluste
         end(process)
     ensure_exact(clusters, path, topic)
     assert len({worker.pid for worker in workers}) == 2
-    # The slots ended by themselves, with their releases in the last transaction: nobody had to kill them.
+    # The slots ended by themselves, with a release after the last transaction: nobody had to kill them.
     last = {r.source: r.kind for r in commit_records(load_pipeline([path]), clusters.target_servers)}
     assert list(last.values()) == ["release"] * PARTITIONS
 

@@ -12,7 +12,7 @@ claimant does, in this order, for a partition p under its transactional id t:
    tombstone;
 6. *read the position* of p, up to the end of the commit topic as it is after 5; yield if it is of a higher generation;
 7. *copy*, committing under t; yield as soon as a higher claim of p is seen;
-8. *release*: after the last of its transactions is committed, a tombstone of the own claim. Not in that transaction: its
+8. *release*: after the last of its transactions is committed, a tombstone of the own claim. Not in that one: its
    markers reach the partitions one by one, so the tombstone might be seen before the position.
 
 Why that is enough. Take two claimants A and B of p that both get to 6, and let A's claim lie before B's in the log. B

@@ -9,8 +9,8 @@ from functools import partial
 
 from k2k_assets.cli.words import plural
 from k2k_assets.errors import K2KError
+from k2k_assets.kafka.clients import ACLS_HINT
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.permissions.missing import HINT
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.planning import ensure_transaction_timeout
@@ -84,7 +84,7 @@ def _permitted(
         report.faults.append(str(fault))
         return False
     if missing:
-        report.faults += [*map(str, missing), f"{HINT}."]
+        report.faults += [*map(str, missing), f"{ACLS_HINT}."]
     return not missing
 
 

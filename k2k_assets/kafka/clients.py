@@ -38,8 +38,8 @@ _UNREACHABLE = frozenset(
     }
 )
 
-ACLS_ADVICE = ". `k2k acls -f FILE` prints the commands that grant what the pipeline needs"
-"""To be put behind a refusal for lack of rights."""
+ACLS_HINT = "`k2k acls -f FILE` prints the commands that grant what the pipeline needs"
+"""What to do about a refusal for lack of rights."""
 
 _NO_ANSWER = (
     "does not answer",
@@ -118,7 +118,7 @@ def is_refused_login(error: KafkaError) -> bool:
 
 def advice(error: KafkaError) -> str:
     """What to do about an error, to be put behind it: only a refusal for lack of rights has a general answer."""
-    return ACLS_ADVICE if "AUTHORIZATION_FAILED" in error.name() else ""
+    return f". {ACLS_HINT}" if "AUTHORIZATION_FAILED" in error.name() else ""
 
 
 def is_about_the_group(error: KafkaError) -> bool:

@@ -246,7 +246,7 @@ class Cluster:
             for name, future in asked.items():
                 topic = self.answer(future, _WITHOUT_DESCRIPTION)
                 if topic is _HIDDEN:
-                    raise NotAllowed(name, f"the {self} does not let the topic {name} be seen{clients.ACLS_ADVICE}")
+                    raise NotAllowed(name, f"the {self} does not let the topic {name} be seen. {clients.ACLS_HINT}")
                 if topic is not None:
                     found[name] = TopicDescription(name, topic_id(topic), len(topic.partitions))
             return found

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from k2k_assets.errors import Refused
+from k2k_assets.kafka.clients import ACLS_HINT
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.principals import who
 from k2k_assets.permissions.required import Operation
 from k2k_assets.permissions.subjects import Resource
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.client_properties import ClientKind
-
-HINT = "`k2k acls -f FILE` prints the commands that grant what the pipeline needs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +52,4 @@ def refuse(missing: Sequence[Missing]) -> None:
     if missing:
         count = "a permission is missing" if len(missing) == 1 else f"{len(missing)} permissions are missing"
         lines = "".join(f"\n  {each}" for each in missing)
-        raise Refused(f"{count}; nothing was copied or committed:{lines}\n{HINT}")
+        raise Refused(f"{count}; nothing was copied or committed:{lines}\n{ACLS_HINT}")

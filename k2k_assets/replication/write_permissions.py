@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from k2k_assets.kafka.clients import ACLS_HINT
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.granted import on_topics
-from k2k_assets.permissions.missing import HINT, Missing
+from k2k_assets.permissions.missing import Missing
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Forbidden
@@ -25,7 +26,7 @@ def revoked(plan: SlotPlan, target: Cluster, said: Forbidden) -> dict[TopicParti
         Forbidden: The control topics may not be written, so that nothing can be copied until they may be again.
     """
     pipeline = plan.pipeline
-    target_of = {plan.source: pipeline.routing.target_topic(plan.source.topic) for plan in plan.partitions}
+    target_of = {plan.source: plan.target_topic for plan in plan.partitions}
     control = [pipeline.coordination.commit.topic, pipeline.coordination.assignment.topic]
     control += [pipeline.offset_mapping.topic] if plan.control.mapping else []
     granted = on_topics(target, {topic: ["Write"] for topic in (*target_of.values(), *control)})()
@@ -36,9 +37,9 @@ def revoked(plan: SlotPlan, target: Cluster, said: Forbidden) -> dict[TopicParti
         return str(Missing.on(target, pipeline, "Write", "topic", topic))
 
     if forbidden := [topic for topic in control if topic in lacking]:
-        raise Forbidden(f"{missing(forbidden[0])} ({said}); {HINT}")
+        raise Forbidden(f"{missing(forbidden[0])} ({said}); {ACLS_HINT}")
     return {
-        source: f"{missing(topic)} any more; {HINT}. Nothing was skipped, the next start copies on from here"
+        source: f"{missing(topic)} any more; {ACLS_HINT}. Nothing was skipped, the next start copies on from here"
         for source, topic in target_of.items()
         if topic in lacking
     }

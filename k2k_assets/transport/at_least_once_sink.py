@@ -20,7 +20,7 @@ from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, raise_errors, results
 from k2k_assets.transport.errors import Fatal, Restart
-from k2k_assets.transport.interface import Delivery
+from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 from k2k_assets.transport.librdkafka_sink import FIXED, PREFERRED, TransactionalSink, call, flush
 
 log = logging.getLogger("k2k.transport")
@@ -54,7 +54,7 @@ class AtLeastOnceSink:
         transactional_id: str,
         report_each: bool,
         data: DataProducer,
-        timeout: float = 30.0,
+        timeout: float = SINK_SECONDS,
     ) -> None:
         self._control = TransactionalSink(properties, transactional_id, report_each, timeout)
         self._data = data

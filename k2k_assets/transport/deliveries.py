@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from k2k_assets.deadline import Deadline
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Forbidden, Restart, Undeliverable
-from k2k_assets.transport.interface import Delivery
+from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 
 log = logging.getLogger("k2k.transport")
 
@@ -145,7 +145,7 @@ def raise_errors(pending: Sequence[PendingDelivery]) -> None:
         chunk.result()
 
 
-def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery, timeout: float = 30.0) -> None:
+def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery, timeout: float = SINK_SECONDS) -> None:
     """Queues a chunk's records in order; waits while the producer's queue is full.
 
     The loop over the records runs in C: `produce` is mapped over the columns with positional arguments.

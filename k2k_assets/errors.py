@@ -62,3 +62,15 @@ class NotCaughtUp(K2KError):
     """A replication with an end was told to stop before it got there; nothing was lost."""
 
     exit_code = 6
+
+
+def words_of(error: BaseException) -> list[str]:
+    """What an error says, line by line; never empty.
+
+    An error of Spark's asks its Java process for its words only when it is to tell them, and that process may be gone.
+    """
+    try:
+        said = str(error)
+    except Exception:
+        said = ""
+    return [line.strip() for line in said.splitlines() if line.strip()] or [type(error).__name__]

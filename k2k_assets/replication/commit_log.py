@@ -33,12 +33,15 @@ class CommitLog:
         unreadable: Under exactly-once, partitions whose newest record cannot be decoded, with the reason.
         passed_over: Whether there is a record of the group that cannot be decoded: it has been here before.
         incomplete: Whether the topic has lost records to retention: "no record" then does not mean "never copied".
+        sequences_below: Above each sequence in records that were not read, or could not be; 0 if there are none. Each
+            sequence is that of a commit, and each commit has left something in the topic.
     """
 
     positions: dict[TopicPartition, CommitRecord] = field(default_factory=dict)
     unreadable: dict[TopicPartition, str] = field(default_factory=dict)
     passed_over: bool = False
     incomplete: bool = False
+    sequences_below: int = 0
 
 
 def read_commit_log(
@@ -73,6 +76,7 @@ def read_commit_log(
     seconds = pipeline.coordination.commit.sync_timeout.total_seconds() if patience is None else patience
     # Only the last record of a key within a log partition can be the newest: writers are fenced in order.
     newest: dict[tuple[int, bytes], Message] = {}
+    is_whole = True
     with LogReader(pipeline.client_properties("target", "consumer"), starts, committed_only=True) as reader:
         while True:
             try:
@@ -84,9 +88,12 @@ def read_commit_log(
                 break
             except NotReadToTheEnd as blocked:
                 if not _goes_on(pipeline, blocked, seconds, waits=keep_waiting is not None):
+                    is_whole = False
                     break
     result = _fold(newest, pipeline, source_cluster_id)
     result.incomplete = any(starts.values())
+    if result.passed_over or not is_whole:
+        result.sequences_below = sum(ends.values())
     return result
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, K2KError, Superseded
+from k2k_assets.errors import ClusterUnreachable, K2KError, Superseded, words_of
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.dead_holders import DeadHolders
@@ -77,6 +77,7 @@ class Run:
     changes: Changes
     _instance: Instance | None = None
     _generation: int = -1
+    _mine: frozenset[TopicPartition] = frozenset()
     _waited_for: set[TopicPartition] = field(default_factory=set)
     _stopped: dict[TopicPartition, str] = field(default_factory=dict)
     _topics: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -104,7 +105,7 @@ class Run:
             if job.failure is not None:
                 self._ask_to_end()  # slots that Spark has lost sight of
                 if stop.is_set():
-                    log.warning(_KILLED_WITH_US, _first_line(job.failure))
+                    log.warning(_KILLED_WITH_US, words_of(job.failure)[0])
             if job.failure is not None and not stop.is_set():
                 failures = 1 if self._copied() > copied_before else failures + 1
                 self._pause_after(job.failure, failures, stop)
@@ -137,11 +138,12 @@ class Run:
     def _take_over(self, stop: threading.Event) -> list[SlotPlan]:
         """Draws a generation for all that nobody newer copies, and plans."""
         self.neighbours.catch_up()
-        elsewhere = self.neighbours.elsewhere(self.ground.topic_ids)
+        elsewhere = self.neighbours.elsewhere(self.ground.topic_ids, self._mine)
         if elsewhere and not isinstance(self.extent, Continuous):
             raise _superseded(elsewhere)
         self._waited_for = set(elsewhere)
         mine = [tp for tp in self.ground.partitions if tp not in elsewhere]
+        self._mine = frozenset(mine)
         self._begun_with = self._begun_with or frozenset(self.ground.topics)
         self._topics.update(self.ground.topics)
         self.progress.follow(self.ground.partitions)
@@ -215,7 +217,7 @@ class Run:
         return True
 
     def _pause_after(self, failure: Exception, failures: int, stop: threading.Event) -> None:
-        words = _first_line(failure)
+        words = words_of(failure)[0]
         if failures >= _MOST_FAILURES and not isinstance(self.extent, Continuous):
             raise K2KError(f"the Spark job failed {failures} times in a row: {words}")
         log.warning("the Spark job failed and is run again: %s", words)
@@ -275,7 +277,7 @@ class Run:
         except K2KError as error:
             log.warning("what other instances do is not known: %s", error)
             return False
-        elsewhere = self.neighbours.elsewhere(self.ground.topic_ids)
+        elsewhere = self.neighbours.elsewhere(self.ground.topic_ids, self._mine)
         # A slot has left these to others, even if all that is to be seen now is that they have gone again.
         self._waited_for |= self.neighbours.claimed_since(self.ground.topic_ids) | elsewhere.keys()
         freed = self._waited_for - elsewhere.keys()
@@ -285,12 +287,13 @@ class Run:
         return bool(freed)
 
     def _say_what_is_elsewhere(self, elsewhere: dict[TopicPartition, str]) -> None:
-        owners = ", ".join(sorted(set(elsewhere.values())))
-        if owners != self._standing_by:
-            self._standing_by = owners
-            if owners:
-                count, all_of = len(elsewhere), len(self.ground.partitions)
-                log.info("standing by for %d of %d partitions, which are copied by %s", count, all_of, owners)
+        # With the count: whoever takes over claims slot by slot, and the first look may see a part of it.
+        count, owners = len(elsewhere), ", ".join(sorted(set(elsewhere.values())))
+        words = f"{count} of {len(self.ground.partitions)} partitions, which are copied by {owners}" if count else ""
+        if words != self._standing_by:
+            self._standing_by = words
+            if words:
+                log.info("standing by for %s", words)
 
     def _read_progress(self) -> None:
         """What cannot be seen now is seen later: a target that restarts is the slots' matter."""
@@ -355,8 +358,3 @@ def _ensure_in_time(deadline: Deadline) -> None:
 def _ensure_not_stopped(stop: threading.Event) -> None:
     if stop.is_set():
         raise _StoppedMeanwhile
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

@@ -215,7 +215,7 @@ class Session:
             for plan in self._plan.partitions
             if (r := commit_log.positions.get(plan.source)) and r.generation == self._plan.generation
         ]
-        return max(mine, default=0)
+        return max([*mine, commit_log.sequences_below])
 
     # -- copying ------------------------------------------------------------------------------------------------
 

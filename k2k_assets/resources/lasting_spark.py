@@ -16,7 +16,7 @@ from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from k2k_assets.errors import K2KError
+from k2k_assets.errors import K2KError, words_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import Extent, Outcome, Progress
 from k2k_assets.replication.plan import SlotPlan
@@ -69,7 +69,7 @@ class LastingSpark:
             except LOST as error:
                 if not _jvm_ends():
                     raise
-                _log.warning("Spark's Java process ended before it was told to: %s", error)
+                _log.warning("Spark's Java process ended before it was told to: %s", words_of(error)[0])
         forget(self.session)
 
     def _built(self) -> tuple[SparkSession, int]:
@@ -85,7 +85,7 @@ class LastingSpark:
             except LOST as error:
                 if self._pipeline.spark.remote or not _jvm_ends():
                     raise not_started(spark_conf(self._pipeline), error) from None
-                _log.warning("Spark's Java process ended while it started: %s", error)
+                _log.warning("Spark's Java process ended while it started: %s", words_of(error)[0])
                 forget(SparkSession._instantiatedSession)
         raise K2KError(f"Spark's Java process ended {_ATTEMPTS} times while it started; what it said is above")
 

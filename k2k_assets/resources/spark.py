@@ -22,7 +22,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from k2k_assets.errors import K2KError
+from k2k_assets.errors import K2KError, words_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.connect_server import CONNECT_SCHEME, await_connect_server
 from k2k_assets.resources.spark_classes import use_archive
@@ -98,10 +98,10 @@ def not_started(conf: Mapping[str, Any], error: Exception) -> K2KError:
 
 def _cause(error: Exception) -> str:
     """The line that tells why: of an exception in Java the one that names it, of a failed call its details."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = words_of(error)
     telling = (line.removeprefix(": ") for line in lines if line.startswith(": "))
     details = (line.partition("=")[2].strip(' "') for line in lines if line.startswith("details ="))
-    return next(telling, next(details, lines[0] if lines else type(error).__name__))
+    return next(telling, next(details, lines[0]))
 
 
 class PipelineSparkResource(LazyPySparkResource):

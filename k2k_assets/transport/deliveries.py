@@ -37,14 +37,14 @@ class PendingDelivery:
         report_each: Whether every record reports.
     """
 
-    __slots__ = ("_each", "delivery", "error", "failed_index", "failed_size", "outstanding", "sent")
+    __slots__ = ("_each", "delivery", "error", "failed_index", "failed_message", "outstanding", "sent")
 
     def __init__(self, chunk: Chunk, report_each: bool) -> None:
         self.sent = Sent(chunk)
         self.delivery = Delivery(self.sent)
         self.error: KafkaError | None = None
         self.failed_index: int | None = None
-        self.failed_size = 0
+        self.failed_message: Message | None = None
         n = self.sent.count
         self._each: list[tuple[int, int]] | None = [(-1, -1)] * n if report_each else None
         self.outstanding = n if report_each else min(n, 2)
@@ -73,9 +73,8 @@ class PendingDelivery:
             if self.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 topic = self.sent.target_topic
                 raise Forbidden(f"writing to {topic}: {self.error.str()}", topic)
-            raise Undeliverable(
-                self.sent, self.failed_index, self.failed_size, self.error.str(), _is_verdict(self.error)
-            )
+            size = _bytes_of(self.failed_message)
+            raise Undeliverable(self.sent, self.failed_index, size, self.error.str(), _is_verdict(self.error))
         if self.outstanding:
             raise Restart(f"{self.outstanding} delivery reports of {self.sent.source} did not come")
         if self._each is not None:
@@ -104,9 +103,13 @@ class PendingDelivery:
     def _ok(self, error: KafkaError | None, message: Message, index: int | None) -> bool:
         self.outstanding -= 1
         if error is not None and (self.error is None or _is_verdict(error) > _is_verdict(self.error)):
-            self.error, self.failed_index = error, index
-            self.failed_size = len(message.key() or b"") + len(message.value() or b"")
+            # The client may report while it raises a fatal error: what is asked of the message then, breaks.
+            self.error, self.failed_index, self.failed_message = error, index, message
         return error is None
+
+
+def _bytes_of(message: Message | None) -> int:
+    return len(message.key() or b"") + len(message.value() or b"") if message is not None else 0
 
 
 def _is_verdict(error: KafkaError) -> bool:

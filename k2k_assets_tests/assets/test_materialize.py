@@ -3,103 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
 from k2k_assets.assets import metadata as keys
-from k2k_assets.assets.shown_topics import shown_topics
-from k2k_assets.assets.translator import TOPIC_CHECK, Translator
-from k2k_assets.automation.discovery import Discovery, refresh
 from k2k_assets.checks.asset_checks import CHECKS
-from k2k_assets.checks.topic_checks import topic_checks
 from k2k_assets.definitions import build_definitions
 from k2k_assets.naming import escape
-from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
 from k2k_assets_tests.support.groups import commit, held, member
 from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, set_config, unique
+from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, set_config
 from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.processes import await_copied, started
+from k2k_assets_tests.support.stage import Stage, failure_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
-
-CAUGHT_UP = {"extent": "caught_up"}
-
-
-class Stage:
-    """A folder with one pipeline, and Dagster on it."""
-
-    def __init__(
-        self,
-        clusters: KafkaSandbox,
-        folder: Path,
-        topics: str | Sequence[str],
-        groups: str | list[str] = "none",
-        **sections: Any,
-    ) -> None:
-        self.clusters = clusters
-        self.folder = folder
-        folder.mkdir()
-        path = write_pipeline(
-            folder,
-            clusters.source_servers,
-            clusters.target_servers,
-            topics,
-            features={"offsetMapping": "enabled", "exactlyOnce": "enabled", "headerReplication": "enabled"},
-            groups={"consumerGroups": groups},
-            **sections,
-        )
-        self.pipeline: Pipeline = load_pipeline([path])
-        self.names = Translator(self.pipeline.name)
-        self.instance = dg.DagsterInstance.ephemeral()
-
-    def discover(self) -> Discovery:
-        with both_clusters(self.pipeline) as (source, target):
-            return refresh(self.pipeline, source, target)
-
-    def move(self, *groups: dg.AssetKey, **config: Any) -> dg.ExecuteInProcessResult:
-        """Materializes consumer groups alone."""
-        job = build_definitions(self.folder).resolve_job_def(self.names.offset_sync_job)
-        return job.execute_in_process(
-            run_config={"ops": {self.names.op("consumer_groups"): {"config": config}}},
-            asset_selection=groups,
-            instance=self.instance,
-            raise_on_error=False,
-        )
-
-    def run(self, selection: Sequence[dg.AssetKey] | None = None, **config: Any) -> dg.ExecuteInProcessResult:
-        job = build_definitions(self.folder).resolve_job_def(self.names.job)
-        return job.execute_in_process(
-            run_config={"ops": {self.names.op("topics"): {"config": {**CAUGHT_UP, **config}}}},
-            asset_selection=selection,
-            instance=self.instance,
-            raise_on_error=False,
-        )
-
-    def check_topics(self) -> dict[str, bool]:
-        """The verdicts of the checks on topics, without copying."""
-        (copies_on,) = topic_checks(self.pipeline, self.names, [t.name for t in shown_topics(self.pipeline, None)])
-        job = dg.Definitions(
-            asset_checks=[copies_on], jobs=[dg.define_asset_job("checks", dg.AssetSelection.checks(copies_on))]
-        ).resolve_job_def("checks")
-        evaluations = job.execute_in_process(instance=self.instance).get_asset_check_evaluations()
-        return {e.asset_key.path[-1]: e.passed for e in evaluations}
-
-    def metadata(self, key: dg.AssetKey) -> dict[str, Any]:
-        event = self.instance.get_latest_materialization_event(key)
-        assert event is not None, key
-        materialization = event.asset_materialization
-        assert materialization is not None
-        return {name: value.value for name, value in materialization.metadata.items()}
 
 
 def _verdicts(result: dg.ExecuteInProcessResult, key: dg.AssetKey | None = None) -> dict[str, bool]:
@@ -107,15 +32,8 @@ def _verdicts(result: dg.ExecuteInProcessResult, key: dg.AssetKey | None = None)
     return {e.check_name: e.passed for e in evaluations if key is None or e.asset_key == key}
 
 
-@pytest.fixture
-def prefix() -> str:
-    return unique("m")
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
-    return tmp_path / "pipelines"
+def _passed(stage: Stage) -> dict[str, bool]:
+    return {topic: evaluation.passed for topic, evaluation in stage.check_topics().items()}
 
 
 def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: str, spark: SparkSession) -> None:
@@ -177,8 +95,7 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
         commit(clusters.source_servers, middle, {one: 20})
         refused = stage.move(names.consumer_group_key(middle))
     assert not refused.success
-    (failed,) = refused.filter_events(lambda event: event.is_step_failure)
-    words = failed.step_failure_data.user_failure_data.description
+    words = failure_of(refused)
     assert f"group {middle} has members on the target cluster" in words
     new = f"{prefix}.new"
     commit(clusters.source_servers, new, {one: 55})
@@ -245,8 +162,7 @@ def test_two_pipelines_that_map_the_same_records(
         assert result.success
         assert held(clusters.target_servers, group)[at][0] == 11
         return
-    (failed,) = result.filter_events(lambda event: event.is_step_failure)
-    words = failed.step_failure_data.user_failure_data.description
+    words = failure_of(result)
     assert f"the position of group {group} in {at} (offset 11) has two mappings: to {at} offset 11, and by" in words
     assert f"to second.{at} offset 11" in words
     assert "errorHandling.onMultipleTargetCommittedOffsets: ignore" in words
@@ -303,22 +219,20 @@ def test_a_stopped_topic_fails_by_name_and_the_others_materialize(
     result = stage.run([stage.names.topic_key(good), stage.names.topic_key(bad)])
     assert not result.success
     assert [e.asset_key for e in result.get_asset_materialization_events()] == [stage.names.topic_key(good)]
-    (failed,) = result.filter_events(lambda event: event.is_step_failure)
-    words = failed.step_failure_data.user_failure_data.description
+    words = failure_of(result)
     assert bad in words
     assert good not in words
 
     # Its check fails at once; alone it says the same from the commit log, and passes when the topic goes on.
-    check = dg.AssetCheckKey(stage.names.topic_key(bad), TOPIC_CHECK)
-    latest = stage.instance.event_log_storage.get_latest_asset_check_execution_by_key([check])[check].evaluation
-    assert latest is not None
-    assert not latest.passed
-    assert f"1 of 1 partitions are stopped: {bad}-0: the target refuses the record" in (latest.description or "")
-    assert f"raise max.message.bytes of {bad}" in (latest.description or "")
-    assert stage.check_topics() == {good: True, bad: False}
+    shown = stage.shown_check(bad)
+    assert shown is not None
+    assert not shown.passed
+    assert f"1 of 1 partitions are stopped: {bad}-0: the target refuses the record" in (shown.description or "")
+    assert f"raise max.message.bytes of {bad}" in (shown.description or "")
+    assert _passed(stage) == {good: True, bad: False}
     set_config(clusters.target_servers, bad, "max.message.bytes", "100000")
     assert stage.run([stage.names.topic_key(bad)]).success
-    assert stage.check_topics() == {good: True, bad: True}
+    assert _passed(stage) == {good: True, bad: True}
 
 
 @pytest.mark.storm
@@ -350,6 +264,5 @@ def test_an_unreachable_cluster_fails_in_words(place: Path, clusters: KafkaSandb
     path.write_text(path.read_text().replace(clusters.source_servers, "127.0.0.1:1"))
     result = stage.run([stage.names.topic_key("any")])
     assert not result.success
-    (failed,) = result.filter_events(lambda event: event.is_step_failure)
-    words = failed.step_failure_data.user_failure_data.description
+    words = failure_of(result)
     assert "source cluster at 127.0.0.1:1 does not answer" in words

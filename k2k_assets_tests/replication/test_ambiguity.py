@@ -10,12 +10,20 @@ import pytest
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka_frames import Api
 from k2k_assets_tests.support.proxy import Trouble
-from k2k_assets_tests.support.troubled_copy import Case, TroubledCopy, Written, all_of, write_with_gaps
+from k2k_assets_tests.support.troubled_copy import (
+    Carrying,
+    Case,
+    Follows,
+    TroubledCopy,
+    Written,
+    all_of,
+    write_with_gaps,
+)
 
 pytestmark = pytest.mark.integration
 
 Kind = Callable[[Trouble, bool], list[Case]]
-ANY, DATA, CONTROL, ID = "", "data", "control", "id"
+ANY, DATA, CONTROL, ID, DEAD, READER, ASKER = Carrying
 # Steps are those of `k2k_assets_tests/support/steps.py`.
 WRITES = [
     (Api.INIT_PRODUCER_ID, "begin", ANY),  # of the producer that announces the instance
@@ -31,15 +39,32 @@ WRITES = [
     *((Api.END_TXN, step, ANY) for step in ("claim", "start", "first", "middle", "last", "release")),
 ]
 READS = [
-    *((Api.METADATA, step, n) for step, n in (("begin", 1), ("claim", 1), ("claim", 2), ("first", 1))),
-    *((Api.LIST_OFFSETS, step, n) for step, n in (("begin", 1), ("begin", 2), ("again", 1))),
-    *((Api.FETCH, step, n) for step, n in (("begin", 1), ("begin", 2), ("first", 1))),
+    *((Api.METADATA, step, ANY, n) for step, n in (("begin", 1), ("claim", 1), ("claim", 2))),
+    (Api.METADATA, "start", READER, 1),
+    *((Api.METADATA, step, ASKER, 1) for step in ("first", "middle", "last")),  # whether topics still are the same
+    *((Api.LIST_OFFSETS, step, ANY, n) for step, n in (("begin", 1), ("begin", 2), ("again", 1))),
+    *((Api.FETCH, step, ANY, n) for step, n in (("begin", 1), ("begin", 2), ("start", 1), ("first", 1), ("middle", 1))),
+]
+# What the reader of the source asks now and then, whatever the step.
+NOW_AND_THEN = [
+    *((Api.METADATA, step, READER) for step in ("first", "middle", "last", "release")),
+    *((Api.FETCH, step, ANY) for step in ("last", "release")),
 ]
 # What the target is asked before anything is copied: who works, and how far.
 POSITIONS = [
     *((Api.LIST_OFFSETS, "again", n) for n in range(1, 9)),
     *((Api.FETCH, "again", n) for n in range(1, 5)),
     *((Api.METADATA, "again", n) for n in (1, 2, 3, 5)),
+]
+# Whom the copy follows, who was killed within a transaction that holds the commit topic; and the requests by which that
+# one is fenced: by the driver, before it plans; by the slot; and in the transaction that says so.
+FENCING = [
+    *((Follows.ITSELF, api, "begin", ID) for api in (Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID)),
+    *((Follows.ITSELF, api, "open", ID) for api in (Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID)),
+    *((Follows.ITSELF, api, "claim", ANY) for api in (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.END_TXN)),
+    *((Follows.ANOTHER, api, "begin", DEAD) for api in (Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID)),
+    *((Follows.ANOTHER, api, "claim", DEAD) for api in (Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID)),
+    *((Follows.ANOTHER, api, "fence", ANY) for api in (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.END_TXN)),
 ]
 
 
@@ -48,14 +73,21 @@ def writes(trouble: Trouble, exactly_once: bool) -> list[Case]:
 
 
 def reads(trouble: Trouble, exactly_once: bool) -> list[Case]:
-    asked = [("source", *read) for read in READS] + [("target", *read) for read in POSITIONS]
     return [
-        Case(side, api, trouble, step, occurrence=n, exactly_once=exactly_once)  # type: ignore[arg-type]
-        for side, api, step, n in asked
+        *(Case("source", api, trouble, step, who, n, exactly_once) for api, step, who, n in READS),
+        *(Case("source", api, trouble, step, who, 1, exactly_once, waits=True) for api, step, who in NOW_AND_THEN),
+        *(Case("target", api, trouble, step, ANY, n, exactly_once) for api, step, n in POSITIONS),
     ]
 
 
-# What a copy cannot do without: a side's request, what it carries, and whether exactly once.
+def fencing(trouble: Trouble, exactly_once: bool) -> list[Case]:
+    return [
+        Case("target", api, trouble, step, carrying, exactly_once=exactly_once, follows=whom)
+        for whom, api, step, carrying in FENCING
+    ]
+
+
+# What a copy cannot do without: a side's request, what it carries, and whether exactly once. The last one fences.
 SAMPLED = [
     ("source", Api.FETCH, ANY, True),
     ("source", Api.METADATA, ANY, True),
@@ -64,6 +96,7 @@ SAMPLED = [
     ("target", Api.PRODUCE, DATA, False),
     ("target", Api.ADD_PARTITIONS_TO_TXN, ANY, True),
     ("target", Api.INIT_PRODUCER_ID, ID, True),
+    ("target", Api.INIT_PRODUCER_ID, DEAD, True),
 ]
 
 
@@ -73,7 +106,8 @@ def sample() -> list[Case]:
     chosen = []
     for n, sampled in enumerate(SAMPLED):
         trouble, exactly_once = troubles[n % len(troubles)], sampled[-1]
-        cases = [*writes(trouble, exactly_once), *reads(trouble, exactly_once)]
+        kinds = [fencing] if DEAD in sampled else [writes, reads]
+        cases = [case for kind in kinds for case in kind(trouble, exactly_once)]
         fitting = [case for case in cases if (case.side, case.api, case.carrying, case.exactly_once) == sampled]
         chosen.append(fitting[n % len(fitting)])
     return chosen
@@ -94,7 +128,7 @@ def test_some(clusters: KafkaSandbox, tmp_path: Path, written: Written, trouble:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("trouble", Trouble)
 @pytest.mark.parametrize("mode", ["exactly once", "at least once"])
-@pytest.mark.parametrize("kind", [writes, reads])
+@pytest.mark.parametrize("kind", [writes, reads, fencing])
 def test_everything(
     clusters: KafkaSandbox, tmp_path: Path, written: Written, kind: Kind, mode: str, trouble: Trouble
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,19 @@ import pytest
 from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import Running, assert_exact_mappings, assert_same_content, commit_records
+from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records
 from k2k_assets_tests.support.kafka import add_partitions, create_topic, end_offsets, produce, unique
+from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.verifying import verify
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def pipeline(clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
+def pipeline(request: pytest.FixtureRequest, clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
+    """Exactly once, unless a test says otherwise."""
     prefix = unique("growing")
     return make_pipeline(
         tmp_path,
@@ -31,7 +36,11 @@ def pipeline(clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
                 "consumer": {"group.id": prefix, "auto.offset.reset": "latest"},
             }
         },
-        features={"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"},
+        features={
+            "exactlyOnce": getattr(request, "param", "enabled"),
+            "offsetMapping": "enabled",
+            "headerReplication": "enabled",
+        },
         sync={"metadataInterval": "1 second"},
     )
 
@@ -45,27 +54,30 @@ def begun(pipeline: Pipeline, servers: str) -> int:
     return len({r.source for r in commit_records(pipeline, servers)})
 
 
+@pytest.mark.parametrize("pipeline", ["enabled", *in_storms(("disabled",))], indirect=True)
 def test_new_topics_and_partitions_are_copied_from_their_beginning_and_the_target_grows(
     clusters: KafkaSandbox, pipeline: Pipeline, caplog: pytest.LogCaptureFixture
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     first, second = named(pipeline, "a"), named(pipeline, "b")
+    writer, rng = NumberedWriter(source, [], 0), random.Random(0)
     create_topic(source, first, 2)
     with caplog.at_level(logging.INFO, "k2k"):
         running = Running(pipeline, 2)
         wait_until(lambda: begun(pipeline, target) == 2, 60, "the start positions")
-        produce(source, first, [b"one"] * 20, 1)
+        produce(source, first, writer.records(20, rng), 1)
         wait_until(lambda: running.copied() == 20, 60, "the first records")
         add_partitions(source, first, 3)
-        produce(source, first, [b"two"] * 20, 2)
+        produce(source, first, writer.records(20, rng), 2)
         create_topic(source, second, 1)
-        produce(source, second, [b"three"] * 20)
+        produce(source, second, writer.records(20, rng), 0)
         wait_until(lambda: running.copied() == 60, 60, "what is new")
-        produce(source, first, [b"four"] * 20, 0)
+        produce(source, first, writer.records(20, rng), 0)
         wait_until(lambda: running.copied() == 80, 60, "what was there before to go on")
         running.end()
+    verdict = verify(pipeline, source, target, [first, second])
+    assert (verdict.records, verdict.problems) == (80, [])
     for topic in (first, second):
-        assert_same_content(source, topic, target)
         assert_exact_mappings(pipeline, source, target, topic)
     assert len(end_offsets(target, first)) == 3
     assert f"new on the source: {first} (2 to 3 partitions)" in caplog.text

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
-from k2k_assets.kafka import clients
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.clock import Clock, going_by
 from k2k_assets_tests.support.copying import commit_records, copy
 from k2k_assets_tests.support.kafka import create_topic, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
@@ -22,38 +19,14 @@ from k2k_assets_tests.support.verifying import verify
 pytestmark = pytest.mark.integration
 
 DAY = 86_400.0
-_TIME = time.time
-
-
-class Clock:
-    """The time of day, so much too late or too early."""
-
-    def __init__(self) -> None:
-        self.off = 0.0
-        self.steps = 0.0
-
-    def __call__(self) -> float:
-        """Each look at it moves it on by `steps`, too."""
-        self.off += self.steps
-        return _TIME() + self.off
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+def clock() -> Iterator[Clock]:
     """A clock that the engine and its clients go by."""
-    jumping = Clock()
-
-    class Late(Producer):
-        """librdkafka asks the system for the time of a record that has none: the same wrong clock."""
-
-        def produce(self, topic: str, value: Any, key: Any, partition: int = -1, *rest: Any, **more: Any) -> None:
-            if len(rest) < 2 and "timestamp" not in more:
-                more["timestamp"] = int(jumping() * 1000)
-            super().produce(topic, value, key, partition, *rest, **more)
-
-    monkeypatch.setattr(time, "time", jumping)
-    monkeypatch.setattr(clients, "Producer", Late)
-    return jumping
+    clock = Clock()
+    with going_by(clock):
+        yield clock
 
 
 @pytest.fixture

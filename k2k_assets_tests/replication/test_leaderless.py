@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,25 +19,24 @@ from k2k_assets.replication.extent import Extent, UntilCaughtUp, Window
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import control_topics
-from k2k_assets_tests.support.copying import (
-    Running,
-    assert_exact_mappings,
-    assert_same_content,
-    commit_records,
-    copy,
-)
+from k2k_assets.transport.at_least_once_sink import AtLeastOnceSink
+from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records, copy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.second_node import TwoNodes, create_on_nodes
 from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.verifying import verify
 
 pytestmark = pytest.mark.integration
 
-FEATURES = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
 WINDOW = Window(timedelta(minutes=1), timedelta(seconds=1))
 # A node that comes back, on a machine that does other things too.
 SECONDS = 90.0
 ONE_SLOT, TWO_SLOTS = (1, WINDOW), (2, UntilCaughtUp())
+# Whose partition, and `features.exactlyOnce`.
+SOURCE, TARGET = ("source", "enabled"), ("target", "enabled")
+SOURCE_AT_LEAST_ONCE, TARGET_AT_LEAST_ONCE = ("source", "disabled"), ("target", "disabled")
 
 
 @pytest.fixture(scope="module")
@@ -55,33 +55,36 @@ class Scene:
     source: str
     target: str
     topic: str
+    writer: NumberedWriter
 
     @property
     def lost(self) -> TopicPartition:
         return TopicPartition(self.topic, 1)
 
     def write(self, partition: int, count: int = 5) -> None:
-        produce(self.source, self.topic, [b"%d" % number for number in range(count)], partition)
+        produce(self.source, self.topic, self.writer.records(count, random.Random(partition)), partition)
 
     def assert_all_copied(self, records: int) -> None:
-        assert assert_same_content(self.source, self.topic, self.target) == records
+        verdict = verify(self.pipeline, self.source, self.target, [self.topic])
+        assert (verdict.records, verdict.problems) == (records, [])
         assert_exact_mappings(self.pipeline, self.source, self.target, self.topic)
 
 
 @pytest.fixture
 def scene(request: pytest.FixtureRequest, clusters: KafkaSandbox, nodes: TwoNodes, tmp_path: Path) -> Iterator[Scene]:
-    role = request.param
+    role, mode = request.param
     source, target = clusters.source_servers, nodes.servers
     if role == "source":
         source, target = nodes.servers, clusters.target_servers
         topic = create_on_nodes(source, unique("split"), [1, 2])
     else:
         topic = create_on_nodes(target, create_topic(source, unique("split"), 2), [1, 2])
-    pipeline = make_pipeline(tmp_path, source, target, topic, features=FEATURES)
+    features = {"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"}
+    pipeline = make_pipeline(tmp_path, source, target, topic, features=features)
     if role == "target":
         for name, wanted in control_topics(pipeline).items():
             create_on_nodes(target, name, [1] * (wanted.partitions or 1), wanted.config)
-    scene = Scene(role, nodes, pipeline, source, target, topic)
+    scene = Scene(role, nodes, pipeline, source, target, topic, NumberedWriter(source, [], 0))
     scene.write(0)
     scene.write(1)
     assert copy(scene.pipeline).topics[topic].records == 10
@@ -92,8 +95,14 @@ def scene(request: pytest.FixtureRequest, clusters: KafkaSandbox, nodes: TwoNode
 @pytest.mark.parametrize(
     ("scene", "cores", "extent"),
     [
-        ("target", *ONE_SLOT),
-        *in_storms(("source", *ONE_SLOT), ("source", *TWO_SLOTS), ("target", *TWO_SLOTS)),
+        (TARGET, *ONE_SLOT),
+        *in_storms(
+            (SOURCE, *ONE_SLOT),
+            (SOURCE, *TWO_SLOTS),
+            (TARGET, *TWO_SLOTS),
+            (SOURCE_AT_LEAST_ONCE, *TWO_SLOTS),
+            (TARGET_AT_LEAST_ONCE, *ONE_SLOT),
+        ),
     ],
     indirect=["scene"],
 )
@@ -121,7 +130,9 @@ def test_a_run_with_an_end_stops_it_by_name(
     scene.assert_all_copied(20)
 
 
-@pytest.mark.parametrize("scene", in_storms(("source",), ("target",)), indirect=True)
+@pytest.mark.parametrize(
+    "scene", in_storms((SOURCE,), (TARGET,), (SOURCE_AT_LEAST_ONCE,), (TARGET_AT_LEAST_ONCE,)), indirect=True
+)
 def test_a_run_with_an_end_waits_some_time_for_it(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -139,7 +150,9 @@ def test_a_run_with_an_end_waits_some_time_for_it(
     scene.assert_all_copied(20)
 
 
-@pytest.mark.parametrize("scene", ["source", *in_storms(("target",))], indirect=True)
+@pytest.mark.parametrize(
+    "scene", [SOURCE, *in_storms((TARGET,), (SOURCE_AT_LEAST_ONCE,), (TARGET_AT_LEAST_ONCE,))], indirect=True
+)
 def test_a_continuous_copy_goes_on_without_it_and_then_with_it(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -166,3 +179,32 @@ def test_a_continuous_copy_goes_on_without_it_and_then_with_it(
     assert {tp: (r.kind, r.position, r.reason) for tp, r in newest.items()} == dict.fromkeys(
         (kept, scene.lost), ("release", 15, None)
     )
+
+
+@pytest.mark.parametrize("scene", in_storms((TARGET,), (TARGET_AT_LEAST_ONCE,)), indirect=True)
+def test_what_is_on_its_way_to_it_holds_up_no_others(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its leader goes while a copy runs. What is queued for it is aborted; outside transactions it is given up."""
+    monkeypatch.setattr(leaderless, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(AtLeastOnceSink.__init__, "__defaults__", (2.0,))
+    caplog.set_level(logging.WARNING, "k2k")
+    kept = TopicPartition(scene.topic, 0)
+    given_up = "records for 2 s: they are read again"
+    running = Running(scene.pipeline, cores=1)
+    try:
+        scene.write(0)
+        scene.write(1)
+        running.await_copied(10)
+        scene.nodes.down()
+        scene.write(1)
+        wait_until(lambda: f"goes on without {scene.lost}" in caplog.text, SECONDS, "the partition to be left out")
+        scene.write(0)
+        wait_until(lambda: running.positions().get(kept) == 15, SECONDS, "the others to be copied")
+        assert running.positions()[scene.lost] == 10
+        scene.nodes.up()
+        wait_until(lambda: running.positions()[scene.lost] == 15, SECONDS, "the rest to be copied")
+    finally:
+        running.end()
+    assert (given_up in caplog.text) == (not scene.pipeline.features.exactly_once)
+    scene.assert_all_copied(30)

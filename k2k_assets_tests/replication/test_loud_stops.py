@@ -48,8 +48,9 @@ def make(clusters: KafkaSandbox, tmp_path: Path) -> Make:
     """Pipelines of one group: another one made with the same topics goes on where the last one was."""
     name = unique("group")
 
-    def make_one(topics: list[str], mode: str = "enabled", **rest: Any) -> Pipeline:
-        kafka = {"common": {"bootstrap.servers": clusters.source_servers}, "consumer": {"group.id": name}}
+    def make_one(topics: list[str], mode: str = "enabled", reset: str = "earliest", **rest: Any) -> Pipeline:
+        consumer = {"group.id": name, "auto.offset.reset": reset}
+        kafka = {"common": {"bootstrap.servers": clusters.source_servers}, "consumer": consumer}
         return make_pipeline(
             tmp_path,
             clusters.source_servers,
@@ -160,6 +161,7 @@ def test_a_topic_that_is_deleted_during_the_copy(clusters: KafkaSandbox, make: M
 
 
 def test_topics_that_were_created_anew_or_lost_records_between_two_runs(clusters: KafkaSandbox, make: Make) -> None:
+    """With `latest`, too, nothing goes on anywhere else than where it was."""
     source, target = clusters.source_servers, clusters.target_servers
     anew, pruned, lost, good = (create_topic(source, unique(n)) for n in ("anew", "pruned", "lost", "good"))
     topics = [anew, pruned, lost, good]
@@ -175,7 +177,7 @@ def test_topics_that_were_created_anew_or_lost_records_between_two_runs(clusters
     for topic in topics:
         produce(source, topic, [b"b"] * 10)
     delete_records(source, pruned, 0, 8)
-    second = copy(pipeline)
+    second = copy(make(topics, reset="latest"))
 
     assert set(second.stopped) == {anew, pruned, lost}
     assert f"{anew}-0: the source topic was deleted and created anew (topic id " in second.stopped[anew]
@@ -188,7 +190,8 @@ def test_topics_that_were_created_anew_or_lost_records_between_two_runs(clusters
     assert {topic: second.topics[topic].partitions[0].position for topic in topics} == {
         anew: 3, pruned: 3, lost: 3, good: 13,
     }  # fmt: skip
-    assert set(copy(pipeline).stopped) == {anew, pruned, lost}, "a stop is not forgotten"
+    for reset in ("earliest", "latest"):
+        assert set(copy(make(topics, reset=reset)).stopped) == {anew, pruned, lost}, "a stop is not forgotten"
 
 
 def test_a_topic_with_fewer_partitions(clusters: KafkaSandbox, make: Make, two: tuple[str, str]) -> None:

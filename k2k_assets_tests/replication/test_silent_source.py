@@ -11,18 +11,22 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.interface import Polled
 from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
 from k2k_assets_tests.replication.test_fidelity import pipeline_for
-from k2k_assets_tests.support.copying import Running, assert_exact_mappings, assert_same_content
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copying import Running, assert_exact_mappings
+from k2k_assets_tests.support.kafka import create_topic, unique
+from k2k_assets_tests.support.numbered import NumberedWriter
+from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.verifying import verify
 
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
 def test_a_consumer_that_stands_still_is_replaced(
-    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("still"))
-    produce(source, topic, [b"a"] * 5, transactional_id=unique("tx"))
+    NumberedWriter(source, [], 0).write(5, topic, 0, "committed")
     real, still = LibrdkafkaSource.poll, set[LibrdkafkaSource]()
 
     def poll(self: LibrdkafkaSource, limit: int, timeout: float) -> Polled:
@@ -40,10 +44,11 @@ def test_a_consumer_that_stands_still_is_replaced(
 
     monkeypatch.setattr(LibrdkafkaSource, "poll", poll)
     monkeypatch.setattr(LibrdkafkaSource, "__init__", first_stands_still)
-    pipeline = pipeline_for(clusters, tmp_path, [topic], "enabled")
+    pipeline = pipeline_for(clusters, tmp_path, [topic], mode)
     running = Running(pipeline, 1)
     running.await_copied(5)
     running.end()
     assert f"the source has records that do not come: {topic}-0 stands at 0 of 6" in caplog.text
-    assert assert_same_content(source, topic, target) == 5
+    verdict = verify(pipeline, source, target, [topic])
+    assert (verdict.records, verdict.problems) == (5, [])
     assert_exact_mappings(pipeline, source, target, topic)

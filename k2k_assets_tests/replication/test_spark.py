@@ -20,7 +20,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.processes import await_copied, copy_workers, jvms, started
+from k2k_assets_tests.support.processes import await_copied, copy_workers, executor_jvms, jvms, started
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -76,6 +76,7 @@ def test_separate_executors_copy_and_heed_the_stop_record(tmp_path: Path, cluste
     assert list(last.values()) == ["release"] * PARTITIONS
 
 
+@pytest.mark.storm
 def test_a_killed_worker_is_replaced(tmp_path: Path, clusters: KafkaSandbox, topic: str) -> None:
     path = pipeline_file(tmp_path, clusters, topic, master="local[2]")
     with started("-f", path) as process:
@@ -94,8 +95,7 @@ def test_a_killed_jvm_is_replaced(tmp_path: Path, clusters: KafkaSandbox, topic:
     path = pipeline_file(tmp_path, clusters, topic, master=master)
     with started("-f", path) as process:
         await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)
-        executors = [jvm for jvm in jvms(process) if "CoarseGrainedExecutorBackend" in " ".join(jvm.cmdline())]
-        for jvm in executors[:1] or jvms(process):
+        for jvm in executor_jvms(process)[:1] or jvms(process):
             jvm.kill()
         write(clusters, topic)
         await_copied(process, clusters.target_servers, topic, 200 * PARTITIONS)

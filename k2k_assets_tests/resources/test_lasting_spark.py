@@ -6,11 +6,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from k2k_assets.errors import K2KError
+from k2k_assets.errors import K2KError, words_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources import lasting_spark
 from k2k_assets.resources.lasting_spark import LastingSpark, has_lost_its_jvm
@@ -57,6 +57,18 @@ def test_a_jvm_that_is_killed_at_its_start_or_later_is_replaced(
     builders = [ended_at_its_start] * 3
     with pytest.raises(K2KError, match="ended 3 times while it started"):
         LastingSpark(pipeline)
+
+
+def test_a_failure_has_words_though_its_jvm_was_killed_since(tmp_path: Path) -> None:
+    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"], spark={"master": "local[1]"})
+    spark = LastingSpark(pipeline)
+    with pytest.raises(Py4JJavaError) as failed:
+        spark.session._jvm.java.util.ArrayDeque().removeFirst()  # type: ignore[union-attr]
+    kill_jvm()
+    with pytest.raises(OSError, match="refused"):
+        str(failed.value)
+    assert words_of(failed.value) == ["Py4JJavaError"]
+    spark.stop()
 
 
 def test_a_jvm_that_is_killed_while_the_session_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

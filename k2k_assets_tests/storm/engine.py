@@ -1,4 +1,4 @@
-"""`python -m k2k_assets_tests.storm.engine FILE CORES`: as `k2k start -f FILE`, with processes in place of Spark.
+"""`python -m k2k_assets_tests.storm.engine FILE CORES MISHAP`: as `k2k start -f FILE`, on processes instead of Spark.
 
 The engine, its driver and its signals are the real ones. A slot starts in a tenth of a
 second, so short storms need no JVM.
@@ -6,6 +6,7 @@ second, so short storms need no JVM.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,17 +18,17 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.replicate import replicate_with
 from k2k_assets_tests.support.slot_processes import SlotProcesses
+from k2k_assets_tests.support.unlucky import Mishap
 
 
 def main() -> int:
     """Runs a pipeline until it is stopped; returns the exit code that `k2k start` would have."""
-    path, cores = Path(sys.argv[1]), int(sys.argv[2])
+    path, cores, mishap = Path(sys.argv[1]), int(sys.argv[2]), Mishap(**json.loads(sys.argv[3]))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    with stop_on_signals() as stop, ThreadPoolExecutor(1) as worker:
+    runner = SlotProcesses(mishap=mishap)
+    with mishap.clocked(), stop_on_signals() as stop, ThreadPoolExecutor(1) as worker:
         try:
-            worker.submit(
-                replicate_with, SlotProcesses(), cores, load_pipeline([path]), Continuous(), stop=stop
-            ).result()
+            worker.submit(replicate_with, runner, cores, load_pipeline([path]), Continuous(), stop=stop).result()
         except K2KError as error:
             print(f"Error: {error}", file=sys.stderr, flush=True)
             return error.exit_code

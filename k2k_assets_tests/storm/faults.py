@@ -7,12 +7,15 @@ last at the same time. All its choices come from the random generator that it is
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.instances import Part
 from k2k_assets_tests.storm.scene import Scene
+from k2k_assets_tests.support.unlucky import NONE, Mishap
 
 _MOST_TOPICS = 4
 _MOST_PARTITIONS = 6
@@ -86,9 +89,56 @@ def _broker(role: Literal["source", "target"], how: Literal["kill", "restart", "
     return act
 
 
-def _second_instance(scene: Scene, rng: random.Random) -> str:
-    slots = rng.randint(1, 4)
-    return f"{scene.start_instance(slots).name} with {slots} slots" if len(scene.instances()) < 2 else ""
+def _second_instance(mishap: Callable[[random.Random], Mishap] = lambda _: NONE) -> Act:
+    def act(scene: Scene, rng: random.Random) -> str:
+        slots, chosen = rng.randint(1, 4), mishap(rng)
+        return f"{scene.start_instance(slots, chosen).name} with {slots} slots" if len(scene.instances()) < 2 else ""
+
+    return act
+
+
+def _wrong_clock(rng: random.Random) -> Mishap:
+    return Mishap(clock=rng.choice([-1, 1]) * rng.uniform(60, 100_000))
+
+
+def _twice(_: random.Random) -> Mishap:
+    return Mishap(twice=True)
+
+
+def _corrupt_record(scene: Scene, rng: random.Random) -> str:
+    topic = rng.choice([scene.pipeline.coordination.commit.topic, scene.pipeline.offset_mapping.topic])
+    scene.corrupt(topic)
+    return topic
+
+
+def _index_update_killed(scene: Scene, rng: random.Random) -> str:
+    seconds = rng.uniform(3, 12)  # its Java process takes some of them
+    with scene.index_update() as update:
+        if update is None:
+            return ""
+        scene.rest(seconds)
+        indexing.kill(update)
+        return f"after {seconds:.1f} s"
+
+
+def _index_lost(scene: Scene, rng: random.Random) -> str:
+    seconds = rng.uniform(0, 10)
+    with scene.index_update() as update:
+        if update is None:
+            return ""
+        scene.rest(seconds)
+        shutil.rmtree(scene.index_root, ignore_errors=True)
+        scene.note_update(update)
+        return f"after {seconds:.1f} s"
+
+
+def _index_not_writable(scene: Scene, rng: random.Random) -> str:
+    with scene.index_update() as update:
+        if update is None:
+            return ""
+        with indexing.in_the_way(scene.index_root):
+            scene.note_update(update)
+        return "for one update"
 
 
 def _stop_instance(scene: Scene, rng: random.Random) -> str:
@@ -143,10 +193,16 @@ FAULTS = [
     Fault("target broker killed", 2, _broker("target", "kill")),
     Fault("target broker restarted", 1, _broker("target", "restart")),
     Fault("target broker frozen", 2, _broker("target", "freeze")),
-    Fault("second instance started", 5, _second_instance),
+    Fault("second instance started", 5, _second_instance()),
+    Fault("instance with a wrong clock started", 2, _second_instance(_wrong_clock)),
+    Fault("instance with two attempts of each slot started", 2, _second_instance(_twice)),
     Fault("instance stopped", 2, _stop_instance),
     Fault("commit topic held", 2, _foreign_transaction),
     Fault("source transaction open", 3, _source_transaction),
+    Fault("control record corrupted", 2, _corrupt_record),
+    Fault("index update killed", 1, _index_update_killed, spark=True),
+    Fault("index lost", 1, _index_lost, spark=True),
+    Fault("index not writable", 1, _index_not_writable, spark=True),
     Fault("topic created", 1, _new_topic),
     Fault("partition added", 1, _new_partition),
 ]

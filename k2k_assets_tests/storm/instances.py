@@ -14,7 +14,8 @@ from typing import Literal
 import psutil
 
 from k2k_assets.sandbox import supervisor
-from k2k_assets_tests.support.processes import copy_workers, jvms
+from k2k_assets_tests.support.processes import K2K, copy_workers, jvms
+from k2k_assets_tests.support.unlucky import NONE, Mishap
 
 Engine = Literal["spark", "processes"]
 # Those above are signals: the system has eight bits for both.
@@ -30,6 +31,7 @@ class Instance:
         path: The pipeline file.
         slots: How many.
         log: File for all that it says.
+        mishap: What is wrong with it.
 
     Attributes:
         name: For the journal.
@@ -39,11 +41,11 @@ class Instance:
         killed_jvms: How many Java processes were killed under it.
     """
 
-    def __init__(self, engine: Engine, path: Path, slots: int, log: Path) -> None:
+    def __init__(self, engine: Engine, path: Path, slots: int, log: Path, mishap: Mishap = NONE) -> None:
         if engine == "spark":
-            command = [sys.executable, "-m", "k2k_assets.cli.main", "start", "-f", str(path)]
+            command = [*(K2K if mishap == NONE else mishap.k2k()), "start", "-f", str(path)]
         else:
-            command = [sys.executable, "-m", "k2k_assets_tests.storm.engine", str(path), str(slots)]
+            command = [sys.executable, "-m", "k2k_assets_tests.storm.engine", str(path), str(slots), mishap.to_json()]
         self.name = log.stem
         self.log = log
         self.engine = engine

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import Popen
 from typing import Literal
 
 import yaml
@@ -20,10 +21,13 @@ from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.instances import Engine, Instance
 from k2k_assets_tests.storm.journal import Journal
+from k2k_assets_tests.support.copying import UNREADABLE
 from k2k_assets_tests.support.kafka import SECONDS, Record, add_partitions, create_topic, send, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
+from k2k_assets_tests.support.unlucky import NONE, Mishap
 
 HELD_MS = 8000
 _OF_OTHERS = CommitRecord(
@@ -88,6 +92,7 @@ class Scene:
         self._instances: list[Instance] = []
         self._ended: list[Instance] = []
         self._over = threading.Event()
+        self._index_lock = threading.Lock()
 
     # -- time ---------------------------------------------------------------------------------------------------
 
@@ -129,11 +134,11 @@ class Scene:
         running = self.instances()
         return running[int(draw * len(running))] if running else None
 
-    def start_instance(self, slots: int) -> Instance:
-        """Starts one more."""
+    def start_instance(self, slots: int, mishap: Mishap = NONE) -> Instance:
+        """Starts one more, with something wrong about it if wanted."""
         with self._lock:
             log = self.journal.directory / f"instance-{self.started:03d}.log"
-            instance = Instance(self._engine, self._variant(slots), slots, log)
+            instance = Instance(self._engine, self._variant(slots), slots, log, mishap)
             self._instances.append(instance)
             if len(self._instances) > 1:
                 for older in self._instances[:-1]:
@@ -211,6 +216,32 @@ class Scene:
         add_partitions(self.sandbox.source_servers, topic, count + 1)
         self.writer.places.append((topic, count))
 
+    # -- the mapping index --------------------------------------------------------------------------------------
+
+    @property
+    def index_root(self) -> Path:
+        """Directory of the mapping index."""
+        return Path(self.pipeline.index.path or "")
+
+    @contextmanager
+    def index_update(self) -> Iterator[Popen[str] | None]:
+        """One update of the index for one fault alone; None while another one has it."""
+        if not self._index_lock.acquire(blocking=False):
+            yield None
+            return
+        try:
+            with indexing.updating(self._path) as update:
+                yield update
+        finally:
+            self._index_lock.release()
+
+    def note_update(self, update: Popen[str]) -> None:
+        """An update of the index may fail while all kinds of things are broken, but never without words for people."""
+        code, said = indexing.outcome(update)
+        self.journal.note(f"index update ended with {code}")
+        if "Traceback" in said:
+            self.unexpected.append(f"an index update ended with {code}\n{said}")
+
     # -- clusters -----------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -242,6 +273,12 @@ class Scene:
         """A transaction in a source partition."""
         records = self.writer.records(rng.randint(1, 20), rng)
         self._hold(self.sandbox.source_servers, topic, partition, records, seconds, end)
+
+    def corrupt(self, topic: str) -> None:
+        """A record in a control topic that nobody can read."""
+        settings = {"bootstrap.servers": self.sandbox.target_servers, "message.timeout.ms": HELD_MS, "log_level": 0}
+        with suppress(KafkaException, TimeoutError):
+            send(Producer(settings), topic, [Record(UNREADABLE, b"{")], 0)
 
     def _hold(self, servers: str, topic: str, partition: int, records: list, seconds: float, end: Ending) -> None:
         """Holds a transaction open; a broker that goes down meanwhile ends it in its own way."""

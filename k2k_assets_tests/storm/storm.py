@@ -23,6 +23,7 @@ from confluent_kafka import KafkaException
 from k2k_assets.deadline import wait_until
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.faults import FAULTS, Fault
 from k2k_assets_tests.storm.instances import Engine
 from k2k_assets_tests.storm.journal import Journal
@@ -156,6 +157,8 @@ def _rounds(plan: Plan, scene: Scene, report: Report) -> None:
             _settle(scene, report, rng)
             source, target = scene.sandbox.source_servers, scene.sandbox.target_servers
             report.verdict = verify(scene.pipeline, source, target, scene.topics(), zombies=not plan.exactly_once)
+            if plan.engine == "spark":
+                report.problems += _index_problems(scene)
         report.problems += [*report.verdict.problems, *scene.unexpected]
         scene.journal.note(f"round {number}: {report.verdict.records} records, {report.problems or 'all is right'}")
 
@@ -209,6 +212,16 @@ def _settle(scene: Scene, report: Report, rng: random.Random) -> None:
     scene.stop_instances(_STOP_SECONDS)
 
 
+def _index_problems(scene: Scene) -> list[str]:
+    """Whatever befell the updates before, the next one makes the index whole."""
+    with scene.index_update() as update:
+        assert update is not None, "all faults have ended"
+        code, said = indexing.outcome(update)
+    if code:
+        return [f"the index was not brought up to date: {said}"]
+    return indexing.problems(scene.pipeline, scene.sandbox.target_servers)
+
+
 def _caught_up(scene: Scene) -> bool:
     """No transaction is open on the source, and every position is at its end."""
     source = scene.sandbox.source_servers
@@ -235,8 +248,9 @@ def _pipeline_file(directory: Path, sandbox: KafkaSandbox, plan: Plan, prefix: s
                 "producer": {"transaction.timeout.ms": _TRANSACTION_MS},
             }
         },
-        "errorHandling": {"onCommitSyncTimeout": "ignore"},
-        "spark": {"master": "local[4]"},
+        "errorHandling": {"onCommitSyncTimeout": "ignore", "onControlMessageDeserializationError": "ignore"},
+        "spark": {"master": "local[4]", "config": {"spark.sql.shuffle.partitions": "2"}},
+        "index": {"path": str(directory / "index")},
         # Transactions stay open for long, so that faults meet them.
         "sync": {"minCommitInterval": "300 milliseconds", "metadataInterval": "2 seconds"},
     }

@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from k2k_assets.deadline import wait_until
@@ -30,6 +31,10 @@ from k2k_assets_tests.support.kafka import ReadRecord, read_all
 # Processes of their own, forked from one that has imported everything and has no threads: quick to start.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["k2k_assets_tests.support.copying"])
+
+
+# Key of a record that somebody has put into a control topic, and nobody can read.
+UNREADABLE = b"\xff unreadable"
 
 
 def in_threads(plans: Any) -> list[SlotResult]:
@@ -163,10 +168,21 @@ class DyingSink:
 
     Steps: `open`, `begin`, `write`, `settle`, `write_control`, `commit` (each right after the real call) and
     `before_commit`, `during_commit` (the commit request is on its way).
+
+    Args:
+        sink: The real one.
+        step: When it happens.
+        occurrence: At which call of that step, from 1.
+        number: The signal.
+        frozen: Freezes the process instead, unless another one has made this file, and writes its process id there.
     """
 
-    def __init__(self, sink: Any, step: str, occurrence: int, number: int = signal.SIGKILL) -> None:
-        self._sink, self._step, self._left, self._number = sink, step, occurrence, number
+    def __init__(
+        self, sink: Any, step: str, occurrence: int, number: int = signal.SIGKILL, frozen: Path | None = None
+    ) -> None:
+        self._sink, self._step, self._left = sink, step, occurrence
+        self._number = signal.SIGSTOP if frozen else number
+        self._frozen = frozen
 
     @property
     def befallen(self) -> bool:
@@ -199,7 +215,16 @@ class DyingSink:
         if step != self._step:
             return False
         self._left -= 1
-        return self._left == 0
+        return self._left == 0 and (self._frozen is None or _is_first(self._frozen))
+
+
+def _is_first(file: Path) -> bool:
+    try:
+        with file.open("x") as claimed:
+            claimed.write(str(os.getpid()))
+    except FileExistsError:
+        return False
+    return True
 
 
 def _signal_after(seconds: float, number: int) -> None:
@@ -219,16 +244,20 @@ def assert_same_content(source: str, topic: str, target: str, target_topic: str 
     return len(found)
 
 
+def _readable(records: list[ReadRecord]) -> list[ReadRecord]:
+    return [record for record in records if record.key != UNREADABLE]
+
+
 def mapping_records(pipeline: Pipeline, target: str) -> list[MappingRecord]:
     """All committed mapping records of the pipeline's group, in the order of their transactions."""
-    read = read_all(target, pipeline.offset_mapping.topic)
+    read = _readable(read_all(target, pipeline.offset_mapping.topic))
     records = [MappingRecord.parse(r.key, r.value) for r in read]
     return sorted((r for r in records if r.group == pipeline.group), key=lambda r: (r.generation, r.sequence))
 
 
 def commit_records(pipeline: Pipeline, target: str) -> list[CommitRecord]:
     """All committed commit records of the pipeline's group, in the order of their transactions."""
-    read = read_all(target, pipeline.coordination.commit.topic)
+    read = _readable(read_all(target, pipeline.coordination.commit.topic))
     records = [CommitRecord.parse(r.key, r.value, str(r.offset)) for r in read]
     return sorted((r for r in records if r.group == pipeline.group), key=lambda r: r.order)
 

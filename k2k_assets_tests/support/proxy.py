@@ -46,6 +46,7 @@ class Fault:
         seconds: Of a delay.
         happened: Set when it has, or at the beginning of a delay.
         request: The one that was hit.
+        chosen: Set when there is one.
     """
 
     api: int
@@ -55,6 +56,7 @@ class Fault:
     seconds: float = 1.0
     happened: threading.Event = field(default_factory=threading.Event)
     request: Request | None = None
+    chosen: threading.Event = field(default_factory=threading.Event)
 
     def hits(self, request: Request) -> bool:
         """Whether this request is the one; counts those that fit."""
@@ -63,6 +65,7 @@ class Fault:
         self.occurrence -= 1
         if self.occurrence == 0:
             self.request = request
+            self.chosen.set()
         return self.request is not None
 
 

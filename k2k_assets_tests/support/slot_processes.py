@@ -15,9 +15,10 @@ import psutil
 from k2k_assets.deadline import wait_until
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import Slot
-from k2k_assets.replication.task import SlotResult, _end_with_parent, _log_to_stderr, copy_slot
+from k2k_assets.replication.task import SlotResult, _end_with_parent, _log_to_stderr
 from k2k_assets_tests.support.copying import DyingSink
 from k2k_assets_tests.support.kafka import SECONDS
+from k2k_assets_tests.support.unlucky import NONE, Mishap, copy_unluckily
 
 # Forked from one that has imported everything and has no threads: quick to start.
 _PROCESSES = multiprocessing.get_context("forkserver")
@@ -37,13 +38,15 @@ class SlotProcesses:
 
     Args:
         misfortune: Befalls the first session of each slot of the first job.
+        mishap: Of every slot.
 
     Attributes:
         workers: All processes so far.
     """
 
-    def __init__(self, misfortune: Misfortune | None = None) -> None:
+    def __init__(self, misfortune: Misfortune | None = None, mishap: Mishap = NONE) -> None:
         self._misfortune = misfortune
+        self._mishap = mishap
         self.workers: list[BaseProcess] = []
 
     def __call__(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
@@ -56,7 +59,7 @@ class SlotProcesses:
         open_ends: list[Connection] = []
         for plan in plans:
             mine, its = _PROCESSES.Pipe(duplex=False)
-            worker = _PROCESSES.Process(target=_copy, args=(plan, its, misfortune), daemon=True)
+            worker = _PROCESSES.Process(target=_copy, args=(plan, its, misfortune, self._mishap), daemon=True)
             worker.start()
             its.close()
             self.workers.append(worker)
@@ -93,7 +96,7 @@ class SlotProcesses:
         return [process for process in living if process.status() == psutil.STATUS_STOPPED]
 
 
-def _copy(plan: SlotPlan, answer: Connection, misfortune: Misfortune | None) -> None:
+def _copy(plan: SlotPlan, answer: Connection, misfortune: Misfortune | None, mishap: Mishap) -> None:
     _log_to_stderr()
     _end_with_parent()
     if misfortune:
@@ -106,4 +109,4 @@ def _copy(plan: SlotPlan, answer: Connection, misfortune: Misfortune | None) -> 
             return made[-1]
 
         Slot._sink = unfortunate  # type: ignore[method-assign]
-    answer.send(copy_slot(plan))
+    answer.send(copy_unluckily(mishap, plan))

@@ -66,8 +66,9 @@ class WrappedSink:
 class Steps:
     """Calls a function once for each step, just before the sink takes it, in whichever session that is.
 
-    Steps: `open`; `claim` and `start`, the first two transactions; `first`, `middle` and `last`, when the first record,
-    the one in the middle, and the last one are written; `release`, when the first claim is given up.
+    Steps: `open`; `claim` and `start`, the first two transactions; `fence`, when it is written that the holder of a
+    claim of another pipeline was fenced; `first`, `middle` and `last`, when the first record, the one in the middle,
+    and the last one are written; `release`, when the first claim of this pipeline is given up.
 
     Args:
         pipeline: What is copied, from one source partition.
@@ -77,6 +78,7 @@ class Steps:
 
     def __init__(self, pipeline: Pipeline, offsets: Sequence[int], come_to: Callable[[str], None]) -> None:
         self._assignment = pipeline.coordination.assignment.topic
+        self._own = f'"k2k.{pipeline.name}.'.encode()  # as the transactional ids begin in the keys of claims
         self._marks = {"first": offsets[0], "middle": offsets[len(offsets) // 2], "last": offsets[-1]}
         self._come_to = come_to
         self._begun = 0
@@ -99,9 +101,9 @@ class Steps:
             if chunk.records.last_offset >= offset:
                 self._tell(step)
 
-    def writes_control(self, topic: str, value: bytes | None) -> None:
-        if topic == self._assignment and value is None:
-            self._tell("release")
+    def writes_control(self, topic: str, key: bytes, value: bytes | None) -> None:
+        if topic == self._assignment and value is None and b"transactionalId" in key:
+            self._tell("release" if self._own in key else "fence")
 
     def _tell(self, step: str) -> None:
         if step not in self._told:
@@ -127,5 +129,5 @@ class _TellingSink(WrappedSink):
         return super().write(chunk)
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
-        self._steps.writes_control(topic, value)
+        self._steps.writes_control(topic, key, value)
         super().write_control(topic, partition, key, value)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -12,23 +13,55 @@ from typing import Any, Literal
 from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.outcome import Outcome
+from k2k_assets.replication.plan import transactional_id
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records, copy
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, unique
 from k2k_assets_tests.support.kafka_frames import Api
+from k2k_assets_tests.support.killed_instance import run_and_kill
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.proxy import Fault, Proxy, Trouble
 from k2k_assets_tests.support.steps import Steps, sinks_wrapped
+from k2k_assets_tests.support.takeovers import assignments
 
 EXACTLY_ONCE = {"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"}
 BATCH = 100
 # Long enough for what a loaded machine answers in time, short enough that a lost answer is missed soon.
 _SOCKET = {"socket.timeout.ms": 1500}
 _READER = {**_SOCKET, "fetch.wait.max.ms": 100}
+# One batch of records at a time, and the next one when none is left: so there are requests at each step. And what a
+# client asks in the background is asked all the time.
+_IN_SMALL_PIECES = {
+    "max.partition.fetch.bytes": 1,
+    "queued.min.messages": 2,
+    "topic.metadata.refresh.interval.ms": 50,
+}
+# What one waits for who waits for something that a client sends now and then.
+_SOON = 10.0
 # A client that is closed meanwhile does not wait for the answers to these.
 _IN_THE_BACKGROUND = (Api.FETCH, Api.METADATA)
 # Copies under way at once: they wait most of the time.
 _AT_ONCE = 4
+
+
+class Carrying(Enum):
+    """What a request has to hold."""
+
+    ANY = "whatever it is"
+    DATA = "the name of the copied topic"
+    CONTROL = "the name of the commit topic"
+    ID = "the transactional id of the slot"
+    DEAD = "the transactional id of the slot before it, which was killed"
+    READER = "the client id of who reads the source's records"
+    ASKER = "the client id of who asks for the source's metadata"
+
+
+class Follows(Enum):
+    """Whom a copy follows, who was killed within a transaction."""
+
+    NOBODY = "nobody"
+    ITSELF = "an instance of the same pipeline"
+    ANOTHER = "an instance of another pipeline of the same group, which has transactional ids of its own"
 
 
 @dataclass(frozen=True)
@@ -41,24 +74,32 @@ class Case:
         trouble: What happens to it.
         step: From when on it is looked for: a step of `Steps`, `begin` for the very beginning, or `again` for the
             beginning of another copy after one without trouble.
-        carrying: Whether it has to hold the name of the copied topic (`data`), of the commit topic (`control`), or a
-            transactional id (`id`).
+        carrying: What it has to hold.
         occurrence: The how many-th of those.
         exactly_once: In which mode the copy runs.
+        waits: Whether the step waits for such a request, because clients send it now and then, and not for the step.
+        follows: Whom it follows.
     """
 
     side: Literal["source", "target"]
     api: Api
     trouble: Trouble
     step: str
-    carrying: Literal["", "data", "control", "id"] = ""
+    carrying: Carrying = Carrying.ANY
     occurrence: int = 1
     exactly_once: bool = True
+    waits: bool = False
+    follows: Follows = Follows.NOBODY
+
+    @property
+    def by_the_driver(self) -> bool:
+        """Whether it is the driver's request: it fences, so that it can read the commit topic."""
+        return self.follows is not Follows.NOBODY and self.step == "begin"
 
     def __str__(self) -> str:
         mode = "exactly once" if self.exactly_once else "at least once"
-        which = f"{self.side} {self.api.name} {self.carrying} {self.occurrence}"
-        return f"{which} from {self.step}, {self.trouble.name}, {mode}"
+        which = f"{self.side} {self.api.name} {self.carrying.name} {self.occurrence}"
+        return f"{which} from {self.step}, after {self.follows.name}, {self.trouble.name}, {mode}"
 
 
 @dataclass(frozen=True)
@@ -91,6 +132,7 @@ class TroubledCopy:
 
     def __init__(self, clusters: KafkaSandbox, directory: Path, written: Written, case: Case) -> None:
         self.case = case
+        self._clusters = clusters
         self._source, self._target = clusters.source_servers, clusters.target_servers
         self._directory = directory
         self._written = written
@@ -103,21 +145,31 @@ class TroubledCopy:
             pipeline = self._pipeline(proxy)
             fault = self._fault(pipeline)
 
+            hit_by: dict[str, bool] = {}
+
             def come_to(step: str) -> None:
+                hit_by[step] = fault.chosen.is_set()
                 if step == self.case.step:
                     proxy.arm(fault)
+                    if self.case.waits:
+                        fault.chosen.wait(_SOON)
 
             if self.case.step == "again":
                 copy(pipeline, cores=1)
+            if self.case.follows is not Follows.NOBODY:
+                self._leave_a_dead_one(pipeline)
             come_to("begin")
             come_to("again")
             with sinks_wrapped(pipeline, Steps(pipeline, self._written.offsets, come_to).wrap):
                 outcome = _copy_to_the_end(pipeline)
         assert fault.request is not None, "no request was hit"
+        assert hit_by["open"] or not self.case.by_the_driver, "it was not the driver's request"
         assert fault.happened.is_set() or self.case.api in _IN_THE_BACKGROUND, "its client did not wait for an answer"
         if self.case.api == Api.END_TXN:
-            claims = proxy.seen(Api.INIT_PRODUCER_ID, pipeline.name.encode())
-            assert len(claims) > 1, "a commit that nobody knows about was built upon"
+            claims = proxy.seen(Api.INIT_PRODUCER_ID, _ids(pipeline)[Carrying.ID])
+            anew = [claim for claim in claims if claim.at > fault.request.at]
+            assert anew, "a commit that nobody knows about was built upon"
+        assert not assignments(self._clusters, pipeline).claims
         assert outcome.topics[self._written.topic].lag == 0
         if self.case.exactly_once:
             assert_same_content(self._source, self._written.topic, self._target, self._target_topic)
@@ -125,15 +177,21 @@ class TroubledCopy:
         else:
             assert_at_least_once(pipeline, self._written, self._source, self._target)
 
+    def _leave_a_dead_one(self, pipeline: Pipeline) -> None:
+        run_and_kill(pipeline if self.case.follows is Follows.ITSELF else _other(pipeline))
+        assert assignments(self._clusters, pipeline).claims
+        topic = pipeline.coordination.commit.topic
+        stable = end_offsets(self._target, topic, "read_committed")
+        assert stable != end_offsets(self._target, topic), "no transaction was left open"
+
     def _fault(self, pipeline: Pipeline) -> Fault:
         names = {
-            "": "",
-            "data": self._target_topic,
-            "control": pipeline.coordination.commit.topic,
-            "id": f"k2k.{pipeline.name}",
+            Carrying.ANY: b"",
+            Carrying.DATA: self._target_topic.encode(),
+            Carrying.CONTROL: pipeline.coordination.commit.topic.encode(),
+            **_ids(pipeline),
         }
-        carrying = names[self.case.carrying].encode()
-        return Fault(self.case.api, self.case.trouble, self.case.occurrence, carrying)
+        return Fault(self.case.api, self.case.trouble, self.case.occurrence, names[self.case.carrying])
 
     def _pipeline(self, proxy: Proxy) -> Pipeline:
         of_source = self.case.side == "source"
@@ -144,26 +202,65 @@ class TroubledCopy:
             self._written.topic,
             sink={"prefix": self._prefix},
             features=EXACTLY_ONCE if self.case.exactly_once else {},
+            reader=_IN_SMALL_PIECES,
+            grace="15 seconds" if self.case.follows is Follows.NOBODY else "1 second",
         )
 
 
-def pipeline_of(directory: Path, source: str, target: str, topic: str, **rest: Any) -> Pipeline:
-    """A pipeline in small transactions whose clients do not wait long for an answer."""
+def pipeline_of(
+    directory: Path,
+    source: str,
+    target: str,
+    topic: str,
+    reader: Mapping[str, Any] | None = None,
+    grace: str = "15 seconds",
+    **rest: Any,
+) -> Pipeline:
+    """A pipeline in small transactions whose clients do not wait long for an answer.
+
+    Args:
+        directory: For its file.
+        source: Bootstrap address.
+        target: Bootstrap address.
+        topic: On the source.
+        reader: More settings of the consumer that reads the source.
+        grace: The grace window.
+        rest: More of the file.
+    """
     name = unique("ambiguous")
-    consumer = {"group.id": f"k2k.{name}", **_READER}
+    group = f"k2k.{name}"
+    common = {"bootstrap.servers": source, "client.id": _client_id(group, Carrying.ASKER)}
+    consumer = {"group.id": group, "client.id": _client_id(group, Carrying.READER), **_READER, **(reader or {})}
     return make_pipeline(
         directory,
         source,
         target,
         [topic],
-        source={"kafka": {"common": {"bootstrap.servers": source}, "consumer": consumer}},
+        source={"kafka": {"common": common, "consumer": consumer}},
         target={"kafka": {"common": {"bootstrap.servers": target}, "producer": _SOCKET, "consumer": _READER}},
         coordination={
             "commit": {"topic": f"{name}-commits", "batchSize": BATCH},
-            "assignment": {"topic": f"{name}-claims"},
+            "assignment": {"topic": f"{name}-claims", "graceWindow": grace},
         },
         **rest,
     )
+
+
+def _client_id(group: str, who: Carrying) -> str:
+    return f"{who.name}-of-{group}"
+
+
+def _ids(pipeline: Pipeline) -> dict[Carrying, bytes]:
+    return {
+        Carrying.ID: transactional_id(pipeline.name, pipeline.group, 0).encode(),
+        Carrying.DEAD: transactional_id(_other(pipeline).name, pipeline.group, 0).encode(),
+        **{who: _client_id(pipeline.group, who).encode() for who in (Carrying.READER, Carrying.ASKER)},
+    }
+
+
+def _other(pipeline: Pipeline) -> Pipeline:
+    """Another pipeline of the same group: it copies the same, under other transactional ids."""
+    return pipeline.model_copy(update={"name": f"dead-{pipeline.name}"})
 
 
 def _copy_to_the_end(pipeline: Pipeline) -> Outcome:

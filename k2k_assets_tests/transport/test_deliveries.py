@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -205,6 +205,26 @@ def test_only_a_report_per_record_tells_which_one_was_refused() -> None:
     with pytest.raises(Undeliverable) as refused:
         pending.result()
     assert (refused.value.index, refused.value.size, refused.value.final) == (2, 4, True)
+
+
+def test_a_report_asks_its_message_nothing_that_breaks_while_the_client_raises_a_fatal_error() -> None:
+    """The client calls reports with its own exception still pending: the first call into it fails."""
+    raising = True
+
+    def size_of(part: bytes) -> bytes:
+        if raising:
+            raise SystemError("returned a result with an exception set")
+        return part
+
+    message = SimpleNamespace(key=lambda: size_of(b"key"), value=lambda: size_of(b"value"))
+    pending = pending_of(1)[1]
+    (report,) = pending.reports()
+    assert report is not None
+    report(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), cast("Message", message))
+    raising = False
+    with pytest.raises(Undeliverable) as refused:
+        pending.result()
+    assert (refused.value.index, refused.value.size) == (0, 8)
 
 
 def test_a_lone_record_is_told_at_once() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from k2k_assets.errors import Refused
 from k2k_assets.pipeline import Pipeline
@@ -73,19 +73,27 @@ class Neighbours:
                 "start, use a new group.id"
             )
 
-    def elsewhere(self, partitions: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
+    def elsewhere(
+        self, partitions: Mapping[TopicPartition, str], mine: Collection[TopicPartition] = ()
+    ) -> dict[TopicPartition, str]:
         """The partitions that newer instances copy, each with who that is.
+
+        Of what the newest own generation is to copy, lower claims are not waited for: they give way to it. Else two
+        instances that begin at once, when a third one has gone, would each take for free what the other one gives up.
 
         Args:
             partitions: Source topic id of each partition.
+            mine: Those that the newest own generation is to copy.
         """
-        newer = self._newer()
-        by_partition = {claim.what: claim for claim in newer}
-        return {
-            tp: self._tail.state.describe(by_partition[topic_id, tp.partition].generation)
-            for tp, topic_id in partitions.items()
-            if (topic_id, tp.partition) in by_partition
-        }
+        if not self._own:
+            return {}
+        highest = {claim.what: claim for claim in sorted(self._of_others(), key=lambda claim: claim.generation)}
+        found: dict[TopicPartition, str] = {}
+        for tp, topic_id in partitions.items():
+            claim = highest.get((topic_id, tp.partition))
+            if claim and claim.generation > self._own[-1 if tp in mine else 0]:
+                found[tp] = self._tail.state.describe(claim.generation)
+        return found
 
     def claimed_since(self, partitions: Mapping[TopicPartition, str]) -> set[TopicPartition]:
         """The partitions that others have claimed since the newest own generation, also if they have released them.
@@ -119,16 +127,9 @@ class Neighbours:
         dead = {claim.transactional_id for claim in claims if self._is_dead(claim)}
         return (first | dead) - used
 
-    def _newer(self) -> Iterable[Claim]:
-        if not self._own:
-            return []
-        return [
-            claim
-            for claim in self._tail.state.claims.values()
-            if claim.generation > self._own[0]
-            and claim.generation not in self._own
-            and not self._is_silent(claim.owner)
-        ]
+    def _of_others(self) -> Iterable[Claim]:
+        claims = self._tail.state.claims.values()
+        return [c for c in claims if c.generation not in self._own and not self._is_silent(c.owner)]
 
     def _is_dead(self, claim: Claim) -> bool:
         if claim.generation in self._own:

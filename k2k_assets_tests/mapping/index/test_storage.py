@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.index import IndexUnusable, MappingIndex, update_index
+from k2k_assets.mapping.index import IndexReader, IndexUnusable, MappingIndex, update_index
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.kafka import Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -82,3 +82,45 @@ def test_a_full_disk_and_a_place_that_cannot_be_written(
     elsewhere = pipeline.model_copy(update={"index": pipeline.index.model_copy(update={"path": str(in_the_way)})})
     with pytest.raises(IndexUnusable, match=rf"{in_the_way}.* cannot be written"):
         updated(spark, elsewhere)
+
+
+def mapped_runs(pipeline: Pipeline) -> list[list[tuple[int, int, int]]]:
+    """The runs of each target partition, as whoever looks something up gets them."""
+    reader = IndexReader.open(pipeline)
+    return [list(table) for source in reader.sources() for table in reader.partition_map(source).runs.values()]
+
+
+@pytest.mark.storm
+def test_what_a_second_copy_cancels_counts_until_the_disk_takes_the_new_one(
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
+) -> None:
+    """At least once, with a position that cannot be read: all is copied again, the mappings are cancelled."""
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("again"))
+    pipeline = make_pipeline(
+        tmp_path,
+        source,
+        target,
+        [topic],
+        features={"exactlyOnce": "disabled", "offsetMapping": "enabled"},
+        errorHandling={"onControlMessageDeserializationError": "ignore"},
+        index={"path": str(tmp_path / "index")},
+    )
+    produce(source, topic, [b"a"] * 5)
+    copy(pipeline)
+    before = updated(spark, pipeline)
+    assert mapped_runs(pipeline) == [[(0, 0, 5)]]
+    commits = pipeline.coordination.commit.topic
+    newest = read_all(target, commits)[-1]
+    produce(target, commits, [Record(newest.key, b"{garbage", partition=newest.partition)])
+    produce(source, topic, [b"b"] * 5)
+    copy(pipeline)
+    assert len(read_all(target, topic)) == 15
+
+    with no_file_grows(), pytest.raises(IndexUnusable, match="cannot be written: File too large"):
+        updated(spark, pipeline)
+    assert MappingIndex.open(pipeline).manifest == before.manifest
+    assert mapped_runs(pipeline) == [[(0, 0, 5)]]
+
+    assert updated(spark, pipeline).manifest.mapped == 10
+    assert mapped_runs(pipeline) == [[(0, 5, 10)]]

@@ -29,7 +29,7 @@ from k2k_assets.replication.assignment.records import Claim, Instance
 from k2k_assets.replication.plan import transactional_id
 
 _IDS = 4
-# More worlds than this are an error.
+# More worlds than this are an error: they would take more than some minutes.
 _MOST = 5_000_000
 # Where a claimant has no transactional id, and what it can do only under one that it still holds.
 _WITHOUT_ID = ("new", "init", "gone", "refused")
@@ -212,11 +212,13 @@ class Model:
         self._rules = held
         self._killed = killed
 
-    def first(self, slots: Sequence[int], lives: int, partitions: Sequence[int], announced: bool = False) -> World:
+    def first(
+        self, slots: Sequence[int], lives: Sequence[int], partitions: Sequence[int], announced: bool = False
+    ) -> World:
         """As many instances as slots are given; nobody knows of them yet, or all are announced in this order."""
         begun = tuple(
-            Claimant("init" if announced else "new", index if announced else -1, slot, lives, partition)
-            for index, (slot, partition) in enumerate(zip(slots, partitions, strict=True))
+            Claimant("init" if announced else "new", index if announced else -1, slot, left, partition)
+            for index, (slot, left, partition) in enumerate(zip(slots, lives, partitions, strict=True))
         )
         newest = ((-1, 0),) * (max(partitions) + 1)
         drawn = len(slots) if announced else 0
@@ -362,8 +364,13 @@ def _compacted(world: World) -> Iterator[World]:
             yield world._replace(claims=world.claims - {claim})
 
 
-def explore(slots: Sequence[int], lives: int, held: Rules, announced: bool = False) -> tuple[int, World | None]:
+def explore(
+    slots: Sequence[int], lives: Sequence[int], held: Rules, announced: bool = False
+) -> tuple[int, World | None]:
     """Goes everywhere.
+
+    A world is known again by its hash alone, of 64 bits: of a million worlds two have the same one in one of some ten
+    million explorations.
 
     Args:
         slots: Which slot the partition is of, in each instance.
@@ -376,14 +383,14 @@ def explore(slots: Sequence[int], lives: int, held: Rules, announced: bool = Fal
     """
     model = Model(held)
     first = model.first(slots, lives, [0] * len(slots), announced).canonical()
-    seen, waiting = {first}, [first]
+    seen, waiting = {hash(first)}, [first]
     while waiting:
         for step in model.steps(waiting.pop()):
             if step.broken:
                 return len(seen), step
             found = step.canonical()
-            if found not in seen:
-                seen.add(found)
+            if (number := hash(found)) not in seen:
+                seen.add(number)
                 waiting.append(found)
                 assert len(seen) < _MOST, "too many worlds"
     return len(seen), None
@@ -398,7 +405,7 @@ def goes_on_for_ever(slots: Sequence[int], partitions: Sequence[int], held: Rule
         held: The rules.
     """
     model = Model(held, killed=False)
-    first = model.first(slots, 0, partitions).canonical()
+    first = model.first(slots, [0] * len(slots), partitions).canonical()
     path, below = [first], [_next(model, first)]
     on_path, ended = {first}, set[World]()
     while path:

@@ -61,6 +61,17 @@ def test_what_newer_ones_copy_is_elsewhere(tail: Any, neighbours: Neighbours) ->
     assert neighbours.elsewhere(TOPIC_IDS) == {}, "a silent one counts no more"
 
 
+def test_what_the_newest_own_generation_takes_over_is_not_waited_for(tail: Any, neighbours: Neighbours) -> None:
+    """A lower claim gives way to it, and has not let the partition go for others when it does."""
+    neighbours.draw_generation(None)  # type: ignore[arg-type]
+    neighbours.draw_generation(None)  # type: ignore[arg-type]
+    claimed(tail, OURS, 7, released=False)
+    claimed(tail, OTHER, 8, released=False)
+    assert set(neighbours.elsewhere(TOPIC_IDS, mine={OURS})) == {OTHER}, "the other one was left to that instance"
+    claimed(tail, OURS, 11, released=False)
+    assert neighbours.elsewhere(TOPIC_IDS, mine={OURS})[OURS] == "the instance of generation 11"
+
+
 def test_what_may_be_fenced_beforehand(tail: Any, neighbours: Neighbours) -> None:
     of = neighbours._pipeline
     own = [transactional_id(of.name, of.group, number) for number in range(3)]

@@ -1,0 +1,70 @@
+"""G7: `auto.offset.reset` says where a partition without a position begins. It hides no loss from one that has one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.copying import Running, assert_same_content, copy
+from k2k_assets_tests.support.kafka import (
+    SECONDS,
+    OpenTransaction,
+    create_topic,
+    delete_records,
+    produce,
+    read_all,
+    unique,
+)
+from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.storms import in_storms
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize("reset", ["latest", *in_storms(("earliest",))])
+def test_records_that_are_deleted_before_a_consumer_that_waits_has_read_them(
+    clusters: KafkaSandbox, tmp_path: Path, reset: str
+) -> None:
+    """It waits for the end of a transaction when retention takes the transaction's first records."""
+    source, target = clusters.source_servers, clusters.target_servers
+    bad, good = topics = [create_topic(source, unique(name)) for name in ("bad", "good")]
+    pipeline = make_pipeline(
+        tmp_path,
+        source,
+        target,
+        topics,
+        features={"exactlyOnce": "enabled"},
+        source={
+            "kafka": {
+                "common": {"bootstrap.servers": source},
+                "consumer": {"group.id": unique("group"), "auto.offset.reset": reset},
+            }
+        },
+    )
+    assert copy(pipeline).stopped == {}  # with `latest` as well the first record is the first one to copy
+    running = Running(pipeline, 1)
+    for topic in topics:
+        produce(source, topic, [b"a"] * 5)
+    running.await_copied(10)
+
+    transaction = OpenTransaction(source, bad, [b"b"] * 5)
+    produce(source, bad, [b"c"] * 5)
+    delete_records(source, bad, 0, 8)
+    transaction.commit()
+
+    at = TopicPartition(bad, 0)
+    words = wait_until(lambda: running.progress and running.progress.partitions[at].stopped, SECONDS, "the stop") or ""
+    assert "records 5 to 7 were deleted from the source before they were copied" in words
+    assert f"it now starts at 8. To go on without them: k2k-tool set -f FILE -o {bad}:0:earliest" in words
+    produce(source, good, [b"b"] * 5)
+    wait_until(lambda: len(read_all(target, good)) == 10, SECONDS, "the other topic to go on")
+    running.end()
+    assert_same_content(source, good, target)
+    assert [r.value for r in read_all(target, bad)] == [b"a"] * 5
+    again = copy(pipeline)
+    assert again.stopped[bad] == f"{at}: {words}"
+    assert again.topics[bad].partitions[0].position == 5

@@ -1,0 +1,213 @@
+"""G6 on an assignment topic from which the broker's real cleaner removes whatever it may, as soon as it may."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.extent import Continuous
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.copying import PROCESSES, copy
+from k2k_assets_tests.support.kafka import create_topic, end_offsets, read_all, speed_up_compaction, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.takeovers import Flow, assert_exact, assignments, copied_to
+
+pytestmark = [pytest.mark.integration, pytest.mark.storm, pytest.mark.timeout(600)]
+
+SECONDS = 60.0
+PARTITIONS = 4
+# Closed at nearly each record, cleaned at once; tombstones are gone with the next cleaning.
+EAGER = {
+    "cleanup.policy": "compact",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.001",
+    "max.compaction.lag.ms": "200",
+    "delete.retention.ms": "0",
+}
+
+
+class Instance:
+    """A continuous copy in a process of its own, driver and slots."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._stop = PROCESSES.Event()
+        self._process = PROCESSES.Process(target=_copy_until, args=(pipeline, self._stop), daemon=True)
+        self._process.start()
+
+    def leave(self) -> None:
+        """Ends it as a signal does: it releases what it holds."""
+        self._stop.set()
+        self._process.join(SECONDS)
+        assert self._process.exitcode == 0
+
+    def kill(self) -> None:
+        """Ends it without a word."""
+        self._process.kill()
+        self._process.join(SECONDS)
+
+    def freeze(self) -> None:
+        """Lets it sleep; its clients too."""
+        os.kill(self._pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets it go on."""
+        os.kill(self._pid, signal.SIGCONT)
+
+    @property
+    def _pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+
+def _copy_until(pipeline: Pipeline, stop: Any) -> None:
+    told = threading.Event()
+
+    def listen() -> None:
+        stop.wait()
+        told.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    copy(pipeline, Continuous(), stop=told)
+
+
+class Stage:
+    """A pipeline whose claims are compacted all the time, and what is known of them.
+
+    Args:
+        clusters: Both.
+        directory: For the pipeline file.
+        names: How many names instances go by, in turn. With one, whoever begins claims the ids of the one before, who
+            is fenced by that; with two, the one before releases what it holds, after the new claims.
+    """
+
+    def __init__(self, clusters: KafkaSandbox, directory: Path, names: int) -> None:
+        self._clusters = clusters
+        self._names = names
+        topic = create_topic(clusters.source_servers, unique("taken"), PARTITIONS)
+        self.claims_topic = create_topic(clusters.target_servers, unique("claims"), config=EAGER)
+        self.pipeline = make_pipeline(
+            directory,
+            clusters.source_servers,
+            clusters.target_servers,
+            [topic],
+            features={"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"},
+            coordination={"assignment": {"topic": self.claims_topic, "graceWindow": "2 seconds"}},
+        )
+        self._flow = Flow(clusters, topic, PARTITIONS)
+        self._instances: list[Instance] = []
+
+    def begin(self) -> Instance:
+        """One more instance; returned when it holds everything."""
+        newest = self.generation
+        name = f"{self.pipeline.name}-{len(self._instances) % self._names}"
+        self._instances.append(Instance(self.pipeline.model_copy(update={"name": name})))
+        wait_until(lambda: self._held_by_one() and self.generation > newest, SECONDS, "it to hold all partitions")
+        return self._instances[-1]
+
+    def copy_some(self) -> None:
+        """Somebody has to copy what is written now."""
+        self._flow.write(10)
+        wait_until(lambda: copied_to(self.pipeline, self._clusters) == self._flow.written, SECONDS, "all to be copied")
+
+    def await_compaction(self, gone: set[int]) -> None:
+        """Returns when the cleaner has removed these claims, and has left those of whoever holds the partitions."""
+        assert gone
+        wait_until(
+            lambda: not gone & self._offsets() and self._held_by_one(), SECONDS, "the dead claims alone to be gone"
+        )
+
+    def held(self) -> set[int]:
+        """Where the claims lie that hold."""
+        return {claim.offset for claim in assignments(self._clusters, self.pipeline).claims.values()}
+
+    @property
+    def generation(self) -> int:
+        """The newest one that holds something; -1 if none does."""
+        claims = assignments(self._clusters, self.pipeline).claims.values()
+        return max((claim.generation for claim in claims), default=-1)
+
+    def assert_exact(self) -> None:
+        """All that was written was copied once, by one writer at a time; and most of the assignment topic is gone."""
+        assert_exact(self._clusters, self.pipeline)
+        (end,) = end_offsets(self._clusters.target_servers, self.claims_topic).values()
+        assert len(self._offsets()) < end / 4
+
+    def kill_all(self) -> None:
+        """Of whatever is left."""
+        for instance in self._instances:
+            instance.kill()
+
+    def _held_by_one(self) -> bool:
+        claims = list(assignments(self._clusters, self.pipeline).claims.values())
+        return len(claims) == PARTITIONS and len({claim.generation for claim in claims}) == 1
+
+    def _offsets(self) -> set[int]:
+        servers = self._clusters.target_servers
+        return {record.offset for record in read_all(servers, self.claims_topic, isolation="read_uncommitted")}
+
+
+@pytest.fixture(params=[1, 2])
+def stage(clusters: KafkaSandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    speed_up_compaction(clusters.target_servers)
+    made = Stage(clusters, tmp_path, request.param)
+    yield made
+    made.kill_all()
+
+
+def test_instances_take_over_from_each_other(stage: Stage) -> None:
+    """Each finds only what the cleaner has left: after one that lives, one that was killed, and one that has left."""
+    older = stage.begin()
+    for _ in range(3):
+        claims = stage.held()
+        newer = stage.begin()  # from one that lives
+        stage.copy_some()
+        stage.await_compaction(claims)
+        older.leave()
+
+        claims = stage.held()
+        newer.kill()
+        older = stage.begin()
+        stage.copy_some()
+        stage.await_compaction(claims)
+
+        claims = stage.held()
+        newer = stage.begin()
+        stage.copy_some()
+        stage.await_compaction(claims)
+        claims = stage.held()
+        newer.leave()
+        stage.copy_some()  # the one that has stood by goes on
+        stage.await_compaction(claims)
+    older.leave()
+    stage.assert_exact()
+
+
+def test_a_stand_by_that_sleeps_while_claims_and_releases_are_compacted_away(stage: Stage) -> None:
+    """It knows of a claim whose release it will never read, and goes on all the same."""
+    sleeper = stage.begin()
+    stage.copy_some()
+    other = stage.begin()
+    stage.copy_some()
+    claims = stage.held()
+    sleeper.freeze()
+    other.leave()
+    third = stage.begin()
+    stage.copy_some()
+    stage.await_compaction(claims)
+    claims = stage.held()
+    third.kill()
+    fourth = stage.begin()
+    stage.await_compaction(claims)
+    fourth.leave()
+    sleeper.thaw()
+    stage.copy_some()
+    sleeper.leave()
+    stage.assert_exact()

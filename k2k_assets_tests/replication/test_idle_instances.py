@@ -1,0 +1,240 @@
+"""G6 when nothing happens: instances that have nothing to copy leave those alone that have.
+
+Nobody is fenced, no partition changes hands, and where one leaves, one of the others goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.deadline import wait_until
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment import fencing, holding
+from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.replication.job import Runner
+from k2k_assets.replication.task import SlotResult
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.transport import librdkafka_sink
+from k2k_assets_tests.support.copying import Running, commit_records, in_threads
+from k2k_assets_tests.support.kafka import ReadRecord, create_topic, read_all, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.takeovers import (
+    Flow,
+    assert_exact,
+    assignments,
+    copied_to,
+    generations,
+    topic_of,
+)
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS, SLOTS = 3, 8
+# Signs of life come much more often than by default: a machine that is busy for seconds makes nobody silent.
+GRACE_SECONDS, BEAT_SECONDS = 4, 0.5
+# How many of them take longer than the grace window.
+GRACE_BEATS = int(GRACE_SECONDS / BEAT_SECONDS) + 1
+
+
+def pipeline_of(clusters: KafkaSandbox, directory: Path, mode: str) -> Pipeline:
+    """One topic, and more slots than it has partitions."""
+    return make_pipeline(
+        directory,
+        clusters.source_servers,
+        clusters.target_servers,
+        [create_topic(clusters.source_servers, unique("idle"), PARTITIONS)],
+        features={"exactlyOnce": mode, "offsetMapping": "enabled"},
+        coordination={"assignment": {"topic": unique("claims"), "graceWindow": f"{GRACE_SECONDS} seconds"}},
+        configuration={"partitionParallelism": SLOTS},
+    )
+
+
+@pytest.fixture(autouse=True)
+def any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many signs of life, and no session that begins anew because a commit was slow, which is nobody's harm."""
+    monkeypatch.setattr(holding, "beat_seconds", lambda _: BEAT_SECONDS)
+    monkeypatch.setattr(librdkafka_sink, "AMBIGUOUS_AFTER_SECONDS", 60.0)
+
+
+@pytest.fixture
+def claimed_ids(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Each time that a transactional id is claimed (InitProducerId), by a slot that begins or one that fences."""
+    found: list[str] = []
+    real = librdkafka_sink.claim
+
+    def noting(producer: Any, timeout: float, what: str) -> None:
+        found.append(what)
+        real(producer, timeout, what)
+
+    for module in (librdkafka_sink, fencing):
+        monkeypatch.setattr(module, "claim", noting)
+    return found
+
+
+Start = Callable[..., Running]
+
+
+class Slots:
+    """Runs slots in threads, and knows how many there were, and how often all have ended."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.ended = 0
+
+    def __call__(self, plans: Any) -> list[SlotResult]:
+        self.begun.append(len(plans))
+        try:
+            return in_threads(plans)
+        finally:
+            self.ended += 1
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts instances, which end with the test."""
+    started: list[Running] = []
+
+    def one(pipeline: Pipeline, runner: Runner = in_threads) -> Running:
+        started.append(Running(pipeline, 1, runner))
+        return started[-1]
+
+    yield one
+    for instance in started:
+        instance.stop.set()
+    for instance in started:
+        instance.join()
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_an_instance_that_stands_by_and_slots_that_have_no_partition_do_no_harm(
+    clusters: KafkaSandbox, tmp_path: Path, claimed_ids: list[str], start: Start, mode: str
+) -> None:
+    pipeline = pipeline_of(clusters, tmp_path, mode)
+    flow = Flow(clusters, topic_of(pipeline), PARTITIONS)
+    of_idle, of_busy = Slots(), Slots()
+    flow.write(20)
+    idle = start(pipeline, of_idle)
+    idle.await_copied(flow.written)
+    busy = start(pipeline, of_busy)
+    generation = await_holder(clusters, pipeline, after=held_by(clusters, pipeline))
+    wait_until(lambda: of_idle.ended, 60, "the older instance to stand by")
+    flow.write(20)
+    await_written(clusters, pipeline, flow)
+    since, claimed, commits = end_of_claims(clusters, pipeline), list(claimed_ids), commits_of(clusters, pipeline)
+
+    await_beats(clusters, pipeline, since, GRACE_BEATS)
+    assert commits_of(clusters, pipeline) == commits, "nothing to copy, nothing committed"
+    for _ in range(3):
+        flow.write(10)
+        await_written(clusters, pipeline, flow)
+    await_beats(clusters, pipeline, end_of_claims(clusters, pipeline), 2)
+
+    assert changes(clusters, pipeline, since) == []
+    assert claimed_ids == claimed, "no session broke, and nobody was fenced"
+    assert of_idle.begun == of_busy.begun == [PARTITIONS], "one slot for each partition, one generation"
+    committed = [record for record in commits_of(clusters, pipeline) if record not in commits]
+    assert {record.source.partition for record in committed} == set(range(PARTITIONS))
+    assert {record.generation for record in committed} == {generation}
+    idle.end()
+    assert changes(clusters, pipeline, since) == [], "it leaves without a word"
+    busy.end()
+    assert_exact(clusters, pipeline)
+
+
+@pytest.mark.storm
+def test_of_two_instances_that_stand_by_one_goes_on_and_neither_takes_anything_back(
+    clusters: KafkaSandbox, tmp_path: Path, claimed_ids: list[str], start: Start
+) -> None:
+    pipeline = pipeline_of(clusters, tmp_path, "enabled")
+    flow = Flow(clusters, topic_of(pipeline), PARTITIONS)
+    flow.write(20)
+    instances: list[Running] = []
+    generation = -1
+    for _ in range(3):
+        instances.append(start(pipeline))
+        generation = await_holder(clusters, pipeline, after=generation)
+        await_written(clusters, pipeline, flow)
+    assert generations(clusters, pipeline) == 3
+
+    instances.pop().end()
+    flow.write(20)
+    await_written(clusters, pipeline, flow)
+
+    # Both may have seen at once that all is free; the newer generation is right, and after that nothing moves.
+    quiet = wait_until(lambda: a_quiet_while(clusters, pipeline, claimed_ids), 60, "one of them to keep all")
+    assert quiet is not None
+    since, claimed = quiet
+    assert generations(clusters, pipeline) <= 5
+    flow.write(20)
+    await_written(clusters, pipeline, flow)
+    assert changes(clusters, pipeline, since) == []
+    assert len(claimed_ids) == claimed
+    for instance in instances:
+        instance.end()
+    assert_exact(clusters, pipeline)
+
+
+def held_by(clusters: KafkaSandbox, pipeline: Pipeline) -> int:
+    """The generation that holds all partitions; -1: none, or more than one."""
+    holders = [claim.generation for claim in assignments(clusters, pipeline).claims.values()]
+    return holders[0] if len(holders) == PARTITIONS and len(set(holders)) == 1 else -1
+
+
+def await_holder(clusters: KafkaSandbox, pipeline: Pipeline, after: int) -> int:
+    """Waits until a generation above `after` holds all partitions, and returns it."""
+    wait_until(lambda: held_by(clusters, pipeline) > after, 60, "a newer generation to hold all partitions")
+    return held_by(clusters, pipeline)
+
+
+def a_quiet_while(clusters: KafkaSandbox, pipeline: Pipeline, claimed_ids: list[str]) -> tuple[int, int] | None:
+    """Where it began, in the assignment topic and in claims of ids; None if something changed meanwhile."""
+    since, claimed = end_of_claims(clusters, pipeline), len(claimed_ids)
+    await_beats(clusters, pipeline, since, 4)
+    return None if changes(clusters, pipeline, since) or len(claimed_ids) > claimed else (since, claimed)
+
+
+def await_written(clusters: KafkaSandbox, pipeline: Pipeline, flow: Flow) -> None:
+    """Waits until all that was written is committed as copied."""
+    wait_until(lambda: copied_to(pipeline, clusters) == flow.written, 60, "all to be copied")
+
+
+def commits_of(clusters: KafkaSandbox, pipeline: Pipeline) -> list[CommitRecord]:
+    """All that were written so far."""
+    return commit_records(pipeline, clusters.target_servers)
+
+
+def claims_topic(clusters: KafkaSandbox, pipeline: Pipeline, since: int = 0) -> list[ReadRecord]:
+    """All records of the assignment topic from an offset on, tombstones too."""
+    topic = pipeline.coordination.assignment.topic
+    return [r for r in read_all(clusters.target_servers, topic, isolation="read_uncommitted") if r.offset >= since]
+
+
+def end_of_claims(clusters: KafkaSandbox, pipeline: Pipeline) -> int:
+    """Behind its last record."""
+    return claims_topic(clusters, pipeline)[-1].offset + 1
+
+
+def is_beat(record: ReadRecord) -> bool:
+    return record.value is not None and json.loads(record.key or b"")["kind"] == "beat"
+
+
+def changes(clusters: KafkaSandbox, pipeline: Pipeline, since: int) -> list[tuple[bytes | None, bytes | None]]:
+    """What was written but signs of life: generations, claims, releases, stops."""
+    return [(r.key, r.value) for r in claims_topic(clusters, pipeline, since) if not is_beat(r)]
+
+
+def await_beats(clusters: KafkaSandbox, pipeline: Pipeline, since: int, count: int) -> None:
+    """Waits until as many slots as copy have each given so many signs of life."""
+
+    def all_have() -> bool:
+        beats = Counter(r.key for r in claims_topic(clusters, pipeline, since) if is_beat(r))
+        return sum(found >= count for found in beats.values()) >= PARTITIONS
+
+    wait_until(all_have, 60, f"{count} signs of life of {PARTITIONS} slots", interval=0.2)

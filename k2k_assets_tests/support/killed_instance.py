@@ -1,0 +1,59 @@
+"""An instance that is killed within a transaction, driver and slot at once: nothing is said, aborted or released."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.transport.chunk import Chunk, Sent
+from k2k_assets.transport.interface import Sink
+from k2k_assets_tests.support.copying import PROCESSES, copy
+from k2k_assets_tests.support.steps import WrappedSink, sinks_wrapped
+
+_SECONDS = 60.0
+# Of the transactions with records: one before it is committed.
+_LAST_TRANSACTION = 2
+
+_starting = threading.Lock()
+
+
+def run_and_kill(pipeline: Pipeline) -> None:
+    """Copies with one slot, in a process that is killed when its second transaction is about to be committed.
+
+    What that one holds (records, position, mapping) is on the target by then. The claims are left too.
+    """
+    with _starting:
+        process = PROCESSES.Process(target=_run, args=(pipeline,))
+        process.start()
+    process.join(_SECONDS)
+    ended = process.exitcode
+    process.kill()
+    assert ended == -signal.SIGKILL, f"it was not killed: {ended}"
+
+
+def _run(pipeline: Pipeline) -> None:
+    with sinks_wrapped(pipeline, _KillingSink):
+        copy(pipeline, cores=1)
+
+
+class _KillingSink(WrappedSink):
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self._holds_records = False
+        self._transactions = 0
+
+    def write(self, chunk: Chunk) -> Sent:
+        self._holds_records = True
+        return super().write(chunk)
+
+    def commit(self) -> None:
+        self._transactions += self._holds_records
+        self._holds_records = False
+        if self._transactions == _LAST_TRANSACTION:
+            control: Any = getattr(self._sink, "_control", self._sink)
+            control._producer.flush(_SECONDS)
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().commit()

@@ -56,7 +56,7 @@ def materialization(topic: TopicOutcome) -> Shown:
 
 
 def _end(partition: PartitionOutcome) -> int | None:
-    return partition.stable_end if partition.is_end_known else None
+    return partition.readable_end if partition.is_end_known else None
 
 
 def summary(outcome: Outcome) -> Metadata:

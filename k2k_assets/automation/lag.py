@@ -1,7 +1,8 @@
 """Decides which topics a sensor asks a run for: pure, so that every case can be tested.
 
-A topic lags when a partition's committed position is below its last stable offset, or when it has none. A topic that
-was asked for and has not moved since waits, longer each time: 30 s, 60 s, ... 15 minutes. No other waits for it.
+A topic lags when a partition's committed position is below what the pipeline can read of it, or when it has none. A
+topic that was asked for and has not moved since waits, longer each time: 30 s, 60 s, ... 15 minutes. No other waits for
+it.
 Nothing is asked to copy while a continuous instance (`k2k start`) lives: a run would take its partitions over, and hand
 them back.
 """
@@ -71,7 +72,7 @@ class Facts(_Model):
     Attributes:
         looked: When the look at the clusters began, seconds since the epoch.
         now: When it was over, likewise.
-        ends: Last stable offsets of the source.
+        ends: `Pipeline.readable_end` of the source partitions.
         positions: Committed positions; None where there is none.
         mappings: Positions that the index has been brought up to; None when there is no index to keep.
         running: Id of a run of the pipeline that is in progress.

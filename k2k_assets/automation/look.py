@@ -30,7 +30,7 @@ class Look:
 
     Attributes:
         found: The topics.
-        ends: Last stable offset of each partition, by topic.
+        ends: `Pipeline.readable_end` of each partition, by topic.
         positions: Committed position of each partition, by topic.
         mappings: The same as the index knows it; None when the pipeline keeps no index.
         log: The commit log.
@@ -54,14 +54,14 @@ def look(pipeline: Pipeline) -> Look:
     with both_clusters(pipeline, CALL_SECONDS) as (source, target):
         found = discovery.refresh(pipeline, source, target)
         partitions = [TopicPartition(name, p) for name, topic in found.topics.items() for p in range(topic.partitions)]
-        stable = source.offsets(partitions, "stable")
+        ends = source.offsets(partitions, pipeline.readable_end)
         log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
         instances = _continuous_instances(pipeline, target, found)
     committed = {tp: record.position for tp, record in log.positions.items()}
     return Look(
         found=found,
         ends={
-            name: [stable.get(TopicPartition(name, p), 0) for p in range(t.partitions)]
+            name: [ends.get(TopicPartition(name, p), 0) for p in range(t.partitions)]
             for name, t in found.topics.items()
         },
         positions=_by_topic(found, committed),

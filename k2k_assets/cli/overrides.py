@@ -50,7 +50,7 @@ def _override_options(command: F) -> F:
 @click.option(
     "-o", "--offset", "offsets", metavar="TOPIC:PARTITION:OFFSET", multiple=True, required=True,
     help="Source topic, source partition or 'all', and the offset to copy next: a number, 'earliest' (the log start), "
-    "'latest' (the last stable offset) or 'current' (stay). Repeated: several.",
+    "'latest' (the end of what can be read) or 'current' (stay). Repeated: several.",
 )  # fmt: skip
 @_override_options
 def set_positions(files: tuple[Path, ...], offsets: tuple[str, ...], **options: Any) -> None:

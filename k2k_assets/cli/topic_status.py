@@ -25,7 +25,7 @@ class TopicStatus:
     Attributes:
         topic: The source topic.
         position: Next source offsets to copy, summed over its partitions.
-        end: Last stable offsets, summed alike.
+        end: `Pipeline.readable_end`, summed alike.
         records: Copied by this run.
         lag: Source offsets between position and end.
         rate: Records per second lately.
@@ -90,11 +90,11 @@ class StatusReader:
         return max(clock - begin, 0.001), before
 
     def _status(self, topic: str, partitions: dict[int, PartitionProgress], rate: float) -> TopicStatus:
-        lag = sum(max(0, p.stable_end - p.position) for p in partitions.values())
+        lag = sum(max(0, p.readable_end - p.position) for p in partitions.values())
         return TopicStatus(
             topic=topic,
             position=sum(p.position for p in partitions.values()),
-            end=sum(max(0, p.stable_end) for p in partitions.values()),
+            end=sum(max(0, p.readable_end) for p in partitions.values()),
             records=sum(p.records for p in partitions.values()),
             lag=lag,
             rate=max(0.0, rate),

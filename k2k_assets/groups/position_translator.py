@@ -112,5 +112,4 @@ class PositionTranslator:
 
     def _source_ends(self) -> dict[TopicPartition, int]:
         """After the cut: at-least-once, what is on the target and not mapped yet lies below them."""
-        isolation = self._pipeline.client_properties("source", "consumer").get("isolation.level", "read_committed")
-        return self._source.offsets(self._mappings.mapped, "stable" if isolation == "read_committed" else "latest")
+        return self._source.offsets(self._mappings.mapped, self._pipeline.readable_end)

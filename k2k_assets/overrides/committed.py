@@ -18,7 +18,7 @@ class Committed:
     Attributes:
         source: Which.
         record: Its newest commit record; None if there is none that can be read.
-        last: Last stable offset of the source; None if the partition is gone.
+        last: `Pipeline.readable_end` of the source; None if the partition is gone.
         stopped: Why it was stopped; None if it was not.
     """
 
@@ -54,7 +54,7 @@ def committed(pipeline: Pipeline, source: Cluster, target: Cluster) -> State:
     log = read_commit_log(pipeline, cluster, target)
     known = sorted({*log.positions, *log.unreadable})
     existing = set(source.partitions_of({tp.topic for tp in known}))
-    ends = source.offsets([tp for tp in known if tp in existing], "stable")
+    ends = source.offsets([tp for tp in known if tp in existing], pipeline.readable_end)
     return State(cluster, target_cluster, [_committed(tp, log.positions.get(tp), ends, log.unreadable) for tp in known])
 
 

@@ -32,7 +32,7 @@ class Facts:
         target_topic: Where it is copied to.
         target_topic_id: Its id; None if it does not exist (it is created before anything is written).
         start: Log start of the source.
-        stable: Last stable offset of the source.
+        readable: `Pipeline.readable_end` of the source.
         end: High watermark of the source.
         target_end: End of its target partition; None where several partitions feed it.
     """
@@ -44,7 +44,7 @@ class Facts:
     target_topic: str
     target_topic_id: str | None
     start: int
-    stable: int
+    readable: int
     end: int
     target_end: int | None
 
@@ -129,7 +129,7 @@ def _position(facts: Facts, where: Where) -> int:
     if where == "earliest":
         return facts.start
     if where == "latest":
-        return facts.stable
+        return facts.readable
     source = facts.source
     if where == "current":
         if facts.record is None:

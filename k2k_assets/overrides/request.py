@@ -21,7 +21,7 @@ class Wanted:
     Attributes:
         topic: Source topic.
         partition: Source partition; None: all of the topic.
-        where: An offset; `earliest`: the log start; `latest`: the last stable offset; `current`: the committed
+        where: An offset; `earliest`: the log start; `latest`: as far as can be read; `current`: the committed
             position.
     """
 

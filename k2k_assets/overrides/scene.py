@@ -25,7 +25,7 @@ class Scene:
         targets: Their target topics that exist.
         one_to_one: Whether each target partition is fed by one source partition only.
         starts: Log starts of the source partitions.
-        stable: Their last stable offsets.
+        readable: `Pipeline.readable_end` of them.
         ends: Their high watermarks.
         target_ends: High watermarks of the target partitions.
     """
@@ -35,7 +35,7 @@ class Scene:
     targets: Mapping[str, TopicDescription]
     one_to_one: bool
     starts: Mapping[TopicPartition, int]
-    stable: Mapping[TopicPartition, int]
+    readable: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, int]
 
@@ -57,7 +57,7 @@ class Scene:
             target_topic=target,
             target_topic_id=there.topic_id if there else None,
             start=self.starts[tp],
-            stable=self.stable[tp],
+            readable=self.readable[tp],
             end=self.ends[tp],
             target_end=target_end,
         )
@@ -89,7 +89,7 @@ def look(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collectio
         targets=targets,
         one_to_one=is_one_to_one(pipeline, selected),
         starts=source.offsets(partitions, "earliest"),
-        stable=source.offsets(partitions, "stable"),
+        readable=source.offsets(partitions, pipeline.readable_end),
         ends=source.offsets(partitions, "latest"),
         target_ends=target.offsets(on_target, "latest"),
     )

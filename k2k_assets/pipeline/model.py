@@ -32,6 +32,7 @@ from k2k_assets.pipeline.topic_creation import TopicCreation
 from k2k_assets.pipeline.values import Section
 
 StartFrom = Literal["earliest", "latest", "none"]
+ReadableEnd = Literal["stable", "latest"]
 
 
 class Pipeline(Section):
@@ -66,6 +67,12 @@ class Pipeline(Section):
         """Where a partition without progress starts: the source consumer's `auto.offset.reset`."""
         given = self.translation("source", "consumer").values.get("auto.offset.reset", "earliest")
         return "latest" if given == "latest" else "none" if given == "error" else "earliest"
+
+    @cached_property
+    def readable_end(self) -> ReadableEnd:
+        """How far the source can be read: its last stable offset; whoever reads uncommitted goes to the very end."""
+        isolation = self.translation("source", "consumer").values.get("isolation.level", "read_committed")
+        return "stable" if isolation == "read_committed" else "latest"
 
     @property
     def selection(self) -> TopicSelection:

@@ -209,7 +209,8 @@ def _clients() -> Iterator[str]:
     rows += [(f"source and target consumer `{key}`", need.needed) for key, need in guarantees.CONSUMER.items()]
     yield _table(("setting", "needed"), rows)
     yield (
-        "The source consumer's `isolation.level` is free under at-least-once. Under exactly-once "
+        "The source consumer's `isolation.level` is free under at-least-once: with `read_uncommitted`, open "
+        "transactions are copied too, and lag, `--once` and `latest` go by the very end of the log. Under exactly-once "
         "`coordination.commit.syncTimeout` must be longer than the producer's `transaction.timeout.ms` plus "
         f"{format_duration(guarantees.SYNC_MARGIN)}, and a `coordination.commit.batchTimeout` that is written down "
         "shorter than it.\n"

@@ -47,7 +47,7 @@ def hold_first_starts(
     new = [topic for topic in ground.topics if topic not in known and ids[topic] not in noted]
     partitions = [tp for tp in ground.partitions if tp.topic in new]
     first = source.offsets([tp for tp in partitions if tp.topic in appeared], "earliest")
-    first |= source.offsets([tp for tp in partitions if tp.topic not in appeared], "stable")
+    first |= source.offsets([tp for tp in partitions if tp.topic not in appeared], pipeline.readable_end)
     fresh = {
         topic: tuple(first[TopicPartition(topic, p)] for p in range(ground.topics[topic][1]))
         for topic in new

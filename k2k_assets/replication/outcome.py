@@ -19,7 +19,7 @@ class PartitionOutcome:
         start: Position when the replication began.
         position: Position at its end.
         target_end: Target offset after the last record copied; None where several partitions are fed, or none yet.
-        stable_end: Last stable offset of the source when last looked at; `END_UNKNOWN` if it never said.
+        readable_end: `Pipeline.readable_end` of the source when last looked at; `END_UNKNOWN` if it never said.
         records: Records copied.
         bytes: Value bytes copied.
         runs: Runs written to the mapping topic's records.
@@ -28,7 +28,7 @@ class PartitionOutcome:
     start: int
     position: int
     target_end: int | None
-    stable_end: int
+    readable_end: int
     records: int
     bytes: int
     runs: int
@@ -36,12 +36,12 @@ class PartitionOutcome:
     @property
     def lag(self) -> int:
         """Source offsets still to be read, as far as is known."""
-        return max(0, self.stable_end - self.position)
+        return max(0, self.readable_end - self.position)
 
     @property
     def is_end_known(self) -> bool:
         """Whether the source has said where it ends: without that a lag of 0 says nothing."""
-        return self.stable_end != END_UNKNOWN
+        return self.readable_end != END_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _partition_outcome(progress: PartitionProgress, start: int | None, target_en
         start=progress.position if start is None else start,
         position=progress.position,
         target_end=target_end,
-        stable_end=progress.stable_end,
+        readable_end=progress.readable_end,
         records=progress.records,
         bytes=progress.bytes,
         runs=progress.runs,

@@ -20,7 +20,8 @@ class PartitionPlan:
         source_topic_id: The topic's id when the plan was made.
         target_topic: Where it goes.
         target_topic_id: That topic's id.
-        stable_end: Last stable offset on the source when the plan was made; `leaderless.END_UNKNOWN` without a leader.
+        readable_end: `Pipeline.readable_end` on the source when the plan was made; `leaderless.END_UNKNOWN` without a
+            leader.
         begins_at: Where it starts if it has no position; None: where its log starts.
     """
 
@@ -28,7 +29,7 @@ class PartitionPlan:
     source_topic_id: str
     target_topic: str
     target_topic_id: str
-    stable_end: int
+    readable_end: int
     begins_at: int | None = None
 
 

@@ -150,12 +150,12 @@ def plan_slots(
         dead: Slots that need not be waited for.
     """
     without_leader: dict[TopicPartition, str] = {}
-    stable = ends_with_leader(source, [tp for share in shares for tp in share], "stable", without_leader)
+    ends = ends_with_leader(source, [tp for share in shares for tp in share], pipeline.readable_end, without_leader)
 
     def end_of(tp: TopicPartition) -> int:
         if tp in without_leader:
             return END_UNKNOWN
-        return stable.get(tp, 0)  # one that was deleted meanwhile is stopped by its slot
+        return ends.get(tp, 0)  # one that was deleted meanwhile is stopped by its slot
 
     def plan(tp: TopicPartition) -> PartitionPlan:
         return PartitionPlan(
@@ -163,7 +163,7 @@ def plan_slots(
             source_topic_id=ground.descriptions[tp.topic].topic_id,
             target_topic=ground.topics[tp.topic][0],
             target_topic_id=ground.targets[ground.topics[tp.topic][0]].topic_id,
-            stable_end=end_of(tp),
+            readable_end=end_of(tp),
             begins_at=begins_at.get(tp),
         )
 

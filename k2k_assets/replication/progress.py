@@ -27,7 +27,8 @@ class PartitionProgress:
 
     Attributes:
         position: Next source offset to copy.
-        stable_end: Last stable offset of the source: as far as can be copied now; `END_UNKNOWN` if it has not said.
+        readable_end: `Pipeline.readable_end` of the source: as far as can be copied now; `END_UNKNOWN` if it has
+            not said.
         high_watermark: End of the source partition, with what open transactions hold back; likewise.
         records: Records copied by this run.
         bytes: Value bytes copied by this run.
@@ -37,7 +38,7 @@ class PartitionProgress:
     """
 
     position: int
-    stable_end: int
+    readable_end: int
     high_watermark: int
     records: int = 0
     bytes: int = 0
@@ -48,7 +49,7 @@ class PartitionProgress:
     @property
     def lag(self) -> int:
         """Source offsets that could be copied now."""
-        return max(0, self.stable_end - self.position)
+        return max(0, self.readable_end - self.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class ProgressReader:
     ) -> None:
         self._identity = (pipeline.group, cluster_id)
         self._source = source
+        self._which = pipeline.readable_end
         self._started = time.monotonic()
         self._newest: dict[TopicPartition, CommitRecord] = {}
         # Counters restart with each generation; a run may need several.
@@ -146,14 +148,14 @@ class ProgressReader:
         """Asks the source for its ends and returns all there is to know; where there is no leader, what was known."""
         now = time.monotonic()
         leaderless: dict[TopicPartition, str] = {}
-        stable = ends_with_leader(self._source, list(self._partitions), "stable", leaderless, patience=0)
+        readable = ends_with_leader(self._source, list(self._partitions), self._which, leaderless, patience=0)
         asked = [tp for tp in self._partitions if tp not in leaderless]
         high = ends_with_leader(self._source, asked, "latest", leaderless, patience=0)
         for tp in asked:
             if tp not in leaderless:
                 before = self._partitions[tp]
                 self._partitions[tp] = self._progress(
-                    tp, before, stable.get(tp, END_UNKNOWN), high.get(tp, END_UNKNOWN), now
+                    tp, before, readable.get(tp, END_UNKNOWN), high.get(tp, END_UNKNOWN), now
                 )
         return self.current()
 
@@ -178,20 +180,20 @@ class ProgressReader:
         )
 
     def _progress(
-        self, tp: TopicPartition, before: PartitionProgress, stable: int, high: int, now: float
+        self, tp: TopicPartition, before: PartitionProgress, readable: int, high: int, now: float
     ) -> PartitionProgress:
         newest = self._newest.get(tp)
-        held = high > stable and newest is not None and newest.position >= stable
+        held = high > readable and newest is not None and newest.position >= readable
         since = None
         if held:
-            since = before.held_since if before.held_since and before.stable_end == stable else now
+            since = before.held_since if before.held_since and before.readable_end == readable else now
             if now - since >= HELD_WARNING_SECONDS and tp not in self._warned:
                 self._warned.add(tp)
                 log.warning(
                     "%s on the source is held at offset %d by an open transaction for %.0f s (%d offsets wait behind "
                     "it). Find it with kafka-transactions.sh find-hanging",
-                    tp, stable, now - since, high - stable,
+                    tp, readable, now - since, high - readable,
                 )  # fmt: skip
         else:
             self._warned.discard(tp)
-        return replace(before, stable_end=stable, high_watermark=high, held_since=since)
+        return replace(before, readable_end=readable, high_watermark=high, held_since=since)

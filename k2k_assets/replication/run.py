@@ -41,6 +41,8 @@ Observer = Callable[[Progress], None]
 _LOOK_SECONDS = 0.25
 _OBSERVE_SECONDS = 1.0
 _ASK_AGAIN_SECONDS = 5.0
+# Slots that end release one after the other: so long are those of one instance waited for, to take over all at once.
+_REST_SECONDS = 5.0
 # A Spark job that fails (a killed worker, a lost executor) is run again under a new generation, this often in a row.
 _MOST_FAILURES = 5
 _LONGEST_PAUSE = 30.0
@@ -85,6 +87,7 @@ class Run:
     _standing_by: str = ""
     _next_observation: float = 0.0
     _asks_again: float = 0.0
+    _free_since: float | None = None
 
     def until_done(self, runner: Runner, stop: threading.Event, observer: Observer | None) -> Outcome:
         """Runs generations until the extent is reached.
@@ -142,6 +145,7 @@ class Run:
         if elsewhere and not isinstance(self.extent, Continuous):
             raise _superseded(elsewhere)
         self._waited_for = set(elsewhere)
+        self._free_since = None
         mine = [tp for tp in self.ground.partitions if tp not in elsewhere]
         self._mine = frozenset(mine)
         self._begun_with = self._begun_with or frozenset(self.ground.topics)
@@ -282,9 +286,21 @@ class Run:
         self._waited_for |= self.neighbours.claimed_since(self.ground.topic_ids) | elsewhere.keys()
         freed = self._waited_for - elsewhere.keys()
         self._say_what_is_elsewhere(elsewhere)
-        if freed:
-            log.info("free again: %s", ", ".join(sorted(map(str, freed))))
-        return bool(freed)
+        if not freed:
+            self._free_since = None
+            return False
+        if self._more_will_be_free():
+            return False
+        log.info("free again: %s", ", ".join(sorted(map(str, freed))))
+        return True
+
+    def _more_will_be_free(self) -> bool:
+        """One by one would mean a generation for each slot that ends, here and wherever else somebody stands by."""
+        if not self.neighbours.leaving:
+            return False
+        now = time.monotonic()
+        self._free_since = now if self._free_since is None else self._free_since
+        return now - self._free_since < _REST_SECONDS
 
     def _say_what_is_elsewhere(self, elsewhere: dict[TopicPartition, str]) -> None:
         # With the count: whoever takes over claims slot by slot, and the first look may see a part of it.

@@ -382,7 +382,7 @@ class Session:
     def _at_the_end(self, now: float) -> bool:
         extent = self._plan.extent
         if isinstance(extent, UntilCaughtUp):
-            return all(state.committed >= state.plan.stable_end for state in self._states.values())
+            return all(state.committed >= state.plan.readable_end for state in self._states.values())
         if isinstance(extent, Window):
             over = now - self._memory.started >= extent.duration.total_seconds()
             idle = now - self._last_record >= extent.idle.total_seconds()

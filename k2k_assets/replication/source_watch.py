@@ -16,7 +16,7 @@ from functools import partial
 
 from k2k_assets.errors import K2KError
 from k2k_assets.kafka.answers import begun, few
-from k2k_assets.kafka.cluster import Cluster, Which
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 from k2k_assets.replication.leaderless import ends_with_leader
 from k2k_assets.replication.partition_state import PartitionState
@@ -54,8 +54,7 @@ class SourceWatch:
         self._memory = memory
         self._cluster = cluster
         self._waits_for_it = isinstance(plan.extent, Continuous)
-        isolation = plan.pipeline.client_properties("source", "consumer").get("isolation.level", "read_committed")
-        self._which: Which = "stable" if isolation == "read_committed" else "latest"
+        self._which = plan.pipeline.readable_end
         self._waits_for_ends = isinstance(plan.extent, UntilCaughtUp)
         self._due = 0.0
         self._owing_since: float | None = None
@@ -111,7 +110,7 @@ class SourceWatch:
         if self._leaders is None:
             if now >= self._leaders_due:
                 self._leaders_due = now + LEADER_SECONDS
-                if behind := [tp for tp, state in states.items() if state.next < state.plan.stable_end]:
+                if behind := [tp for tp, state in states.items() if state.next < state.plan.readable_end]:
                     self._leaders = begun(partial(self._ask, behind))
         elif self._leaders.done():
             answer, self._leaders = self._leaders, None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from k2k_assets import stop_reasons
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.extent import UntilCaughtUp
@@ -76,7 +77,7 @@ def resolve_starts(
     earliest = ends_with_leader(source, [plan.source for plan in alive], "earliest", starts.leaderless)
     alive = [plan for plan in alive if plan.source not in starts.leaderless]
     latest = source.offsets([plan.source for plan in alive], "latest")
-    for plan in _with_ends(alive, source):
+    for plan in _with_ends(slot.pipeline, alive, source):
         if plan.source not in earliest or plan.source not in latest:
             starts.stopped[plan.source] = stop_reasons.source_gone(plan.source.topic)
             continue
@@ -105,13 +106,13 @@ def resolve_starts(
 
 def _is_done(plan: PartitionPlan, record: CommitRecord | None) -> bool:
     """Whether nothing is left that was there when the run was planned: such a partition needs no leader."""
-    return record is not None and plan.stable_end != END_UNKNOWN and record.position >= plan.stable_end
+    return record is not None and plan.readable_end != END_UNKNOWN and record.position >= plan.readable_end
 
 
-def _with_ends(plans: Sequence[PartitionPlan], source: Cluster) -> list[PartitionPlan]:
+def _with_ends(pipeline: Pipeline, plans: Sequence[PartitionPlan], source: Cluster) -> list[PartitionPlan]:
     """Those without a leader when the run was planned, and with one now, are copied up to where they end now."""
-    ends = source.offsets([plan.source for plan in plans if plan.stable_end == END_UNKNOWN], "stable")
-    return [replace(plan, stable_end=ends[plan.source]) if plan.source in ends else plan for plan in plans]
+    ends = source.offsets([plan.source for plan in plans if plan.readable_end == END_UNKNOWN], pipeline.readable_end)
+    return [replace(plan, readable_end=ends[plan.source]) if plan.source in ends else plan for plan in plans]
 
 
 def _note_epochs(states: Collection[PartitionState], source: Cluster) -> None:

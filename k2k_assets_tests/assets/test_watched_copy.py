@@ -16,9 +16,9 @@ from k2k_assets.topic_partition import TopicPartition
 
 PROGRESS = Progress(
     {
-        TopicPartition("a", 0): PartitionProgress(position=60, stable_end=100, high_watermark=120, records=50),
+        TopicPartition("a", 0): PartitionProgress(position=60, readable_end=100, high_watermark=120, records=50),
         TopicPartition("b", 0): PartitionProgress(
-            position=1, stable_end=1, high_watermark=9, held_since=1.0, stopped="x"
+            position=1, readable_end=1, high_watermark=9, held_since=1.0, stopped="x"
         ),
     },
     started=1000.0,

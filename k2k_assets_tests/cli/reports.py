@@ -19,6 +19,6 @@ def partition(
 ) -> PartitionProgress:
     """A partition's state."""
     return PartitionProgress(
-        position=position, stable_end=end, high_watermark=end, records=records, bytes=records * 100, runs=1,
+        position=position, readable_end=end, high_watermark=end, records=records, bytes=records * 100, runs=1,
         held_since=held_since, stopped=stopped,
     )  # fmt: skip

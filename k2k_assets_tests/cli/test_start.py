@@ -193,7 +193,7 @@ def orders(tmp_path: Path, clusters: KafkaSandbox) -> Path:
 def test_stopped_topics_end_with_5_and_are_listed(
     orders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    state = PartitionOutcome(start=0, position=5, target_end=5, stable_end=9, records=5, bytes=50, runs=1)
+    state = PartitionOutcome(start=0, position=5, target_end=5, readable_end=9, records=5, bytes=50, runs=1)
     outcome = Outcome(
         {
             "a": TopicOutcome("a", {0: state}, "a-0: the topic was deleted", 1.0),
@@ -287,10 +287,10 @@ def test_signal_before_the_engine_starts_ends_it_with_0(orders: Path, monkeypatc
     assert engine.calls == []
 
 
-LEFT = PartitionOutcome(start=0, position=5, target_end=5, stable_end=9, records=5, bytes=50, runs=1)
+LEFT = PartitionOutcome(start=0, position=5, target_end=5, readable_end=9, records=5, bytes=50, runs=1)
 DONE = replace(LEFT, position=9)
-EMPTY = replace(LEFT, position=0, stable_end=0)
-NOT_ASKED = replace(EMPTY, stable_end=END_UNKNOWN)
+EMPTY = replace(LEFT, position=0, readable_end=0)
+NOT_ASKED = replace(EMPTY, readable_end=END_UNKNOWN)
 
 
 def _copied(*states: PartitionOutcome, stopped: str | None = None) -> Outcome:

@@ -27,7 +27,7 @@ def facts(position: int | None = 100, **changed: Any) -> Facts:
     record = None if position is None else plans.commit_record(P0, position, began=50, reason="it was stopped")
     given: dict[str, Any] = {
         "source": P0, "record": record, "unreadable": None, "source_topic_id": "s-t", "target_topic": "t",
-        "target_topic_id": "t-t", "start": 40, "stable": 130, "end": 140, "target_end": 95, **changed,
+        "target_topic_id": "t-t", "start": 40, "readable": 130, "end": 140, "target_end": 95, **changed,
     }  # fmt: skip
     return Facts(**given)
 
@@ -129,7 +129,7 @@ def test_a_way_back_cancels_what_was_mapped(tmp_path: Path, where: Any, position
 def test_after_a_truncation_nothing_is_copied_twice() -> None:
     one = decide(facts(200), "latest", request())
     assert in_words(one) == "t-0: 200 -> 130   copies 130 to 139 a second time"
-    assert in_words(decide(facts(200, stable=140), "latest", request())).endswith("copies what comes from there on")
+    assert in_words(decide(facts(200, readable=140), "latest", request())).endswith("copies what comes from there on")
 
 
 @pytest.mark.parametrize(("where", "epoch"), [("current", 3), (100, None)])
@@ -176,7 +176,7 @@ def test_without_a_position_copying_begins_there(tmp_path: Path) -> None:
 def test_coverage_understands_an_override(tmp_path: Path, where: Any) -> None:
     """Right after it, and when copying has gone on."""
     start = 20 if where == "earliest" else 0
-    one = decide(facts(12, start=start, stable=30, end=30), where, request())
+    one = decide(facts(12, start=start, readable=30, end=30), where, request())
     commit, mapping = records(tmp_path, one)
     assert mapping is not None
     copied = _copied(0, 12, 1, plans.GENERATION - 1)

@@ -92,7 +92,7 @@ def test_an_open_source_transaction_holds_the_end_and_is_named(
     pipeline = pipeline_for(clusters, tmp_path, [topic])
 
     bounded = copy(pipeline).topics[topic].partitions[0]
-    assert (bounded.position, bounded.stable_end, bounded.lag, bounded.records) == (2, 2, 0, 2)
+    assert (bounded.position, bounded.readable_end, bounded.lag, bounded.records) == (2, 2, 0, 2)
 
     monkeypatch.setattr(progress_module, "HELD_WARNING_SECONDS", 0.5)
     at = TopicPartition(topic, 0)
@@ -156,6 +156,6 @@ def test_observers_see_positions_rise_to_the_end(clusters: KafkaSandbox, tmp_pat
     pipeline = pipeline_for(clusters, tmp_path, [topic])
     copy(pipeline, observer=lambda progress: seen.append((progress, threading.current_thread().name)))
     last = seen[-1][0]
-    assert {tp: (p.position, p.stable_end, p.records, p.bytes, p.lag) for tp, p in last.partitions.items()} == {
+    assert {tp: (p.position, p.readable_end, p.records, p.bytes, p.lag) for tp, p in last.partitions.items()} == {
         TopicPartition(topic, partition): (30, 30, 30, 300, 0) for partition in range(2)
     }

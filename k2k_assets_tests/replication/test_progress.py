@@ -158,13 +158,13 @@ def test_the_end_of_a_partition_that_has_had_no_leader_is_not_known(
     source.leaderless.add(P1)
     reader.refresh()
     outcome = outcome_of({"t": ("t", 2)}, CommitLog(), reader, {}, GENERATION, 1.0).topics["t"].partitions
-    assert (outcome[0].stable_end, outcome[0].is_end_known) == (100, True)
+    assert (outcome[0].readable_end, outcome[0].is_end_known) == (100, True)
     assert (outcome[1].lag, outcome[1].is_end_known) == (0, False)
 
     source.leaderless.clear()
     reader.refresh()
     source.leaderless.add(P1)
-    assert reader.refresh().partitions[P1].stable_end == 0, "what was known stays known"
+    assert reader.refresh().partitions[P1].readable_end == 0, "what was known stays known"
 
 
 def test_an_unreachable_source_leaves_what_was_known(reader: ProgressReader, source: FakeCluster) -> None:
@@ -177,4 +177,4 @@ def test_an_unreachable_source_leaves_what_was_known(reader: ProgressReader, sou
     source.offsets = no_answer  # type: ignore[method-assign]
     with pytest.raises(ClusterUnreachable):
         reader.refresh()
-    assert (reader.current().partitions[P0].position, reader.current().partitions[P0].stable_end) == (60, 100)
+    assert (reader.current().partitions[P0].position, reader.current().partitions[P0].readable_end) == (60, 100)

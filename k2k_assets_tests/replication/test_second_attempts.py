@@ -70,7 +70,7 @@ def test_what_it_does_again_at_least_once_cancels_what_was_done_though_the_commi
             in_threads(plans)  # its result is lost
         produce(source, topic, [b"more"] * MORE)
         (plan,) = plans
-        longer = tuple(replace(each, stable_end=FIRST + MORE) for each in plan.partitions)
+        longer = tuple(replace(each, readable_end=FIRST + MORE) for each in plan.partitions)
         return in_threads([replace(plan, pipeline=in_batches_of(made, 35), partitions=longer)])
 
     copy(pipeline, cores=1, runner=twice)

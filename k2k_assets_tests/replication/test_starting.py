@@ -216,7 +216,7 @@ def test_one_that_has_come_to_its_end_needs_no_leader(
     tmp_path: Path, role: str, end: int, extent: Extent, left_out: set[TopicPartition]
 ) -> None:
     plan = slot(tmp_path, P0, P1)
-    partitions = (plan.partitions[0], replace(plan.partitions[1], stable_end=end))
+    partitions = (plan.partitions[0], replace(plan.partitions[1], readable_end=end))
     plan = replace(plan, partitions=partitions, extent=extent)
     starts = resolve(plan, CommitLog({P1: commit_record(P1, 100)}), **leaderless(role, P1))
     assert starts.leaderless.keys() == left_out
@@ -227,5 +227,8 @@ def test_one_that_has_come_to_its_end_needs_no_leader(
 def test_the_end_of_a_partition_that_had_no_leader_is_where_it_ends_now(tmp_path: Path) -> None:
     plan = slot(tmp_path, P0, P1)
     first, second = plan.partitions
-    plan = replace(plan, partitions=(replace(first, stable_end=END_UNKNOWN), second))
-    assert {tp: state.plan.stable_end for tp, state in resolve(plan).states.items()} == {P0: 130, P1: second.stable_end}
+    plan = replace(plan, partitions=(replace(first, readable_end=END_UNKNOWN), second))
+    assert {tp: state.plan.readable_end for tp, state in resolve(plan).states.items()} == {
+        P0: 130,
+        P1: second.readable_end,
+    }

@@ -61,10 +61,10 @@ class BothSides:
             for position, source, at in self._feeding(positions, target)
         )
 
-    def best(self, positions: Positions, target: TopicPartition, stable_end: int) -> int:
+    def best(self, positions: Positions, target: TopicPartition, readable_end: int) -> int:
         """The smallest unread target offset, or the end: what it has to be where sources are mixed."""
         unread = [at[source >= position] for position, source, at in self._feeding(positions, target)]
-        return min([stable_end, *(int(of_source.min(initial=stable_end)) for of_source in unread)])
+        return min([readable_end, *(int(of_source.min(initial=readable_end)) for of_source in unread)])
 
     def _feeding(self, positions: Positions, target: TopicPartition) -> Iterator[tuple[int, Offsets, Offsets]]:
         """Of each source partition with a position: that, and the offsets of its copies on both sides."""

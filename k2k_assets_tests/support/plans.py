@@ -16,10 +16,10 @@ CLUSTER = "source-cluster"
 GENERATION = 17
 
 
-def partition_plan(source: TopicPartition, stable_end: int = 0, target: str | None = None) -> PartitionPlan:
+def partition_plan(source: TopicPartition, readable_end: int = 0, target: str | None = None) -> PartitionPlan:
     """The plan of one partition; topic ids are `s-<topic>` and `t-<topic>`."""
     target = target or source.topic
-    return PartitionPlan(source, f"s-{source.topic}", target, f"t-{target}", stable_end)
+    return PartitionPlan(source, f"s-{source.topic}", target, f"t-{target}", readable_end)
 
 
 def slot_plan(

@@ -104,6 +104,12 @@ class Neighbours:
         claimed, own = self._tail.state.claimed, max(self._own, default=-1)
         return {tp for tp, topic_id in partitions.items() if claimed.get((topic_id, tp.partition), -1) > own}
 
+    @property
+    def leaving(self) -> bool:
+        """Whether an instance that was asked to end has not yet released all that it claimed."""
+        stops = self._tail.state.stops
+        return any(claim.generation in stops for claim in self._of_others())
+
     def dead(self) -> frozenset[tuple[int, int]]:
         """Slots, by generation and number, that claim something and will not release it themselves.
 

@@ -10,7 +10,7 @@ import pytest
 
 from k2k_assets.replication.assignment import neighbours as module
 from k2k_assets.replication.assignment.neighbours import Neighbours
-from k2k_assets.replication.assignment.records import Claim
+from k2k_assets.replication.assignment.records import Claim, stop_key
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.topic_partition import TopicPartition
@@ -70,6 +70,21 @@ def test_what_the_newest_own_generation_takes_over_is_not_waited_for(tail: Any, 
     assert set(neighbours.elsewhere(TOPIC_IDS, mine={OURS})) == {OTHER}, "the other one was left to that instance"
     claimed(tail, OURS, 11, released=False)
     assert neighbours.elsewhere(TOPIC_IDS, mine={OURS})[OURS] == "the instance of generation 11"
+
+
+def test_who_is_leaving(tail: Any, neighbours: Neighbours) -> None:
+    """Asked to end, and not done with it: neither who was not asked, nor who has released all, nor who is silent."""
+    neighbours.draw_generation(None)  # type: ignore[arg-type]
+    for partition in (OURS, OTHER):
+        claimed(tail, partition, 7 + partition.partition, released=False)
+    assert not neighbours.leaving
+    tail.state.apply("k2k.g", 90, stop_key("k2k.g", 7), b"{}")
+    assert neighbours.leaving
+    tail.silence = lambda owner: 3600.0
+    assert not neighbours.leaving
+    tail.silence = lambda owner: 0.0
+    claimed(tail, OURS, 7, released=True)
+    assert not neighbours.leaving
 
 
 def test_what_may_be_fenced_beforehand(tail: Any, neighbours: Neighbours) -> None:

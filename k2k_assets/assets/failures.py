@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dagster import Failure
 from pyspark.errors import PythonException
 
-from k2k_assets.errors import K2KError
+from k2k_assets.errors import K2KError, words_of
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def failures_in_words() -> Iterator[None]:
     except K2KError as error:
         raise Failure(description=str(error), metadata={"k2k/error": type(error).__name__}) from None
     except PythonException as error:
-        raise Failure(description=last_words(str(error))) from error
+        raise Failure(description=last_words("\n".join(words_of(error)))) from error
 
 
 def last_words(report: str) -> str:

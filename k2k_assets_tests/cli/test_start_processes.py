@@ -13,7 +13,7 @@ import pytest
 from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records, copy
+from k2k_assets_tests.support.copying import assert_exact_copy, commit_records, copy
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, topics, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -72,11 +72,6 @@ def await_begun(process: subprocess.Popen[str], clusters: KafkaSandbox, topic: s
     wait_until(begun, 120, f"the first records of {topic}")
 
 
-def assert_exact(clusters: KafkaSandbox, path: Path, topic: str) -> None:
-    assert_same_content(clusters.source_servers, topic, clusters.target_servers)
-    assert_exact_mappings(load_pipeline([path]), clusters.source_servers, clusters.target_servers, topic)
-
-
 def end(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
@@ -104,7 +99,7 @@ def test_a_run_that_another_takes_over_from_ends_with_4_and_the_other_finishes(
     assert f"process {second.pid}" in err
     assert "Traceback" not in err
     assert second.returncode == 0, err_of_second
-    assert_exact(clusters, path, much)
+    assert_exact_copy(clusters, path, much)
     copied = copied_by(path, clusters)
     assert len(copied) == 2
     assert min(copied) > 0
@@ -158,9 +153,10 @@ def test_a_run_that_is_signalled_in_the_midst_ends_with_6_and_the_next_one_goes_
     assert f"lag {left:,}" in out
     rest = copy(load_pipeline([path, swift])).topics[much]
     assert rest.records == left
-    assert_exact(clusters, path, much)
+    assert_exact_copy(clusters, path, much)
 
 
+@pytest.mark.storm
 def test_a_topic_that_stops_ends_a_run_with_5_and_the_other_is_copied(tmp_path: Path, clusters: KafkaSandbox) -> None:
     """At least once."""
     source, target = clusters.source_servers, clusters.target_servers

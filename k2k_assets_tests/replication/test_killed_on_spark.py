@@ -49,7 +49,7 @@ EXACTLY_ONCE_STEPS = [
 ]
 AT_LEAST_ONCE_STEPS = [("open", 1), ("begin", 2), ("write", 2), ("settle", 2), ("before_commit", 4), ("commit", 4)]
 VICTIMS = [WORKER, JVM, EXECUTOR, DRIVER, EVERYTHING]
-AT_EACH_CHANGE = [(WORKER, "disabled", "write", 2), (JVM, "enabled", "before_commit", 4)]
+AT_EACH_CHANGE = [(JVM, "enabled", "before_commit", 4)]
 ALL = [
     (victim, mode, step, occurrence)
     for mode, steps in (("enabled", EXACTLY_ONCE_STEPS), ("disabled", AT_LEAST_ONCE_STEPS))

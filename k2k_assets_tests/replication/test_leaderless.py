@@ -96,16 +96,15 @@ def scene(request: pytest.FixtureRequest, clusters: KafkaSandbox, nodes: TwoNode
     ("scene", "cores", "extent"),
     [
         (TARGET, *ONE_SLOT),
-        *in_storms(
-            (SOURCE, *ONE_SLOT),
-            (SOURCE, *TWO_SLOTS),
-            (TARGET, *TWO_SLOTS),
-            (SOURCE_AT_LEAST_ONCE, *TWO_SLOTS),
-            (TARGET_AT_LEAST_ONCE, *ONE_SLOT),
-        ),
+        (SOURCE, *ONE_SLOT),
+        (SOURCE, *TWO_SLOTS),
+        (TARGET, *TWO_SLOTS),
+        (SOURCE_AT_LEAST_ONCE, *TWO_SLOTS),
+        (TARGET_AT_LEAST_ONCE, *ONE_SLOT),
     ],
     indirect=["scene"],
 )
+@pytest.mark.storm
 def test_a_run_with_an_end_stops_it_by_name(
     scene: Scene, cores: int, extent: Extent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

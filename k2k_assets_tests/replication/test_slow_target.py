@@ -13,7 +13,6 @@ from k2k_assets_tests.support.copying import assert_exact_mappings, copy
 from k2k_assets_tests.support.kafka import Record, create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.proxy import Proxy
-from k2k_assets_tests.support.storms import in_storms
 from k2k_assets_tests.support.verifying import ID, verify
 
 pytestmark = pytest.mark.integration
@@ -23,7 +22,8 @@ TIMEOUT_SECONDS = 3
 RATE = 2_000_000
 
 
-@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
+@pytest.mark.storm
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_what_is_too_much_for_one_transaction_goes_in_several(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:

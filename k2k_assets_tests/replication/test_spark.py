@@ -17,7 +17,7 @@ import pytest
 from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records
+from k2k_assets_tests.support.copying import assert_exact_copy, commit_records
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.processes import await_copied, copy_workers, executor_jvms, jvms, started
@@ -50,11 +50,6 @@ def pipeline_file(directory: Path, clusters: KafkaSandbox, topic: str, **spark: 
     )
 
 
-def ensure_exact(clusters: KafkaSandbox, path: Path, topic: str) -> None:
-    assert_same_content(clusters.source_servers, topic, clusters.target_servers)
-    assert_exact_mappings(load_pipeline([path]), clusters.source_servers, clusters.target_servers, topic)
-
-
 def end(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
@@ -69,7 +64,7 @@ def test_separate_executors_copy_and_heed_the_stop_record(tmp_path: Path, cluste
         write(clusters, topic)
         await_copied(process, clusters.target_servers, topic, 200 * PARTITIONS)
         end(process)
-    ensure_exact(clusters, path, topic)
+    assert_exact_copy(clusters, path, topic)
     assert len({worker.pid for worker in workers}) == 2
     # The slots ended by themselves, with a release after the last transaction: nobody had to kill them.
     last = {r.source: r.kind for r in commit_records(load_pipeline([path]), clusters.target_servers)}
@@ -85,7 +80,7 @@ def test_a_killed_worker_is_replaced(tmp_path: Path, clusters: KafkaSandbox, top
         write(clusters, topic)
         await_copied(process, clusters.target_servers, topic, 200 * PARTITIONS)
         end(process)
-    ensure_exact(clusters, path, topic)
+    assert_exact_copy(clusters, path, topic)
 
 
 @pytest.mark.storm
@@ -100,7 +95,7 @@ def test_a_killed_jvm_is_replaced(tmp_path: Path, clusters: KafkaSandbox, topic:
         write(clusters, topic)
         await_copied(process, clusters.target_servers, topic, 200 * PARTITIONS)
         end(process)
-    ensure_exact(clusters, path, topic)
+    assert_exact_copy(clusters, path, topic)
 
 
 @pytest.mark.storm
@@ -123,7 +118,7 @@ def test_nothing_outlives_a_killed_driver_and_the_next_run_is_exact(
     with started("-f", path, "--once") as process:
         _, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
-    ensure_exact(clusters, path, topic)
+    assert_exact_copy(clusters, path, topic)
 
 
 @pytest.fixture
@@ -164,7 +159,7 @@ def test_spark_connect(tmp_path: Path, clusters: KafkaSandbox, topic: str, conne
         _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert "Warning" not in err
-    ensure_exact(clusters, path, topic)
+    assert_exact_copy(clusters, path, topic)
 
 
 def test_more_slots_than_cores_are_refused(tmp_path: Path, clusters: KafkaSandbox, topic: str) -> None:

@@ -180,6 +180,7 @@ again.stop()
 """
 
 
+@pytest.mark.storm
 @pytest.mark.spark
 def test_sessions_in_one_process(tmp_path: Path) -> None:
     done = subprocess.run(

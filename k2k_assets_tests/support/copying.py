@@ -16,7 +16,7 @@ from typing import Any
 
 from k2k_assets.deadline import wait_until
 from k2k_assets.mapping.records import MappingRecord
-from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp
 from k2k_assets.replication.outcome import Outcome
@@ -25,6 +25,7 @@ from k2k_assets.replication.progress import Progress
 from k2k_assets.replication.replicate import Runner, replicate_with
 from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.task import SlotResult, copy_slot
+from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import ReadRecord, read_all
 
@@ -281,3 +282,9 @@ def assert_exact_mappings(pipeline: Pipeline, source: str, target: str, topic: s
                     mapped[pair] = (part.partition, run.target_start + i)
     assert set(mapped) == set(at_source)
     assert {pair: at_target[there] for pair, there in mapped.items()} == at_source
+
+
+def assert_exact_copy(clusters: KafkaSandbox, path: Path, topic: str) -> None:
+    """Content and mappings of a topic that the pipeline in a file has copied."""
+    assert_same_content(clusters.source_servers, topic, clusters.target_servers)
+    assert_exact_mappings(load_pipeline([path]), clusters.source_servers, clusters.target_servers, topic)

@@ -23,6 +23,7 @@ from k2k_assets.replication.progress import Progress, ProgressReader
 from k2k_assets.replication.run import Run
 from k2k_assets.replication.task import run_slots
 from k2k_assets.replication.task_slots import free_cores
+from k2k_assets.replication.vacancies import Vacancies
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +94,7 @@ def replicate_with(
         progress = ProgressReader(pipeline, ground.cluster_id, source, target, ground.partitions)
         stack.callback(progress.close)
         tail = stack.enter_context(AssignmentTail(pipeline, target))
+        neighbours = Neighbours(pipeline, tail)
         run = Run(
             pipeline=pipeline,
             extent=extent,
@@ -100,7 +102,8 @@ def replicate_with(
             slots=lambda partitions: slots_for(pipeline, partitions, cores),
             clusters=(source, target),
             progress=progress,
-            neighbours=Neighbours(pipeline, tail),
+            neighbours=neighbours,
+            vacancies=Vacancies(pipeline, neighbours),
             changes=Changes(pipeline, source, target, topics),
         )
         return run.until_done(runner, stop or threading.Event(), observer)

@@ -32,6 +32,7 @@ from k2k_assets.replication.plan import SlotPlan, spread
 from k2k_assets.replication.planning import Ground, plan_slots
 from k2k_assets.replication.progress import Progress, ProgressReader
 from k2k_assets.replication.traces import ensure_new_group, mapped_so_far
+from k2k_assets.replication.vacancies import Vacancies
 from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.replication")
@@ -41,8 +42,6 @@ Observer = Callable[[Progress], None]
 _LOOK_SECONDS = 0.25
 _OBSERVE_SECONDS = 1.0
 _ASK_AGAIN_SECONDS = 5.0
-# Slots that end release one after the other: so long are those of one instance waited for, to take over all at once.
-_REST_SECONDS = 5.0
 # A Spark job that fails (a killed worker, a lost executor) is run again under a new generation, this often in a row.
 _MOST_FAILURES = 5
 _LONGEST_PAUSE = 30.0
@@ -66,6 +65,7 @@ class Run:
         clusters: Source and target.
         progress: Follows the commit topic.
         neighbours: Other instances.
+        vacancies: What they have left.
         changes: Looks for new topics and partitions.
     """
 
@@ -76,18 +76,15 @@ class Run:
     clusters: tuple[Cluster, Cluster]
     progress: ProgressReader
     neighbours: Neighbours
+    vacancies: Vacancies
     changes: Changes
     _instance: Instance | None = None
     _generation: int = -1
-    _mine: frozenset[TopicPartition] = frozenset()
-    _waited_for: set[TopicPartition] = field(default_factory=set)
     _stopped: dict[TopicPartition, str] = field(default_factory=dict)
     _topics: dict[str, tuple[str, int]] = field(default_factory=dict)
     _begun_with: frozenset[str] = frozenset()
-    _standing_by: str = ""
     _next_observation: float = 0.0
     _asks_again: float = 0.0
-    _free_since: float | None = None
 
     def until_done(self, runner: Runner, stop: threading.Event, observer: Observer | None) -> Outcome:
         """Runs generations until the extent is reached.
@@ -106,7 +103,7 @@ class Run:
             job.raise_errors()
             self._stopped.update(job.stopped)
             if job.failure is not None:
-                self._ask_to_end()  # slots that Spark has lost sight of
+                self._ask_to_end(again=not stop.is_set())  # slots that Spark has lost sight of
                 if stop.is_set():
                     log.warning(_KILLED_WITH_US, words_of(job.failure)[0])
             if job.failure is not None and not stop.is_set():
@@ -141,13 +138,10 @@ class Run:
     def _take_over(self, stop: threading.Event) -> list[SlotPlan]:
         """Draws a generation for all that nobody newer copies, and plans."""
         self.neighbours.catch_up()
-        elsewhere = self.neighbours.elsewhere(self.ground.topic_ids, self._mine)
+        elsewhere = self.vacancies.take(self.ground.topic_ids)
         if elsewhere and not isinstance(self.extent, Continuous):
             raise _superseded(elsewhere)
-        self._waited_for = set(elsewhere)
-        self._free_since = None
         mine = [tp for tp in self.ground.partitions if tp not in elsewhere]
-        self._mine = frozenset(mine)
         self._begun_with = self._begun_with or frozenset(self.ground.topics)
         self._topics.update(self.ground.topics)
         self.progress.follow(self.ground.partitions)
@@ -215,7 +209,7 @@ class Run:
         if asked or job.outrun:
             return False
         if isinstance(self.extent, Continuous):
-            return not job.taken and not self._waited_for
+            return not job.taken and not self.vacancies.waited_for
         if job.taken:
             raise _superseded(job.taken)
         return True
@@ -240,25 +234,25 @@ class Run:
             self._read_progress()
             if stop.is_set() and not stopping:
                 stopping = True
-                self._write_stop()
+                self._write_stop(again=False)
             elif not (stopping or asked):
-                asked = self._needs_new_generation() and self._ask_to_end()
+                asked = self._needs_new_generation(copying=True) and self._ask_to_end(again=True)
             elif time.monotonic() >= self._asks_again:
-                self._ask_to_end()
+                self._ask_to_end(again=not stopping)
             self._observe(observer)
         self._read_progress()
         self._next_observation = 0.0
         self._observe(observer)
         return asked
 
-    def _write_stop(self) -> None:
+    def _write_stop(self, again: bool) -> None:
         """To be repeated: who announces himself removes the records of those that have not claimed anything yet."""
         self._asks_again = time.monotonic() + _ASK_AGAIN_SECONDS
-        write_stop(self.pipeline, self._generation)
+        write_stop(self.pipeline, self._generation, again)
 
-    def _ask_to_end(self) -> bool:
+    def _ask_to_end(self, again: bool) -> bool:
         try:
-            self._write_stop()
+            self._write_stop(again)
         except ClusterUnreachable as error:
             log.warning("the slots cannot be asked to end: %s", error)
             return False
@@ -266,50 +260,30 @@ class Run:
 
     def _stand_by(self, stop: threading.Event, observer: Observer | None) -> None:
         """Waits until there is something to copy."""
-        while not stop.wait(_LOOK_SECONDS) and not self._needs_new_generation():
+        while not stop.wait(_LOOK_SECONDS) and not self._needs_new_generation(copying=False):
             self._read_progress()
             self._observe(observer)
 
-    def _needs_new_generation(self) -> bool:
+    def _needs_new_generation(self, copying: bool) -> bool:
+        """Whether there is something to take up.
+
+        Args:
+            copying: Whether slots are at work: what is new on the source is theirs at once.
+        """
         if not isinstance(self.extent, Continuous):
             return False
         if changed := self.changes.look(self.ground):
+            new = set(changed.partitions) - set(self.ground.partitions)
             self.ground = changed
-            return True
+            if copying:
+                return True
+            self.progress.follow(new)
+            self.vacancies.appeared(new)
         try:
-            self.neighbours.look()
+            return self.vacancies.look(self.ground.topic_ids)
         except K2KError as error:
             log.warning("what other instances do is not known: %s", error)
             return False
-        elsewhere = self.neighbours.elsewhere(self.ground.topic_ids, self._mine)
-        # A slot has left these to others, even if all that is to be seen now is that they have gone again.
-        self._waited_for |= self.neighbours.claimed_since(self.ground.topic_ids) | elsewhere.keys()
-        freed = self._waited_for - elsewhere.keys()
-        self._say_what_is_elsewhere(elsewhere)
-        if not freed:
-            self._free_since = None
-            return False
-        if self._more_will_be_free():
-            return False
-        log.info("free again: %s", ", ".join(sorted(map(str, freed))))
-        return True
-
-    def _more_will_be_free(self) -> bool:
-        """One by one would mean a generation for each slot that ends, here and wherever else somebody stands by."""
-        if not self.neighbours.leaving:
-            return False
-        now = time.monotonic()
-        self._free_since = now if self._free_since is None else self._free_since
-        return now - self._free_since < _REST_SECONDS
-
-    def _say_what_is_elsewhere(self, elsewhere: dict[TopicPartition, str]) -> None:
-        # With the count: whoever takes over claims slot by slot, and the first look may see a part of it.
-        count, owners = len(elsewhere), ", ".join(sorted(set(elsewhere.values())))
-        words = f"{count} of {len(self.ground.partitions)} partitions, which are copied by {owners}" if count else ""
-        if words != self._standing_by:
-            self._standing_by = words
-            if words:
-                log.info("standing by for %s", words)
 
     def _read_progress(self) -> None:
         """What cannot be seen now is seen later: a target that restarts is the slots' matter."""

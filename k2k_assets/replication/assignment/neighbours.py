@@ -9,6 +9,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.announce import announce
 from k2k_assets.replication.assignment.records import Claim, Instance
+from k2k_assets.replication.assignment.returning import Returning
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.times import silence_seconds
 from k2k_assets.topic_partition import TopicPartition
@@ -30,6 +31,7 @@ class Neighbours:
         self._tail = tail
         self._silence = silence_seconds(pipeline)
         self._own: list[int] = []
+        self._returning = Returning(tail.state)
 
     def draw_generation(self, instance: Instance) -> int:
         """Announces this process, once more if it has been announced before; returns the new generation."""
@@ -39,6 +41,7 @@ class Neighbours:
     def look(self) -> None:
         """Takes in what was written to the assignment topic since."""
         self._tail.look()
+        self._returning.note()
 
     def catch_up(self) -> None:
         """Takes in all that the assignment topic holds now.
@@ -47,6 +50,7 @@ class Neighbours:
             ClusterUnreachable: It cannot be read.
         """
         self._tail.catch_up()
+        self._returning.note()
 
     @property
     def first_starts(self) -> Mapping[str, tuple[int, ...]]:
@@ -76,7 +80,7 @@ class Neighbours:
     def elsewhere(
         self, partitions: Mapping[TopicPartition, str], mine: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, str]:
-        """The partitions that newer instances copy, each with who that is.
+        """The partitions that newer instances copy, or let go of only to claim them again, each with who that is.
 
         Of what the newest own generation is to copy, lower claims are not waited for: they give way to it. Else two
         instances that begin at once, when a third one has gone, would each take for free what the other one gives up.
@@ -87,13 +91,19 @@ class Neighbours:
         """
         if not self._own:
             return {}
-        highest = {claim.what: claim for claim in sorted(self._of_others(), key=lambda claim: claim.generation)}
+        held = {claim.what: claim.generation for claim in sorted(self._of_others(), key=lambda claim: claim.generation)}
         found: dict[TopicPartition, str] = {}
         for tp, topic_id in partitions.items():
-            claim = highest.get((topic_id, tp.partition))
-            if claim and claim.generation > self._own[-1 if tp in mine else 0]:
-                found[tp] = self._tail.state.describe(claim.generation)
+            what = (topic_id, tp.partition)
+            generation = held.get(what, self._let_go_for_a_moment(what))
+            if generation > self._own[-1 if tp in mine else 0]:
+                found[tp] = self._tail.state.describe(generation)
         return found
+
+    def _let_go_for_a_moment(self, what: tuple[str, int]) -> int:
+        """The generation that claimed it last, if that was another instance's and will be followed by a new one."""
+        last = self._tail.state.claimed.get(what, -1)
+        return last if last not in self._own and self._returning.comes_back(last) else -1
 
     def claimed_since(self, partitions: Mapping[TopicPartition, str]) -> set[TopicPartition]:
         """The partitions that others have claimed since the newest own generation, also if they have released them.
@@ -105,10 +115,11 @@ class Neighbours:
         return {tp for tp, topic_id in partitions.items() if claimed.get((topic_id, tp.partition), -1) > own}
 
     @property
-    def leaving(self) -> bool:
-        """Whether an instance that was asked to end has not yet released all that it claimed."""
-        stops = self._tail.state.stops
-        return any(claim.generation in stops for claim in self._of_others())
+    def changing(self) -> bool:
+        """Whether another instance is about to claim, or was asked to end and has not yet released all."""
+        state = self._tail.state
+        ending = any(claim.generation in state.stops for claim in self._of_others())
+        return ending or any(self._returning.will_claim(g) for g in state.instances if g not in self._own)
 
     def dead(self) -> frozenset[tuple[int, int]]:
         """Slots, by generation and number, that claim something and will not release it themselves.

@@ -213,13 +213,34 @@ def stop_key(group: str, generation: int) -> bytes:
     return json_codec.encode({"kind": "stop", "group": group, "generation": generation})
 
 
+def stop_value(time: int, again: bool) -> bytes:
+    """The value of a stop record.
+
+    Args:
+        time: When it was written, milliseconds since the epoch, UTC.
+        again: Whether the instance goes on with a new generation.
+    """
+    return json_codec.encode({"version": VERSION, "time": time, "again": again})
+
+
+def parse_stop(value: bytes, where: str) -> bool:
+    """Whether the instance of a stop record goes on with a new generation.
+
+    Raises:
+        ValueError: It cannot be read.
+    """
+    body = json_codec.decode(value, where)
+    json_codec.check_version(body, VERSION, where)
+    return bool(body.get("again", False))
+
+
 def beat_key(group: str, generation: int, slot: int) -> bytes:
     """The key of a slot's beats."""
     return json_codec.encode({"kind": "beat", "group": group, "generation": generation, "slot": slot})
 
 
 def time_value(time: int) -> bytes:
-    """The value of a stop record or a beat: when it was written, in milliseconds since the epoch, UTC."""
+    """The value of a beat: when it was written, in milliseconds since the epoch, UTC."""
     return json_codec.encode({"version": VERSION, "time": time})
 
 

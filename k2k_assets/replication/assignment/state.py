@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from k2k_assets import json_codec
-from k2k_assets.replication.assignment.records import Claim, Instance, parse_instance, parse_start
+from k2k_assets.replication.assignment.records import Claim, Instance, parse_instance, parse_start, parse_stop
 
 
 @dataclass(slots=True)
@@ -18,7 +18,10 @@ class Assignments:
 
     Attributes:
         instances: By generation.
+        names: The instance of each generation, also of those that it has followed by newer ones.
+        begun: Slots that have claimed something, by generation and number.
         stops: Generations that were asked to stop.
+        again: Those among them whose instance goes on with a new one.
         claims: Those neither released nor fenced, by their claim id.
         signs: Offset of the last sign of life of each slot, by generation and slot: a claim or a beat.
         claimed: The highest generation that has ever claimed a partition, by topic id and partition: of what came and
@@ -27,7 +30,10 @@ class Assignments:
     """
 
     instances: dict[int, Instance] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    begun: set[tuple[int, int]] = field(default_factory=set)
     stops: set[int] = field(default_factory=set)
+    again: set[int] = field(default_factory=set)
     claims: dict[str, Claim] = field(default_factory=dict)
     signs: dict[tuple[int, int], int] = field(default_factory=dict)
     claimed: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -70,6 +76,7 @@ class Assignments:
                 self.instances = {g: i for g, i in self.instances.items() if i.instance != head["instance"]}
                 if value is not None:
                     self.instances[offset] = parse_instance(head["instance"], value, where)
+                    self.names[offset] = head["instance"]
             case "claim":
                 self.claims.pop(head["claim"], None)
                 if value is not None:
@@ -77,6 +84,7 @@ class Assignments:
                     self.claims[claim.claim] = claim
                     self.claimed[claim.what] = max(claim.generation, self.claimed.get(claim.what, -1))
                     self.signs[claim.owner] = offset
+                    self.begun.add(claim.owner)
             case "beat" if value is None:
                 self.signs.pop((int(head["generation"]), int(head["slot"])), None)
             case "beat":
@@ -85,7 +93,13 @@ class Assignments:
                 self.starts.pop(str(head["topicId"]), None)
                 if value is not None:
                     self.starts[str(head["topicId"])] = parse_start(value, where)
-            case "stop" if value is None:
-                self.stops.discard(int(head["generation"]))
             case "stop":
-                self.stops.add(int(head["generation"]))
+                self._apply_stop(int(head["generation"]), value, where)
+
+    def _apply_stop(self, generation: int, value: bytes | None, where: str) -> None:
+        self.stops.discard(generation)
+        self.again.discard(generation)
+        if value is not None:
+            self.stops.add(generation)
+            if parse_stop(value, where):
+                self.again.add(generation)

@@ -16,7 +16,7 @@ from k2k_assets.replication.assignment.records import (
     instance_key,
     instance_value,
     stop_key,
-    time_value,
+    stop_value,
 )
 from k2k_assets.replication.commit_log import now_ms
 
@@ -42,9 +42,15 @@ def write_instance(pipeline: Pipeline, instance: Instance) -> int:
     return write_record(pipeline, instance_key(pipeline.group, instance.instance), instance_value(instance))
 
 
-def write_stop(pipeline: Pipeline, generation: int) -> None:
-    """Asks the slots of a generation to end: the driver has no other channel to a running Spark task."""
-    write_record(pipeline, stop_key(pipeline.group, generation), time_value(now_ms()))
+def write_stop(pipeline: Pipeline, generation: int, again: bool = False) -> None:
+    """Asks the slots of a generation to end: the driver has no other channel to a running Spark task.
+
+    Args:
+        pipeline: Whose group.
+        generation: Which.
+        again: Whether its instance goes on with a new one, and will claim again what they release.
+    """
+    write_record(pipeline, stop_key(pipeline.group, generation), stop_value(now_ms(), again))
 
 
 def write_record(pipeline: Pipeline, key: bytes, value: bytes | None) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from k2k_assets.replication.assignment import neighbours as module
 from k2k_assets.replication.assignment.neighbours import Neighbours
-from k2k_assets.replication.assignment.records import Claim, stop_key
+from k2k_assets.replication.assignment.records import Claim, stop_key, stop_value
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.topic_partition import TopicPartition
@@ -77,14 +77,14 @@ def test_who_is_leaving(tail: Any, neighbours: Neighbours) -> None:
     neighbours.draw_generation(None)  # type: ignore[arg-type]
     for partition in (OURS, OTHER):
         claimed(tail, partition, 7 + partition.partition, released=False)
-    assert not neighbours.leaving
-    tail.state.apply("k2k.g", 90, stop_key("k2k.g", 7), b"{}")
-    assert neighbours.leaving
+    assert not neighbours.changing
+    tail.state.apply("k2k.g", 90, stop_key("k2k.g", 7), stop_value(1, again=False))
+    assert neighbours.changing
     tail.silence = lambda owner: 3600.0
-    assert not neighbours.leaving
+    assert not neighbours.changing
     tail.silence = lambda owner: 0.0
     claimed(tail, OURS, 7, released=True)
-    assert not neighbours.leaving
+    assert not neighbours.changing
 
 
 def test_what_may_be_fenced_beforehand(tail: Any, neighbours: Neighbours) -> None:

@@ -14,6 +14,7 @@ from k2k_assets.replication.assignment.records import (
     instance_key,
     instance_value,
     stop_key,
+    stop_value,
     time_value,
 )
 from k2k_assets.replication.assignment.state import Assignments
@@ -86,14 +87,16 @@ def test_continuous_instances_that_a_run_would_take_partitions_from() -> None:
 
 def test_stops_and_other_groups() -> None:
     state = told(
-        (0, stop_key("k2k.g", 9), time_value(1)),
-        (1, stop_key("k2k.g", 8), time_value(1)),
+        (0, stop_key("k2k.g", 9), stop_value(1, again=True)),
+        (1, stop_key("k2k.g", 8), stop_value(1, again=True)),
         (2, stop_key("k2k.g", 8), None),
+        (2, stop_key("k2k.g", 6), stop_value(1, again=True)),
+        (2, stop_key("k2k.g", 6), time_value(1)),
         (3, stop_key("other", 7), time_value(1)),
         (4, instance_key("other", "x"), b"not even JSON: it is not ours"),
         (6, json.dumps({"group": "k2k.g", "kind": "of a later release"}).encode(), b"?"),
     )
-    assert state == Assignments({}, {9})
+    assert state == Assignments(stops={9, 6}, again={9})
 
 
 def test_fields_of_later_releases_are_passed_over_and_those_for_people_may_be_missing() -> None:

@@ -1,0 +1,57 @@
+"""Instances between two of their generations: what they let go of they will claim again. Politeness, safe without it.
+
+An instance that has something new to copy, or whose job has failed, ends its slots, announces itself once more, reads
+the commit log and only then claims. Who took its partitions meanwhile would end its own slots for that, and so invite
+the next one to do the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from k2k_assets.replication.assignment.state import Assignments
+
+# From the announcement to the first claim a Spark job has to be started, and the commit log to be read.
+_LONGEST_SECONDS = 15.0
+
+
+class Returning:
+    """Tells who will soon claim, by what was read of the assignment topic and when; clocks of others are not trusted.
+
+    Args:
+        state: The assignment topic, followed by somebody else.
+        clock: Seconds that only rise.
+    """
+
+    def __init__(self, state: Assignments, clock: Callable[[], float] = time.monotonic) -> None:
+        self._state = state
+        self._clock = clock
+        self._since: dict[tuple[str, int], float] = {}
+
+    def note(self) -> None:
+        """To be called whenever something was read."""
+        now = self._clock()
+        events = [("again", generation) for generation in self._state.again]
+        events += [("announced", generation) for generation in self._state.instances]
+        self._since = {event: self._since.get(event, now) for event in events}
+
+    def will_claim(self, generation: int) -> bool:
+        """Whether it has been announced a short while ago, and some of its slots have claimed nothing yet."""
+        state = self._state
+        instance = state.instances.get(generation)
+        if instance is None or generation in state.stops or not self._is_recent("announced", generation):
+            return False
+        return any((generation, slot) not in state.begun for slot in range(instance.slots))
+
+    def comes_back(self, generation: int) -> bool:
+        """Whether the instance of a generation is about to claim what this one has let go of."""
+        name = self._state.names.get(generation)
+        newest = max((g for g, instance in self._state.instances.items() if instance.instance == name), default=-1)
+        if newest == generation:
+            return generation in self._state.again and self._is_recent("again", generation)
+        return newest > generation and self.will_claim(newest)
+
+    def _is_recent(self, what: str, generation: int) -> bool:
+        since = self._since.get((what, generation))
+        return since is not None and self._clock() - since < _LONGEST_SECONDS

@@ -1,0 +1,141 @@
+"""When an instance takes up what others have left: all at once, and not what they are about to take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.replication.vacancies import Vacancies
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+P0, P1, NEW = (TopicPartition("t", number) for number in range(3))
+IDS = {P0: "s", P1: "s"}
+WITH_NEW = {**IDS, NEW: "s"}
+
+
+class Others:
+    """What the assignment topic says; more of it is read only when somebody reads to its end."""
+
+    def __init__(self) -> None:
+        self.copied: set[TopicPartition] = set()
+        self.unread: set[TopicPartition] = set()
+        self.since: set[TopicPartition] = set()
+        self.changing = False
+
+    def look(self) -> None:
+        pass
+
+    def catch_up(self) -> None:
+        self.copied |= self.unread
+
+    def claimed_since(self, partitions: Mapping[TopicPartition, str]) -> set[TopicPartition]:
+        return self.since & partitions.keys()
+
+    def elsewhere(
+        self, partitions: Mapping[TopicPartition, str], mine: Collection[TopicPartition]
+    ) -> dict[TopicPartition, str]:
+        return {tp: "another one" for tp in partitions if tp in self.copied}
+
+
+class Clock:
+    now = 0.0
+
+
+@pytest.fixture
+def others() -> Others:
+    return Others()
+
+
+@pytest.fixture
+def vacancies(others: Any, tmp_path: Path) -> Vacancies:
+    """Instances look for what is new every ten seconds."""
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], sync={"metadataInterval": "10 seconds"})
+    Clock.now = 100.0
+    return Vacancies(pipeline, others, lambda: Clock.now)
+
+
+def test_what_was_left_to_others_is_taken_up_when_it_is_free(vacancies: Vacancies, others: Others) -> None:
+    others.copied = {P0, P1}
+    assert set(vacancies.take(IDS)) == {P0, P1}
+    assert not vacancies.look(IDS)
+    others.copied = {P1}
+    assert vacancies.look(IDS)
+    assert set(vacancies.take(IDS)) == {P1}
+    assert not vacancies.look(IDS), "it is ours now"
+
+
+def test_what_others_took_for_a_moment_too(vacancies: Vacancies, others: Others) -> None:
+    vacancies.take(IDS)
+    others.since = {P0}
+    assert vacancies.look(IDS)
+
+
+def test_others_that_are_about_to_take_it_come_first_for_a_while(vacancies: Vacancies, others: Others) -> None:
+    others.copied = {P0, P1}
+    vacancies.take(IDS)
+    others.copied, others.changing = {P1}, True
+    assert not vacancies.look(IDS)
+    Clock.now += 4
+    assert not vacancies.look(IDS)
+    Clock.now += 2
+    assert vacancies.look(IDS), "whoever it is, it has had its time"
+    others.copied = {P0, P1}
+    assert not vacancies.look(IDS)
+    others.copied = {P1}
+    assert not vacancies.look(IDS), "another time, another while"
+    others.changing = False
+    assert vacancies.look(IDS)
+
+
+def test_before_it_takes_anything_it_reads_to_the_end(vacancies: Vacancies, others: Others) -> None:
+    others.copied = {P0, P1}
+    vacancies.take(IDS)
+    others.copied, others.unread = set(), {P0, P1}
+    assert not vacancies.look(IDS)
+
+
+def test_what_is_new_is_for_those_that_copy(vacancies: Vacancies, others: Others) -> None:
+    others.copied = {P0, P1}
+    vacancies.take(IDS)
+    vacancies.appeared([NEW])
+    assert not vacancies.look(WITH_NEW)
+    Clock.now += 14
+    assert not vacancies.look(WITH_NEW), "they look every ten seconds"
+    Clock.now += 2
+    assert vacancies.look(WITH_NEW), "they do not want it"
+    assert set(vacancies.take(WITH_NEW)) == {P0, P1}
+
+
+def test_what_is_new_is_taken_up_at_once_where_nobody_copies(vacancies: Vacancies, others: Others) -> None:
+    vacancies.take({})
+    vacancies.appeared([NEW])
+    assert vacancies.look({NEW: "s"})
+
+
+def test_what_was_new_is_like_the_rest_once_others_had_it(vacancies: Vacancies, others: Others) -> None:
+    others.copied = {P0, P1}
+    vacancies.take(IDS)
+    vacancies.appeared([NEW])
+    others.copied.add(NEW)
+    assert not vacancies.look(WITH_NEW)
+    others.copied.discard(NEW)
+    assert vacancies.look(WITH_NEW)
+
+
+def test_who_copies_is_told_anew_when_the_same_instance_takes_more(
+    vacancies: Vacancies, others: Others, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who takes over claims slot by slot: the first look may see one partition gone, the second both."""
+    vacancies.take(IDS)
+    with caplog.at_level("INFO", "k2k.replication"):
+        for others.copied in ({P0}, {P0, P1}, {P0, P1}, set(), {P0}):
+            vacancies.look(IDS)
+    assert [m for m in caplog.messages if m.startswith("standing by")] == [
+        "standing by for 1 of 2 partitions, which are copied by another one",
+        "standing by for 2 of 2 partitions, which are copied by another one",
+        "standing by for 1 of 2 partitions, which are copied by another one",
+    ]

@@ -95,7 +95,7 @@ class Neighbours:
         found: dict[TopicPartition, str] = {}
         for tp, topic_id in partitions.items():
             what = (topic_id, tp.partition)
-            generation = held.get(what, self._let_go_for_a_moment(what))
+            generation = held[what] if what in held else self._let_go_for_a_moment(what)
             if generation > self._own[-1 if tp in mine else 0]:
                 found[tp] = self._tail.state.describe(generation)
         return found

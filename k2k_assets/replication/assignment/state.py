@@ -9,7 +9,7 @@ from k2k_assets import json_codec
 from k2k_assets.replication.assignment.records import Claim, Instance, parse_instance, parse_start, parse_stop
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Assignments:
     """What the assignment topic says of one group.
 

@@ -25,7 +25,7 @@ def test_what_it_left_itself_unless_somebody_newer_uses_the_id_by_now(tmp_path: 
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["t"])
     left = Claim("s", 0, transactional_id(pipeline.name, pipeline.group, 0), "left", GENERATION, 0, "t")
     instances = {GENERATION + 1: Instance("i", pipeline.name, 1, "c", "host", 1, 1)} if newer else {}
-    tail: Any = SimpleNamespace(state=Assignments(instances, claims={"left": left}))
+    tail: Any = SimpleNamespace(state=Assignments(instances=instances, claims={"left": left}))
     plan = slot_plan(pipeline, {TopicPartition("t", 0): 0})
     transactions: Any = None
     holding = Holding(plan, SlotMemory(started=0.0), transactions, tail, "k2k.another")
@@ -39,7 +39,7 @@ def test_what_the_dead_left_but_not_under_an_id_that_another_slot_of_this_instan
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["t"])
     ids = [transactional_id(pipeline.name, pipeline.group, number) for number in range(4)]
     left = [Claim("s", 0, id_, f"left-{id_}", 3, 7, "t") for id_ in ids]
-    tail: Any = SimpleNamespace(state=Assignments({}, claims={claim.claim: claim for claim in left}))
+    tail: Any = SimpleNamespace(state=Assignments(claims={claim.claim: claim for claim in left}))
     plan = replace(slot_plan(pipeline, {TopicPartition("t", 0): 0}), slot=1, slots=3, dead=frozenset({(3, 7)}))
     transactions: Any = None
     holding = Holding(plan, SlotMemory(started=0.0), transactions, tail, ids[1])

@@ -54,7 +54,7 @@ class FakeTail:
 
     def look(self, timeout: float = 0.0) -> Assignments:
         stops = {GENERATION} if self._clock.now >= self.stop_at else set()
-        return Assignments({}, stops, self._newer if self._clock.now >= self._newer_at else {})
+        return Assignments(stops=stops, claims=self._newer if self._clock.now >= self._newer_at else {})
 
 
 class Bench:

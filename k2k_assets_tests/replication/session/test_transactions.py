@@ -119,7 +119,7 @@ def test_records_between_ours_are_a_strangers_only_while_the_partition_is_ours(
         if chunk.records.first_offset == 1:
             made.sink.log_ends["t", 0] += 3
             own = {tp: claim for tp, claim in made.session._holding._claims.items() if still_ours}
-            made.tail.look = lambda timeout=0.0: Assignments({}, set(), {str(tp): own[tp] for tp in own})
+            made.tail.look = lambda timeout=0.0: Assignments(claims={str(tp): own[tp] for tp in own})
         return write(chunk)
 
     made.sink.write = beside

@@ -24,7 +24,6 @@ from k2k_assets.replication.commit_log import CommitLog, read_commit_log
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.replication.session import Session
 from k2k_assets.replication.slot import Slot
-from k2k_assets.replication.vacancies import Vacancies
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.transport.errors import Fenced, Restart
@@ -192,8 +191,6 @@ def test_instances_that_use_the_same_ids_fence_each_other_with_all_that_they_cop
     Each round has records for both, and one commits under an id that the other has claimed away.
     """
     monkeypatch.setattr(rules, "free_id", lambda name, group, slot, *_: transactional_id(name, group, slot))
-    # Whose claims are gone, because they are fenced, has not let go of anything: no driver is to take all for that.
-    monkeypatch.setattr(Vacancies, "look", lambda *_: False)
     pipeline, topics, flows = two_topics(clusters, tmp_path)
     first = Running(pipeline, 2)
     wait_until(lambda: first.copied() == 200, 60, "the first instance to copy")

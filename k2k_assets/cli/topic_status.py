@@ -90,7 +90,7 @@ class StatusReader:
         return max(clock - begin, 0.001), before
 
     def _status(self, topic: str, partitions: dict[int, PartitionProgress], rate: float) -> TopicStatus:
-        lag = sum(max(0, p.readable_end - p.position) for p in partitions.values())
+        lag = sum(p.lag for p in partitions.values())
         return TopicStatus(
             topic=topic,
             position=sum(p.position for p in partitions.values()),

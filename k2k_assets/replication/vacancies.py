@@ -73,9 +73,10 @@ class Vacancies:
             K2KError: What others do cannot be read.
         """
         self._neighbours.look()
-        if self._free(partitions):
-            self._neighbours.catch_up()  # a look may see a part of what somebody has written at once
         free = self._free(partitions)
+        if free:
+            self._neighbours.catch_up()  # a look may see a part of what somebody has written at once
+            free = self._free(partitions)
         if not free:
             self._free_since = None
             return False

@@ -23,7 +23,7 @@ from k2k_assets.replication.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport import librdkafka_sink
-from k2k_assets_tests.support.copying import Running, commit_records, in_threads
+from k2k_assets_tests.support.copying import Running, commit_records, copy, in_threads
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.takeovers import (
@@ -181,6 +181,29 @@ def test_of_two_instances_that_stand_by_one_goes_on_and_neither_takes_anything_b
     assert len(claimed_ids) == claimed
     for instance in instances:
         instance.end()
+    assert_exact(clusters, pipeline)
+
+
+def test_what_a_run_with_an_end_lets_go_of_slot_by_slot_is_taken_at_once(
+    clusters: KafkaSandbox, tmp_path: Path, claimed_ids: list[str], start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run takes over, catches up and ends: whoever stands by draws one generation for all of it."""
+    release_one_by_one(monkeypatch)
+    pipeline = pipeline_of(clusters, tmp_path, "enabled")
+    flow = Flow(clusters, topic_of(pipeline), PARTITIONS)
+    flow.write(20)
+    instance = start(pipeline)
+    generation = await_holder(clusters, pipeline, after=-1)
+    await_written(clusters, pipeline, flow)
+    flow.write(20)
+    copy(pipeline, cores=SLOTS)
+
+    await_holder(clusters, pipeline, after=generation)
+    flow.write(20)
+    await_written(clusters, pipeline, flow)
+    assert wait_until(lambda: a_quiet_while(clusters, pipeline, claimed_ids), 60, "it to keep all") is not None
+    assert generations(clusters, pipeline) == 3
+    instance.end()
     assert_exact(clusters, pipeline)
 
 

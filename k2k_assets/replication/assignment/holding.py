@@ -16,6 +16,7 @@ from k2k_assets.replication.commit_log import now_ms
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.replication.transactions import SlotMemory, Transactions
 from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.errors import Fenced
 
 log = logging.getLogger("k2k.replication")
 
@@ -100,6 +101,9 @@ class Holding:
 
         Args:
             keep_waiting: Called about ten times a second; may raise.
+
+        Raises:
+            Fenced: Somebody else has claimed the id.
         """
         patience = Deadline(self._silence)
         while True:
@@ -113,6 +117,14 @@ class Holding:
             self.beat_if_due()
             keep_waiting()
             self._tail.look(_LOOK_SECONDS)
+            self._ensure_not_fenced()
+
+    def _ensure_not_fenced(self) -> None:
+        """Only who has fenced the holder of a claim removes it, and who waits writes nothing that would be refused."""
+        claims = self._tail.state.claims
+        gone = [str(tp) for tp, claim in self._claims.items() if claim.claim not in claims]
+        if gone:
+            raise Fenced(f"the claims of {', '.join(gone)} are gone: somebody has fenced their holder")
 
     def _lower(self) -> list[Claim]:
         by_partition = self._tail.state.by_partition()

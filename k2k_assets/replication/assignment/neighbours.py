@@ -116,10 +116,15 @@ class Neighbours:
 
     @property
     def changing(self) -> bool:
-        """Whether another instance is about to claim, or was asked to end and has not yet released all."""
+        """Whether another instance is about to claim, or ends and has not yet released all.
+
+        It ends if it was asked to, or if one of its slots has released all: that of a run that has caught up.
+        """
         state = self._tail.state
-        ending = any(claim.generation in state.stops for claim in self._of_others())
-        return ending or any(self._returning.will_claim(g) for g in state.instances if g not in self._own)
+        ending = state.stops | {generation for generation, _ in state.begun - state.signs.keys()}
+        if any(claim.generation in ending for claim in self._of_others()):
+            return True
+        return any(self._returning.will_claim(g) for g in state.instances if g not in self._own)
 
     def dead(self) -> frozenset[tuple[int, int]]:
         """Slots, by generation and number, that claim something and will not release it themselves.

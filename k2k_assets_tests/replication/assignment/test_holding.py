@@ -15,6 +15,7 @@ from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.replication.transactions import SlotMemory
 from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.errors import Fenced
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import GENERATION, slot_plan
 
@@ -44,3 +45,18 @@ def test_what_the_dead_left_but_not_under_an_id_that_another_slot_of_this_instan
     transactions: Any = None
     holding = Holding(plan, SlotMemory(started=0.0), transactions, tail, ids[1])
     assert [claim.transactional_id for claim in holding._not_to_be_waited_for(left)] == [ids[1], ids[3]]
+
+
+def test_who_waits_for_a_release_begins_anew_once_its_own_claim_is_gone(tmp_path: Path) -> None:
+    """It was fenced meanwhile: what it waits for may never come, because nobody sees that it claims anything."""
+    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["t"])
+    tp = TopicPartition("t", 0)
+    own = Claim("s", 0, "own", "own", GENERATION, 0, "t", offset=2)
+    lower = Claim("s", 0, "other", "lower", GENERATION - 1, 0, "t", offset=1)
+    state = Assignments(claims={"own": own, "lower": lower})
+    tail: Any = SimpleNamespace(state=state, look=lambda seconds: state.claims.pop("own"))
+    transactions: Any = None
+    holding = Holding(slot_plan(pipeline, {tp: 0}), SlotMemory(started=0.0), transactions, tail, "own")
+    holding._claims = {tp: own}
+    with pytest.raises(Fenced, match="the claims of t-0 are gone"):
+        holding.settle(lambda: None)

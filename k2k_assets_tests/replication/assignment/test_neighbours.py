@@ -10,7 +10,7 @@ import pytest
 
 from k2k_assets.replication.assignment import neighbours as module
 from k2k_assets.replication.assignment.neighbours import Neighbours
-from k2k_assets.replication.assignment.records import Claim, stop_key, stop_value
+from k2k_assets.replication.assignment.records import Claim, beat_key, stop_key, stop_value
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.topic_partition import TopicPartition
@@ -85,6 +85,21 @@ def test_who_is_leaving(tail: Any, neighbours: Neighbours) -> None:
     tail.silence = lambda owner: 0.0
     claimed(tail, OURS, 7, released=True)
     assert not neighbours.changing
+
+
+def test_who_has_a_slot_that_has_released_all_is_leaving(tail: Any, neighbours: Neighbours) -> None:
+    """A run that has caught up is asked by nobody to end: its slots do, one after the other."""
+    neighbours.draw_generation(None)  # type: ignore[arg-type]
+    of_slots = [Claim("s", n, f"id-{n}", f"claim-{n}", 7, n, "orders") for n in range(2)]
+    for claim in of_slots:
+        tail.state.apply("k2k.g", 70 + claim.slot, claim.key_bytes("k2k.g"), claim.value_bytes(1))
+    assert not neighbours.changing
+    tail.state.apply("k2k.g", 80, of_slots[0].key_bytes("k2k.g"), None)
+    assert not neighbours.changing, "it may have given it up to somebody else"
+    tail.state.apply("k2k.g", 81, beat_key("k2k.g", 7, 0), None)
+    assert neighbours.changing
+    tail.state.apply("k2k.g", 82, of_slots[1].key_bytes("k2k.g"), None)
+    assert not neighbours.changing, "all are released"
 
 
 def test_what_may_be_fenced_beforehand(tail: Any, neighbours: Neighbours) -> None:

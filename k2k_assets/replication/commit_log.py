@@ -157,6 +157,22 @@ def _unreadable(pipeline: Pipeline, result: CommitLog, source: TopicPartition | 
         result.unreadable[source] = why
 
 
+def positions_lost(pipeline: Pipeline, expected: str, found: str | None) -> Refused:
+    """What to say of a commit topic that is not the one that holds a group's positions: all would be copied once more.
+
+    Args:
+        pipeline: Names topic and group.
+        expected: Topic id of the one that does.
+        found: Of the one that is there; None if there is none.
+    """
+    what = f"and created anew since group {pipeline.group} used it last (topic id {expected} is now {found})"
+    return Refused(
+        f"the commit topic {pipeline.coordination.commit.topic} was deleted "
+        f"{what if found else f'while group {pipeline.group} used it (topic id {expected})'}: its positions are lost. "
+        "To copy everything from the start, use a new group.id"
+    )
+
+
 def now_ms() -> int:
     """Wall time for control records, in milliseconds since the epoch."""
     return int(time.time() * 1000)

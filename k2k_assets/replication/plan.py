@@ -35,15 +35,17 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True)
 class ControlTopics:
-    """How many partitions the control topics have.
+    """What is to be known of the control topics.
 
     Attributes:
-        commit: Of the commit topic.
-        mapping: Of the mapping topic; 0 without offset mapping.
+        commit: Partitions of the commit topic.
+        mapping: Partitions of the mapping topic; 0 without offset mapping.
+        commit_topic_id: Of the commit topic: another one means that the positions were lost.
     """
 
     commit: int
     mapping: int
+    commit_topic_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ class Ground:
         descriptions: Source topics.
         targets: Target topics.
         control: The control topics.
-        commit_topic_id: Of the commit topic.
         batch_bytes: Largest batch that every target topic takes.
         one_to_one: Whether each target partition is fed by one source partition only, of all that the pipeline
             selects: a run of some topics is not alone on a shared target.
@@ -48,7 +47,6 @@ class Ground:
     descriptions: dict[str, TopicDescription]
     targets: dict[str, TopicDescription]
     control: ControlTopics
-    commit_topic_id: str
     batch_bytes: int
     one_to_one: bool
 
@@ -101,8 +99,7 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
         topics={t: (names[t], descriptions[t].partitions) for t in selected},
         descriptions=descriptions,
         targets=target.describe(set(names.values())),
-        control=ControlTopics(commit.partitions, mapping),
-        commit_topic_id=commit.topic_id,
+        control=ControlTopics(commit.partitions, mapping, commit.topic_id),
         batch_bytes=_batch_bytes(target, set(names.values())),
         one_to_one=one_to_one,
     )

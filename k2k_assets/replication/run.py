@@ -183,8 +183,8 @@ class Run:
 
     def _as_instance(self, slots: int) -> Instance:
         continuous = isinstance(self.extent, Continuous)
-        own = self._instance or new_instance(self.pipeline, slots, self.ground.commit_topic_id, continuous)
-        self._instance = replace(own, slots=slots, commit_topic_id=self.ground.commit_topic_id)
+        own = self._instance or new_instance(self.pipeline, slots, self.ground.control.commit_topic_id, continuous)
+        self._instance = replace(own, slots=slots, commit_topic_id=self.ground.control.commit_topic_id)
         return self._instance
 
     def _read_commit_log(self, stop: threading.Event, slots: int) -> CommitLog:
@@ -275,7 +275,7 @@ class Run:
         if changed := self.changes.look(self.ground):
             new = set(changed.partitions) - set(self.ground.partitions)
             self.ground = changed
-            if copying:
+            if copying and self.vacancies.copies_still(changed.topic_ids):
                 return True
             self.progress.follow(new)
             self.vacancies.appeared(new)

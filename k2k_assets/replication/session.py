@@ -347,7 +347,8 @@ class Session:
             gc.collect()
 
     def _ask_topic_ids(self, states: Iterable[PartitionState]) -> Callable[[], None]:
-        return ask_topic_ids(self._source_cluster, self._target_cluster, [state.plan for state in states])
+        plans = [state.plan for state in states]
+        return ask_topic_ids(self._plan, self._source_cluster, self._target_cluster, plans)
 
     def _ensure_idle_topics(self, now: float) -> None:
         """A topic that moves is looked at with each commit; one that was deleted while nothing came, here."""

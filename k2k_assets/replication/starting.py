@@ -58,7 +58,7 @@ def resolve_starts(
     """
     starts = Starts()
     plans = [plan for plan in slot.partitions if plan.source not in leave_out]
-    known, there = ask_topics(source, target, plans)()
+    known, there = ask_topics(slot, source, target, plans)()
     copied = _partitions_copied(log)
     alive = []
     for plan in plans:

@@ -10,26 +10,30 @@ from collections.abc import Callable, Collection, Mapping
 from k2k_assets import stop_reasons
 from k2k_assets.errors import NotAllowed
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.replication.plan import PartitionPlan
+from k2k_assets.replication.commit_log import positions_lost
+from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Forbidden, SourceStopped
 
 Topics = Mapping[str, TopicDescription]
 
 
-def ask_topic_ids(source: Cluster, target: Cluster, plans: Collection[PartitionPlan]) -> Callable[[], None]:
+def ask_topic_ids(
+    slot: SlotPlan, source: Cluster, target: Cluster, plans: Collection[PartitionPlan]
+) -> Callable[[], None]:
     """Asks both clusters now; the answer is checked when called, so the wait can overlap a flush.
 
     Args:
+        slot: The slot.
         source: The source cluster.
         target: The target cluster.
         plans: The partitions whose topics are asked for.
 
     Returns:
-        The check. It raises `SourceStopped` where a topic is gone or another one, or may not be seen any more, and
-        `Forbidden` where that is one of the target.
+        The check. It raises `SourceStopped` where a topic is gone or another one, or may not be seen any more,
+        `Forbidden` where that is one of the target, and `Refused` where it is the commit topic that is gone.
     """
-    answers = ask_topics(source, target, plans)
+    answers = ask_topics(slot, source, target, plans)
 
     def check() -> None:
         on_source, on_target = answers()
@@ -41,16 +45,18 @@ def ask_topic_ids(source: Cluster, target: Cluster, plans: Collection[PartitionP
 
 
 def ask_topics(
-    source: Cluster, target: Cluster, plans: Collection[PartitionPlan]
+    slot: SlotPlan, source: Cluster, target: Cluster, plans: Collection[PartitionPlan]
 ) -> Callable[[], tuple[Topics, Topics]]:
-    """Asks both clusters now for the topics of partitions; answers when called.
+    """Asks both clusters now for the topics of partitions, and for that of the positions; answers when called.
 
     Returns:
         What is on the source and on the target. It raises `SourceStopped` for a topic of the source that may not be
-        seen, and `Forbidden` for one of the target.
+        seen, `Forbidden` for one of the target, and `Refused` if the commit topic is gone or another one: positions
+        that were read after that, and before this was asked, count for nothing.
     """
+    commit_topic = slot.pipeline.coordination.commit.topic
     of_source = source.describe_async({plan.source.topic for plan in plans})
-    of_target = target.describe_async({plan.target_topic for plan in plans})
+    of_target = target.describe_async({commit_topic, *(plan.target_topic for plan in plans)})
 
     def answers() -> tuple[Topics, Topics]:
         try:
@@ -58,11 +64,19 @@ def ask_topics(
         except NotAllowed as hidden:
             raise SourceStopped(_first(plans, hidden.topic), str(hidden)) from None
         try:
-            return on_source, of_target()
+            on_target = of_target()
         except NotAllowed as hidden:
             raise Forbidden(str(hidden)) from None
+        _ensure_positions(slot, on_target.get(commit_topic))
+        return on_source, on_target
 
     return answers
+
+
+def _ensure_positions(slot: SlotPlan, commit_topic: TopicDescription | None) -> None:
+    found, expected = commit_topic.topic_id if commit_topic else None, slot.control.commit_topic_id
+    if found != expected:
+        raise positions_lost(slot.pipeline, expected, found)
 
 
 def _first(plans: Collection[PartitionPlan], topic: str) -> TopicPartition:

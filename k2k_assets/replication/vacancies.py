@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from k2k_assets.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.topic_partition import TopicPartition
@@ -57,6 +58,19 @@ class Vacancies:
         self._new = {}
         self._free_since = None
         return elsewhere
+
+    def copies_still(self, partitions: Mapping[TopicPartition, str]) -> bool:
+        """Whether anything that is to be copied now was not taken by others since, even if the slots still end.
+
+        Args:
+            partitions: Source topic id of each partition.
+        """
+        try:
+            self._neighbours.catch_up()
+        except K2KError as error:
+            log.debug("what other instances have taken is not known: %s", error)
+            return True
+        return bool(self._mine - self._neighbours.elsewhere(partitions, self._mine).keys())
 
     def appeared(self, partitions: Iterable[TopicPartition]) -> None:
         """New ones, while this instance has nothing to copy: they are for those that have, if there are any."""

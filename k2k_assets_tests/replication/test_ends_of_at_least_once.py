@@ -17,7 +17,7 @@ from k2k_assets.transport.at_least_once_sink import DataProducer
 from k2k_assets.transport.errors import Fatal
 from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.plans import slot_plan
+from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, slot_plan
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -90,7 +90,7 @@ def test_no_position_in_a_log_that_has_lost_records(tmp_path: Path, mode: str) -
     """It may have been copied already: that is to be said, or it is copied again."""
     plan = slot_plan(pipeline(tmp_path, mode), {P0: 9})
     source = FakeCluster({"t": ("s-t", 2)}, starts={P0: 4}, ends={P0: 9})
-    target = FakeCluster({"t": ("t-t", 2)})
+    target = FakeCluster({"t": ("t-t", 2), plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1)})
     starts = resolve_starts(plan, (), CommitLog(incomplete=True), source, target)  # type: ignore[arg-type]
     if mode == "enabled":
         assert "has lost records to retention" in starts.stopped[P0]

@@ -42,7 +42,7 @@ class Bench:
         cluster = FakeCluster({}, dict.fromkeys(partitions, 40), stable=dict.fromkeys(partitions, self.ends))
         described = {"t": TopicDescription("t", "s-t", self.partitions)}
         ground = Ground(
-            "c", {"t": ("t", self.partitions)}, described, described, ControlTopics(1, 6), "commits", 1_000_000, True
+            "c", {"t": ("t", self.partitions)}, described, described, ControlTopics(1, 6, "commits"), 1_000_000, True
         )
         noted = dict(self.state.starts)
         return first_starts.hold_first_starts(self.pipeline, ground, cluster, noted, committed, appeared)  # type: ignore[arg-type]

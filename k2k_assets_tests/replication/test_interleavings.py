@@ -5,10 +5,8 @@ The table is in `docs/guarantees.md`. Without its rule each one must do its dama
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,8 @@ from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.fold import Covered, PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import starting
+from k2k_assets.replication import starting, topic_identity
+from k2k_assets.replication.assignment import announce
 from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.replication.commit_record import key_bytes
 from k2k_assets.replication.plan import SlotPlan, stable_hash
@@ -29,6 +28,7 @@ from k2k_assets.replication.task import SlotResult
 from k2k_assets.replication.transactions import Transactions
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position
 from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import (
@@ -67,8 +67,6 @@ from k2k_assets_tests.support.kafka import (
 
 pytestmark = pytest.mark.integration
 
-# The package has a function of the same name.
-replicate = importlib.import_module("k2k_assets.replication.replicate")
 OLD, NEW = ([b"%s-%d" % (age, n) for n in range(10)] for age in (b"old", b"new"))
 
 
@@ -279,8 +277,7 @@ def test_a_commit_topic_that_was_created_anew(
     produce(source, topic, OLD)
     pipeline = pipeline_of(clusters, tmp_path, [topic], mapping="disabled")
     if not rule:  # the rule: an instance notes the id of the commit topic that it used
-        real = replicate.prepare
-        monkeypatch.setattr(replicate, "prepare", lambda *args: replace(real(*args), commit_topic_id="any"))
+        monkeypatch.setattr(announce, "_ensure_same_commit_topic", lambda *_: None)
     copy_alone(pipeline)
     delete_topic(target, pipeline.coordination.commit.topic)
 
@@ -291,6 +288,37 @@ def test_a_commit_topic_that_was_created_anew(
     else:
         copy_alone(pipeline)
         assert values(target, topic) == OLD + OLD, "everything doubled"
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@RULE
+def test_a_commit_topic_that_is_created_anew_while_its_instance_copies(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, mode: str
+) -> None:
+    """The next session of a slot finds no position, and is no new beginning for all that."""
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("lost"))
+    produce(source, topic, OLD)
+    pipeline = pipeline_of(clusters, tmp_path, [topic], mode=mode, mapping="disabled")
+    copy_alone(pipeline)
+    produce(source, topic, NEW)
+
+    def lose() -> None:
+        delete_topic(target, pipeline.coordination.commit.topic)
+        create_topic(target, pipeline.coordination.commit.topic, 1, {"cleanup.policy": "compact"})
+        raise Restart("the connection broke")
+
+    at_step(monkeypatch, "before write", lose)
+    if rule:
+        with pytest.raises(Refused, match=r"deleted and created anew .* its positions are lost"):
+            copy_alone(pipeline)
+        assert values(target, topic) == OLD
+        with pytest.raises(Refused, match=r"deleted and created anew .* its positions are lost"):
+            copy_alone(pipeline)
+    else:
+        monkeypatch.setattr(topic_identity, "_ensure_positions", lambda *_: None)
+        copy_alone(pipeline)
+        assert values(target, topic) == OLD + OLD + NEW, "ten doubled"
 
 
 @RULE

@@ -18,7 +18,7 @@ from k2k_assets.replication.starting import Starts, resolve_starts
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.plans import GENERATION, commit_record, slot_plan
+from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, GENERATION, commit_record, slot_plan
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OTHER = TopicPartition("u", 0)
@@ -49,7 +49,8 @@ def resolve(
             **cluster,
         }
     )
-    target = FakeCluster({"t": ("t-t", 2), "u": ("t-u", 1)} if target_topics is None else target_topics)
+    topics = {"t": ("t-t", 2), "u": ("t-u", 1)} if target_topics is None else target_topics
+    target = FakeCluster({plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1), **topics})
     source.leaderless.update(source_leaderless)
     target.leaderless.update(target_leaderless)
     return resolve_starts(plan, leave_out, log or CommitLog(), source, target)  # type: ignore[arg-type]

@@ -98,6 +98,18 @@ def test_before_it_takes_anything_it_reads_to_the_end(vacancies: Vacancies, othe
     assert not vacancies.look(IDS)
 
 
+def test_an_instance_whose_partitions_others_have_all_taken_copies_no_more(
+    vacancies: Vacancies, others: Others
+) -> None:
+    """Though its slots have not ended yet: what is new is not for it."""
+    vacancies.take(IDS)
+    assert vacancies.copies_still(WITH_NEW)
+    others.copied = {P0}
+    assert vacancies.copies_still(WITH_NEW)
+    others.unread = {P1}
+    assert not vacancies.copies_still(WITH_NEW)
+
+
 def test_what_is_new_is_for_those_that_copy(vacancies: Vacancies, others: Others) -> None:
     others.copied = {P0, P1}
     vacancies.take(IDS)

@@ -14,6 +14,7 @@ from k2k_assets.topic_partition import TopicPartition
 
 CLUSTER = "source-cluster"
 GENERATION = 17
+COMMIT_TOPIC_ID = "commit-topic"
 
 
 def partition_plan(source: TopicPartition, readable_end: int = 0, target: str | None = None) -> PartitionPlan:
@@ -40,7 +41,7 @@ def slot_plan(
             partition_plan(tp, end, pipeline.routing.target_topic(tp.topic)) for tp, end in stable_ends.items()
         ),
         extent=extent or UntilCaughtUp(),
-        control=ControlTopics(*control),
+        control=ControlTopics(*control, COMMIT_TOPIC_ID),
         one_to_one=one_to_one,
         batch_bytes=1_000_000,
     )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from k2k_assets.errors import Refused
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import Instance, beat_key, instance_key, stop_key
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.writing import write_instance, write_records
-from k2k_assets.replication.commit_log import now_ms
+from k2k_assets.replication.commit_log import now_ms, positions_lost
 
 log = logging.getLogger("k2k.replication")
 
@@ -56,8 +55,4 @@ def _ensure_same_commit_topic(pipeline: Pipeline, state: Assignments, commit_top
         return
     last = state.instances[state.newest()]
     if last.commit_topic_id != commit_topic_id:
-        raise Refused(
-            f"the commit topic {pipeline.coordination.commit.topic} was deleted and created anew since group "
-            f"{pipeline.group} used it last (topic id {last.commit_topic_id} is now {commit_topic_id}): its positions "
-            "are lost. To copy everything from the start, use a new group.id"
-        )
+        raise positions_lost(pipeline, last.commit_topic_id, commit_topic_id)

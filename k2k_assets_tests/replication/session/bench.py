@@ -28,10 +28,10 @@ from k2k_assets.replication.transactions import SlotMemory
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.fake_transport import Arrival, Clock, FakeCluster, FakeSink, FakeSource, Transaction
 from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.plans import GENERATION, slot_plan
+from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, GENERATION, slot_plan
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-TOPICS = {"s": {"t": ("s-t", 2)}, "t": {"t": ("t-t", 2)}}
+TOPICS = {"s": {"t": ("s-t", 2)}, "t": {"t": ("t-t", 2), "commits": (COMMIT_TOPIC_ID, 1)}}
 HOUR = timedelta(hours=1)
 
 

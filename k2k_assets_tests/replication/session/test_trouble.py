@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.errors import Refused
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.transport.errors import Restart, SourceStopped
-from k2k_assets_tests.replication.session.bench import HOUR, P0, P1, arrivals, pipeline_with
+from k2k_assets_tests.replication.session.bench import HOUR, P0, P1, TOPICS, arrivals, pipeline_with
 from k2k_assets_tests.support.fake_transport import Arrival
 from k2k_assets_tests.support.plans import commit_record
+
+COMMITS = {name: found for name, found in TOPICS["t"].items() if name == "commits"}
 
 
 def test_an_offset_below_the_expected_one_is_never_copied(bench: Any) -> None:
@@ -38,8 +41,12 @@ def test_a_failed_commit_leaves_the_session_and_nothing_is_taken_from_its_memory
     [
         (0, {"t": ("s-new", 2)}, r"the source topic t was deleted and created anew .*\(topic id s-t is now s-new\)"),
         (0, {}, "the source topic t was deleted while it was copied"),
-        (1, {"t": ("t-new", 2)}, r"the target topic t was deleted and created anew .*\(topic id t-t is now t-new\)"),
-        (1, {}, "the target topic t was deleted while it was copied"),
+        (
+            1,
+            COMMITS | {"t": ("t-new", 2)},
+            r"the target topic t was deleted and created anew .*\(topic id t-t is now t-new\)",
+        ),
+        (1, COMMITS, "the target topic t was deleted while it was copied"),
     ],
 )
 def test_topic_ids_are_asked_in_each_transaction_and_a_changed_one_is_not_committed(
@@ -49,6 +56,29 @@ def test_topic_ids_are_asked_in_each_transaction_and_a_changed_one_is_not_commit
     made.session.start()
     made.clusters[side].topics = topics
     with pytest.raises(SourceStopped, match=words):
+        made.session.copy()
+    assert made.copying == []
+
+
+@pytest.mark.parametrize(
+    ("commit_topic", "words"),
+    [
+        (
+            {"commits": ("another", 1)},
+            r"was deleted and created anew since .* \(topic id commit-topic is now another\)",
+        ),
+        ({}, r"was deleted while group k2k.g used it \(topic id commit-topic\)"),
+    ],
+)
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_commit_topic_that_is_lost_ends_the_slot(
+    bench: Any, idle: bool, commit_topic: dict[str, tuple[str, int]], words: str
+) -> None:
+    """The positions of what has nothing to commit were lost with it, and would be copied from the start again."""
+    made = bench([] if idle else arrivals(5, 6), {P0: 7}, positions={P0: commit_record(P0, 5)}, extent=Continuous())
+    made.session.start()
+    made.clusters[1].topics = {"t": ("t-t", 2), **commit_topic}
+    with pytest.raises(Refused, match=words):
         made.session.copy()
     assert made.copying == []
 

@@ -57,11 +57,15 @@ class Holders:
         now = now_ms()
         held: dict[str, list[TopicPartition]] = {}
         for claim in self.state.claims.values():
-            tp, instance = wanted.get(claim.what), self.state.instances.get(claim.generation)
+            tp = wanted.get(claim.what)
             silent = claim.generation in self.beats and now - self.beats[claim.generation] > silence * 1000
-            if tp is not None and instance is not None and not silent:
-                held.setdefault(str(instance), []).append(tp)
+            if tp is not None and not silent:
+                held.setdefault(self._words_for(claim.generation), []).append(tp)
         return {words: sorted(partitions) for words, partitions in held.items()}
+
+    def _words_for(self, generation: int) -> str:
+        instance = self.state.instances.get(generation)
+        return str(instance) if instance else self.state.describe(generation)
 
 
 def read_holders(pipeline: Pipeline, target: Cluster) -> Holders:

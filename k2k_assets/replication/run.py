@@ -24,6 +24,7 @@ from k2k_assets.replication.assignment.records import Instance
 from k2k_assets.replication.assignment.writing import new_instance, write_stop
 from k2k_assets.replication.changes import Changes
 from k2k_assets.replication.commit_log import CommitLog, read_commit_log
+from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.extent import Continuous, Extent
 from k2k_assets.replication.first_starts import hold_first_starts
 from k2k_assets.replication.job import Job, Runner
@@ -81,6 +82,7 @@ class Run:
     _instance: Instance | None = None
     _generation: int = -1
     _stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    _stopped_at: dict[TopicPartition, CommitRecord | None] = field(default_factory=dict)
     _topics: dict[str, tuple[str, int]] = field(default_factory=dict)
     _begun_with: frozenset[str] = frozenset()
     _next_observation: float = 0.0
@@ -102,6 +104,7 @@ class Run:
             asked = self._watch(job, stop, observer)
             job.raise_errors()
             self._stopped.update(job.stopped)
+            self._stopped_at.update({tp: self.progress.newest.get(tp) for tp in job.stopped})
             if job.failure is not None:
                 self._ask_to_end(again=not stop.is_set())  # slots that Spark has lost sight of
                 if stop.is_set():
@@ -236,7 +239,9 @@ class Run:
                 stopping = True
                 self._write_stop(again=False)
             elif not (stopping or asked):
-                asked = self._needs_new_generation(copying=True) and self._ask_to_end(again=True)
+                asked = self._needs_new_generation(copying=True)
+                if asked:
+                    self._ask_to_end(again=True)
             elif time.monotonic() >= self._asks_again:
                 self._ask_to_end(again=not stopping)
             self._observe(observer)
@@ -250,13 +255,12 @@ class Run:
         self._asks_again = time.monotonic() + _ASK_AGAIN_SECONDS
         write_stop(self.pipeline, self._generation, again)
 
-    def _ask_to_end(self, again: bool) -> bool:
+    def _ask_to_end(self, again: bool) -> None:
+        """Of a record that was not acknowledged nobody knows whether it is there."""
         try:
             self._write_stop(again)
         except ClusterUnreachable as error:
             log.warning("the slots cannot be asked to end: %s", error)
-            return False
-        return True
 
     def _stand_by(self, stop: threading.Event, observer: Observer | None) -> None:
         """Waits until there is something to copy."""
@@ -280,10 +284,16 @@ class Run:
             self.progress.follow(new)
             self.vacancies.appeared(new)
         try:
-            return self.vacancies.look(self.ground.topic_ids)
+            return self.vacancies.look(self.ground.topic_ids, self._would_stop_again)
         except K2KError as error:
             log.warning("what other instances do is not known: %s", error)
             return False
+
+    def _would_stop_again(self) -> set[TopicPartition]:
+        """Partitions whose newest commit record says why they were stopped, or that has not changed since they were."""
+        newest = self.progress.newest
+        recorded = {tp for tp, record in newest.items() if record.reason}
+        return recorded.union(tp for tp, record in self._stopped_at.items() if newest.get(tp) == record)
 
     def _read_progress(self) -> None:
         """What cannot be seen now is seen later: a target that restarts is the slots' matter."""

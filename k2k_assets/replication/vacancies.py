@@ -18,7 +18,7 @@ from k2k_assets.topic_partition import TopicPartition
 log = logging.getLogger("k2k.replication")
 
 # So long others are waited for that let go of one partition after the other, or are about to claim.
-_OTHERS_SECONDS = 5.0
+OTHERS_SECONDS = 5.0
 
 
 class Vacancies:
@@ -37,7 +37,7 @@ class Vacancies:
         self.waited_for: set[TopicPartition] = set()
         self._neighbours = neighbours
         self._clock = clock
-        self._until_others_look = pipeline.sync.metadata_interval.total_seconds() + _OTHERS_SECONDS
+        self._until_others_look = pipeline.sync.metadata_interval.total_seconds() + OTHERS_SECONDS
         self._mine: frozenset[TopicPartition] = frozenset()
         self._new: dict[TopicPartition, float] = {}
         self._free_since: float | None = None
@@ -77,11 +77,14 @@ class Vacancies:
         self._new = dict.fromkeys(partitions, self._clock() + self._until_others_look)
         self.waited_for |= self._new.keys()
 
-    def look(self, partitions: Mapping[TopicPartition, str]) -> bool:
+    def look(
+        self, partitions: Mapping[TopicPartition, str], stopped: Callable[[], Collection[TopicPartition]] = tuple
+    ) -> bool:
         """Whether it is time to take something up.
 
         Args:
             partitions: Source topic id of each partition.
+            stopped: Those that would stop again: whoever takes them lets go of them at once, and invites the next one.
 
         Raises:
             K2KError: What others do cannot be read.
@@ -90,7 +93,7 @@ class Vacancies:
         free = self._free(partitions)
         if free:
             self._neighbours.catch_up()  # a look may see a part of what somebody has written at once
-            free = self._free(partitions)
+            free = self._free(partitions).difference(stopped())
         if not free:
             self._free_since = None
             return False
@@ -105,7 +108,7 @@ class Vacancies:
         # A slot has left these to others, even if all that is to be seen now is that they have gone again.
         self.waited_for |= self._neighbours.claimed_since(partitions) | elsewhere.keys()
         self._say(elsewhere, len(partitions))
-        return self.waited_for - elsewhere.keys() - self._for_others(elsewhere)
+        return (self.waited_for & partitions.keys()) - elsewhere.keys() - self._for_others(elsewhere)
 
     def _for_others(self, elsewhere: Collection[TopicPartition]) -> set[TopicPartition]:
         return {tp for tp, until in self._new.items() if elsewhere and self._clock() < until}
@@ -116,7 +119,7 @@ class Vacancies:
             return False
         now = self._clock()
         self._free_since = now if self._free_since is None else self._free_since
-        return now - self._free_since < _OTHERS_SECONDS
+        return now - self._free_since < OTHERS_SECONDS
 
     def _say(self, elsewhere: Mapping[TopicPartition, str], of: int) -> None:
         # With the count: whoever takes over claims slot by slot, and the first look may see a part of it.

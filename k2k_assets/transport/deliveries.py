@@ -28,6 +28,9 @@ _Report = Callable[[KafkaError | None, Message], None]
 FULL_QUEUE_WAIT = 0.05
 _LARGER_THAN_THE_QUEUE = "it does not fit into the producer's queue (buffer.memory)"
 
+# What a client says of a topic that was deleted.
+_NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+
 
 class PendingDelivery:
     """A chunk on its way.
@@ -67,12 +70,14 @@ class PendingDelivery:
         Raises:
             Undeliverable: The target refused a record.
             Forbidden: It does not let the topic be written.
-            Restart: A report is missing.
+            Restart: A report is missing, or the topic.
         """
         if self.error is not None:
             if self.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 topic = self.sent.target_topic
                 raise Forbidden(f"writing to {topic}: {self.error.str()}", topic)
+            if self.error.code() in _NOT_THERE:  # the next session finds out why
+                raise Restart(f"writing to {self.sent.target_topic}: {self.error.str()}")
             size = _bytes_of(self.failed_message)
             raise Undeliverable(self.sent, self.failed_index, size, self.error.str(), _is_verdict(self.error))
         if self.outstanding:
@@ -120,9 +125,7 @@ def _is_verdict(error: KafkaError) -> bool:
         KafkaError.INVALID_TIMESTAMP,
         KafkaError.INVALID_MSG,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
+        *_NOT_THERE,
     )
 
 

@@ -318,12 +318,18 @@ def test_a_stop_is_heeded_while_the_commit_topic_is_held_by_somebody_else(
     assert "stopped while the commit topic was held" in caplog.text
 
 
-@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
-def test_a_broken_assignment_record_is_told_in_words(clusters: KafkaSandbox, make: Make, mode: str) -> None:
-    pipeline = make([written(clusters, "broken")], mode)
+@pytest.mark.parametrize(
+    ("mode", "policy"), [("enabled", "ignore"), *in_storms(("enabled", "fail"), ("disabled", "ignore"))]
+)
+def test_a_broken_assignment_record_is_told_in_words(
+    clusters: KafkaSandbox, make: Make, mode: str, policy: str
+) -> None:
+    """Whatever the policy: who does not know what others claim may copy nothing."""
+    pipeline = make([written(clusters, "broken")], mode, errorHandling={"onControlMessageDeserializationError": policy})
     copy(pipeline)
     key = b'{"kind":"instance","group":"%s"}' % pipeline.group.encode()
     produce(clusters.target_servers, pipeline.coordination.assignment.topic, [(key, b"{}")], 0)
-    with pytest.raises(Refused, match="field missing"):
+    end = end_offsets(clusters.target_servers, pipeline.coordination.assignment.topic)[0]
+    with pytest.raises(Refused, match=rf"assignment record at offset {end - 1}, .*field missing"):
         copy(pipeline)
     assert pipeline.coordination.assignment.topic in topics(clusters.target_servers)

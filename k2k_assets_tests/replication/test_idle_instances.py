@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,17 @@ import pytest
 
 from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication import session
 from k2k_assets.replication.assignment import fencing, holding
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.job import Runner
 from k2k_assets.replication.task import SlotResult
+from k2k_assets.replication.vacancies import OTHERS_SECONDS
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport import librdkafka_sink
-from k2k_assets_tests.support.copying import Running, commit_records, copy, in_threads
-from k2k_assets_tests.support.kafka import ReadRecord, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.copying import Running, assert_same_content, commit_records, copy, in_threads
+from k2k_assets_tests.support.kafka import ReadRecord, create_topic, delete_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.takeovers import (
     Flow,
@@ -32,6 +34,7 @@ from k2k_assets_tests.support.takeovers import (
     assignments,
     copied_to,
     generations,
+    owners,
     topic_of,
 )
 
@@ -44,13 +47,13 @@ GRACE_SECONDS, BEAT_SECONDS = 4, 0.5
 GRACE_BEATS = int(GRACE_SECONDS / BEAT_SECONDS) + 1
 
 
-def pipeline_of(clusters: KafkaSandbox, directory: Path, mode: str) -> Pipeline:
-    """One topic, and more slots than it has partitions."""
+def pipeline_of(clusters: KafkaSandbox, directory: Path, mode: str, topics: Sequence[str] = ()) -> Pipeline:
+    """One topic if none are given, and more slots than there are partitions."""
     return make_pipeline(
         directory,
         clusters.source_servers,
         clusters.target_servers,
-        [create_topic(clusters.source_servers, unique("idle"), PARTITIONS)],
+        topics or [create_topic(clusters.source_servers, unique("idle"), PARTITIONS)],
         features={"exactlyOnce": mode, "offsetMapping": "enabled"},
         coordination={"assignment": {"topic": unique("claims"), "graceWindow": f"{GRACE_SECONDS} seconds"}},
         configuration={"partitionParallelism": SLOTS},
@@ -102,8 +105,8 @@ def start() -> Iterator[Start]:
     """Starts instances, which end with the test."""
     started: list[Running] = []
 
-    def one(pipeline: Pipeline, runner: Runner = in_threads) -> Running:
-        started.append(Running(pipeline, 1, runner))
+    def one(pipeline: Pipeline, runner: Runner = in_threads, **rest: Any) -> Running:
+        started.append(Running(pipeline, 1, runner, **rest))
         return started[-1]
 
     yield one
@@ -205,6 +208,65 @@ def test_what_a_run_with_an_end_lets_go_of_slot_by_slot_is_taken_at_once(
     assert generations(clusters, pipeline) == 3
     instance.end()
     assert_exact(clusters, pipeline)
+
+
+def test_what_has_stopped_is_not_taken_in_turns(
+    clusters: KafkaSandbox, tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its slot had nothing else to copy, and has ended; whoever takes it stops it again, and disturbs the others."""
+    monkeypatch.setattr(session, "_TOPICS_SECONDS", 0.5)
+    source, target = clusters.source_servers, clusters.target_servers
+    good, bad = create_topic(source, unique("good"), PARTITIONS), create_topic(source, unique("bad"))
+    pipeline = pipeline_of(clusters, tmp_path, "enabled", [good, bad])
+    flow = Flow(clusters, good, PARTITIONS)
+    for number in (1, 2):
+        start(pipeline)
+        wait_until(lambda number=number: owners(clusters, pipeline) == {number}, 60, "it to hold all partitions")
+    wait_until(lambda: len(assignments(clusters, pipeline).claims) == PARTITIONS + 1, 60, "it to hold all partitions")
+    delete_topic(source, bad)
+    create_topic(source, bad)
+
+    def stopped_and_released() -> bool:
+        told = any(record.reason for record in commits_of(clusters, pipeline))
+        return told and bad not in {claim.topic for claim in assignments(clusters, pipeline).claims.values()}
+
+    wait_until(stopped_and_released, 60, "the topic to be stopped")
+    since = end_of_claims(clusters, pipeline)
+    await_beats(clusters, pipeline, since, int((OTHERS_SECONDS + 2) / BEAT_SECONDS))
+    assert changes(clusters, pipeline, since) == []
+    assert generations(clusters, pipeline) == 2
+    flow.write()
+    wait_until(lambda: len(read_all(target, good)) == flow.written, 60, "the other topic to be copied")
+
+
+@pytest.mark.storm
+def test_instances_of_other_topics_disturb_no_stand_by(
+    clusters: KafkaSandbox, tmp_path: Path, claimed_ids: list[str], start: Start
+) -> None:
+    """They claim the transactional ids that slots of older instances use, and whoever is fenced claims under others.
+
+    Meanwhile its partitions seem to be free.
+    """
+    topics = [create_topic(clusters.source_servers, unique("pair"), PARTITIONS) for _ in range(2)]
+    pipeline = pipeline_of(clusters, tmp_path, "enabled", topics)
+    flows = [Flow(clusters, topic, PARTITIONS) for topic in topics]
+    for topic in topics:
+        for _ in range(2):
+            start(pipeline, topics=[topic])
+            newest = generations(clusters, pipeline)
+            wait_until(lambda newest=newest: generations(clusters, pipeline) > newest, 60, "it to begin")
+
+    def all_is_copied() -> bool:
+        return copied_to(pipeline, clusters) == sum(flow.written for flow in flows)
+
+    for _ in range(3):
+        for flow in flows:
+            flow.write()
+        wait_until(all_is_copied, 60, "all to be copied")
+    assert wait_until(lambda: a_quiet_while(clusters, pipeline, claimed_ids), 60, "all to keep what they have")
+    assert generations(clusters, pipeline) <= 5  # four, if no machine is too busy
+    for topic in topics:
+        assert_same_content(clusters.source_servers, topic, clusters.target_servers)
 
 
 def test_what_is_new_on_the_source_goes_to_the_instance_that_copies(

@@ -37,10 +37,12 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
 Make = Callable[..., Pipeline]
+MODES = pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
 
 
 @pytest.fixture
@@ -135,12 +137,15 @@ def test_small_records_never_make_a_batch_that_the_smallest_topic_refuses(
 # -- what the source no longer is -----------------------------------------------------------------------------------
 
 
-def test_a_topic_that_is_deleted_during_the_copy(clusters: KafkaSandbox, make: Make, two: tuple[str, str]) -> None:
+@MODES
+def test_a_topic_that_is_deleted_during_the_copy(
+    clusters: KafkaSandbox, make: Make, two: tuple[str, str], mode: str
+) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     bad, good = two
     for topic in two:
         produce(source, topic, [b"a"] * 5, 0)
-    running = Running(make([bad, good]), 1)
+    running = Running(make([bad, good], mode), 1)
     wait_until(lambda: running.copied() == 10, SECONDS, "both topics to be copied")
 
     delete_topic(source, bad)
@@ -160,14 +165,17 @@ def test_a_topic_that_is_deleted_during_the_copy(clusters: KafkaSandbox, make: M
     assert [r.value for r in read_all(target, bad)] == [b"a"] * 5
 
 
-def test_topics_that_were_created_anew_or_lost_records_between_two_runs(clusters: KafkaSandbox, make: Make) -> None:
+@MODES
+def test_topics_that_were_created_anew_or_lost_records_between_two_runs(
+    clusters: KafkaSandbox, make: Make, mode: str
+) -> None:
     """With `latest`, too, nothing goes on anywhere else than where it was."""
     source, target = clusters.source_servers, clusters.target_servers
     anew, pruned, lost, good = (create_topic(source, unique(n)) for n in ("anew", "pruned", "lost", "good"))
     topics = [anew, pruned, lost, good]
     for topic in topics:
         produce(source, topic, [b"a"] * 3)
-    pipeline = make(topics)
+    pipeline = make(topics, mode)
     assert copy(pipeline).stopped == {}
 
     delete_topic(source, anew)
@@ -177,7 +185,7 @@ def test_topics_that_were_created_anew_or_lost_records_between_two_runs(clusters
     for topic in topics:
         produce(source, topic, [b"b"] * 10)
     delete_records(source, pruned, 0, 8)
-    second = copy(make(topics, reset="latest"))
+    second = copy(make(topics, mode, reset="latest"))
 
     assert set(second.stopped) == {anew, pruned, lost}
     assert f"{anew}-0: the source topic was deleted and created anew (topic id " in second.stopped[anew]
@@ -191,15 +199,16 @@ def test_topics_that_were_created_anew_or_lost_records_between_two_runs(clusters
         anew: 3, pruned: 3, lost: 3, good: 13,
     }  # fmt: skip
     for reset in ("earliest", "latest"):
-        assert set(copy(make(topics, reset=reset)).stopped) == {anew, pruned, lost}, "a stop is not forgotten"
+        assert set(copy(make(topics, mode, reset=reset)).stopped) == {anew, pruned, lost}, "a stop is not forgotten"
 
 
-def test_a_topic_with_fewer_partitions(clusters: KafkaSandbox, make: Make, two: tuple[str, str]) -> None:
+@MODES
+def test_a_topic_with_fewer_partitions(clusters: KafkaSandbox, make: Make, two: tuple[str, str], mode: str) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     bad, good = two
     for topic, partition in ((bad, 0), (bad, 1), (good, 0)):
         produce(source, topic, [b"a"], partition)
-    pipeline = make([bad, good])
+    pipeline = make([bad, good], mode)
     assert copy(pipeline).stopped == {}
     delete_topic(source, bad)
     create_topic(source, bad, 1)
@@ -215,16 +224,17 @@ def test_a_topic_with_fewer_partitions(clusters: KafkaSandbox, make: Make, two: 
     assert assert_same_content(source, good, target) == 2
 
 
+@MODES
 @pytest.mark.parametrize("moving", [True, False], ids=["copying", "idle"])
 def test_a_target_topic_that_is_deleted_during_the_copy(
-    clusters: KafkaSandbox, make: Make, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch, moving: bool
+    clusters: KafkaSandbox, make: Make, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch, moving: bool, mode: str
 ) -> None:
     monkeypatch.setattr(session, "_TOPICS_SECONDS", 0.5)
     source, target = clusters.source_servers, clusters.target_servers
     bad, good = two
     for topic in two:
         produce(source, topic, [b"a"] * 5, 0)
-    pipeline = make([bad, good])
+    pipeline = make([bad, good], mode)
     running = Running(pipeline, 1)
     running.await_copied(10)
 

@@ -91,6 +91,22 @@ def test_others_that_are_about_to_take_it_come_first_for_a_while(vacancies: Vaca
     assert vacancies.look(IDS)
 
 
+def test_what_would_stop_again_is_taken_by_nobody(vacancies: Vacancies, others: Others) -> None:
+    """Each of two instances would let go of it at once, and so invite the other one."""
+    others.copied = {P0, P1}
+    vacancies.take(IDS)
+    others.copied = set()
+    assert not vacancies.look(IDS, lambda: {P0, P1})
+    assert vacancies.look(IDS, lambda: {P0})
+
+
+def test_a_topic_that_is_gone_is_not_free(vacancies: Vacancies, others: Others) -> None:
+    others.copied = {P0, P1}
+    vacancies.take(IDS)
+    others.copied = {P1}
+    assert not vacancies.look({P1: "s"})
+
+
 def test_before_it_takes_anything_it_reads_to_the_end(vacancies: Vacancies, others: Others) -> None:
     others.copied = {P0, P1}
     vacancies.take(IDS)

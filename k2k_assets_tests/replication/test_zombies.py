@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -15,12 +18,15 @@ from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.task import SlotResult, copy_slot
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.transport.interface import Sink
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.kafka import SECONDS, create_topic, end_offsets, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.slot_processes import Misfortune, SlotProcesses
+from k2k_assets_tests.support.steps import WrappedSink, sinks_wrapped
 from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.takeovers import assignment_records, parsed
 from k2k_assets_tests.support.verifying import Verdict, verify
 
 pytestmark = pytest.mark.integration
@@ -150,16 +156,37 @@ def test_a_slot_that_was_overtaken_in_its_sleep_commits_nothing(
     judged(clusters, pipeline, topic, zombies=True)
 
 
+class Meeting(WrappedSink):
+    """Once it has claimed its transactional id, it waits for all others to have done so."""
+
+    turns = threading.Lock()
+
+    def __init__(self, sink: Sink, everybody: threading.Barrier) -> None:
+        super().__init__(sink)
+        self._everybody = everybody
+
+    def open(self) -> None:
+        with self.turns:
+            super().open()
+        self._everybody.wait(SECONDS)
+
+
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_two_attempts_of_one_slot_at_once(clusters: KafkaSandbox, make: Make, topic: str, mode: str) -> None:
     """As a scheduler does that takes a slow task for a dead one: the earlier attempt fails, the other one counts."""
-    pipeline = make(mode)
+    pipeline, everybody = make(mode), threading.Barrier(2 * PARTITIONS)
+    left = itertools.count(2 * PARTITIONS, -1)
 
     def twice(plans: Sequence[SlotPlan]) -> list[SlotResult]:
         with ThreadPoolExecutor(2 * len(plans)) as pool:
             attempts = [[pool.submit(copy_slot, plan) for _ in range(2)] for plan in plans]
         return [next(a.result() for a in of_slot if a.exception() is None) for of_slot in attempts]
 
-    outcome = copy(pipeline, cores=PARTITIONS, runner=twice)
+    with sinks_wrapped(pipeline, lambda sink: Meeting(sink, everybody) if next(left) > 0 else sink):
+        outcome = copy(pipeline, cores=PARTITIONS, runner=twice)
     assert outcome.topics[topic].lag == 0
+    claims = map(parsed, assignment_records(clusters, pipeline, "claim"))
+    times_claimed = Counter((claim.generation, claim.slot, claim.what) for claim in claims)
+    assert len(times_claimed) == PARTITIONS
+    assert min(times_claimed.values()) >= 2, "each of two attempts has claimed it"
     judged(clusters, pipeline, topic, zombies=True)

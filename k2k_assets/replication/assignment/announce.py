@@ -14,6 +14,9 @@ from k2k_assets.replication.commit_log import now_ms, positions_lost
 
 log = logging.getLogger("k2k.replication")
 
+# Records of an instance are removed when nothing was heard of it for an hour: they are only in the way of readers.
+_KEPT_MS = 3_600_000
+
 
 def announce(pipeline: Pipeline, tail: AssignmentTail, instance: Instance) -> int:
     """Draws a generation, and removes what earlier instances left that no claim speaks of any more.
@@ -34,18 +37,22 @@ def announce(pipeline: Pipeline, tail: AssignmentTail, instance: Instance) -> in
     state = tail.catch_up()
     _ensure_same_commit_topic(pipeline, state, instance.commit_topic_id)
     generation = write_instance(pipeline, replace(instance, time=now_ms()))
-    write_records(pipeline, [(key, None) for key in _left_over(pipeline.group, tail.catch_up(), generation)])
+    over = _left_over(pipeline.group, tail.catch_up(), generation, now_ms() - _KEPT_MS)
+    write_records(pipeline, [(key, None) for key in over])
     return generation
 
 
-def _left_over(group: str, state: Assignments, generation: int) -> list[bytes]:
+def _left_over(group: str, state: Assignments, generation: int, before: int) -> list[bytes]:
+    """Not what was heard of since: it may claim nothing yet, or nothing just now, because it was fenced."""
     claimed = {claim.generation for claim in state.claims.values()}
-    instances = [i.instance for g, i in state.instances.items() if g < generation and g not in claimed]
-    silent = [owner for owner in state.signs if owner[0] < generation and owner[0] not in claimed]
+
+    def is_over(earlier: int) -> bool:
+        return earlier < generation and earlier not in claimed and state.heard.get(earlier, 0) < before
+
     return [
-        *(instance_key(group, name) for name in instances),
-        *(beat_key(group, *owner) for owner in silent),
-        *(stop_key(group, g) for g in state.stops if g < generation and g not in claimed),
+        *(instance_key(group, instance.instance) for g, instance in state.instances.items() if is_over(g)),
+        *(beat_key(group, g, slot) for g, slot in state.signs if is_over(g)),
+        *(stop_key(group, g) for g in state.stops if is_over(g)),
     ]
 
 

@@ -101,9 +101,17 @@ class Neighbours:
         return found
 
     def _let_go_for_a_moment(self, what: tuple[str, int]) -> int:
-        """The generation that claimed it last, if that was another instance's and will be followed by a new one."""
-        last = self._tail.state.claimed.get(what, -1)
-        return last if last not in self._own and self._returning.comes_back(last) else -1
+        """The generation that claimed it last, if that was another instance's, and it or the next one will again."""
+        generation, slot = self._tail.state.claimed.get(what, (-1, -1))
+        if generation in self._own:
+            return -1
+        comes_back = self._returning.comes_back(generation) or self._was_fenced((generation, slot))
+        return generation if comes_back else -1
+
+    def _was_fenced(self, owner: tuple[int, int]) -> bool:
+        """Whether a slot that has lost its claim goes on: who has claimed its id copies other partitions, maybe."""
+        state = self._tail.state
+        return owner in state.signs and owner[0] not in state.stops and not self._is_silent(owner)
 
     def claimed_since(self, partitions: Mapping[TopicPartition, str]) -> set[TopicPartition]:
         """The partitions that others have claimed since the newest own generation, also if they have released them.
@@ -112,7 +120,7 @@ class Neighbours:
             partitions: Source topic id of each partition.
         """
         claimed, own = self._tail.state.claimed, max(self._own, default=-1)
-        return {tp for tp, topic_id in partitions.items() if claimed.get((topic_id, tp.partition), -1) > own}
+        return {tp for tp, topic_id in partitions.items() if claimed.get((topic_id, tp.partition), (-1, -1))[0] > own}
 
     @property
     def changing(self) -> bool:

@@ -244,5 +244,19 @@ def time_value(time: int) -> bytes:
     return json_codec.encode({"version": VERSION, "time": time})
 
 
+def parse_time(value: bytes, where: str) -> int:
+    """Reads a beat.
+
+    Raises:
+        ValueError: It cannot be read.
+    """
+    body = json_codec.decode(value, where)
+    json_codec.check_version(body, VERSION, where)
+    try:
+        return int(body["time"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise _wrong(where, error) from None
+
+
 def _wrong(where: str, error: Exception) -> ValueError:
     return ValueError(f"{where}: field missing or of a wrong type: {error}")

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from k2k_assets import json_codec
-from k2k_assets.replication.assignment.records import Claim, Instance, parse_instance, parse_start, parse_stop
+from k2k_assets.replication.assignment.records import (
+    Claim,
+    Instance,
+    parse_instance,
+    parse_start,
+    parse_stop,
+    parse_time,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,8 +31,9 @@ class Assignments:
         again: Those among them whose instance goes on with a new one.
         claims: Those neither released nor fenced, by their claim id.
         signs: Offset of the last sign of life of each slot, by generation and slot: a claim or a beat.
-        claimed: The highest generation that has ever claimed a partition, by topic id and partition: of what came and
-            went between two looks nothing else tells.
+        heard: When each generation last told of itself, by its own clock, milliseconds since the epoch.
+        claimed: The slot of the highest generation that has ever claimed a partition, by topic id and partition: of
+            what came and went between two looks nothing else tells.
         starts: Where topics begin that were not begun to be copied in all partitions, by source topic id.
     """
 
@@ -36,7 +44,8 @@ class Assignments:
     again: set[int] = field(default_factory=set)
     claims: dict[str, Claim] = field(default_factory=dict)
     signs: dict[tuple[int, int], int] = field(default_factory=dict)
-    claimed: dict[tuple[str, int], int] = field(default_factory=dict)
+    heard: dict[int, int] = field(default_factory=dict)
+    claimed: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     starts: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def newest(self) -> int:
@@ -77,18 +86,22 @@ class Assignments:
                 if value is not None:
                     self.instances[offset] = parse_instance(head["instance"], value, where)
                     self.names[offset] = head["instance"]
+                    self.heard[offset] = self.instances[offset].time
             case "claim":
                 self.claims.pop(head["claim"], None)
                 if value is not None:
                     claim = Claim.parse(head, value, offset, where)
                     self.claims[claim.claim] = claim
-                    self.claimed[claim.what] = max(claim.generation, self.claimed.get(claim.what, -1))
+                    if claim.generation >= self.claimed.get(claim.what, (-1, -1))[0]:
+                        self.claimed[claim.what] = claim.owner
                     self.signs[claim.owner] = offset
                     self.begun.add(claim.owner)
-            case "beat" if value is None:
-                self.signs.pop((int(head["generation"]), int(head["slot"])), None)
+            case "beat" if value is not None:
+                generation = int(head["generation"])
+                self.signs[generation, int(head["slot"])] = offset
+                self.heard[generation] = max(parse_time(value, where), self.heard.get(generation, 0))
             case "beat":
-                self.signs[int(head["generation"]), int(head["slot"])] = offset
+                self.signs.pop((int(head["generation"]), int(head["slot"])), None)
             case "start":
                 self.starts.pop(str(head["topicId"]), None)
                 if value is not None:

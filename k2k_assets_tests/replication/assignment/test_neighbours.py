@@ -39,6 +39,7 @@ def claimed(tail: Any, tp: TopicPartition, generation: int, released: bool) -> N
     tail.state.apply("k2k.g", generation * 10, key, claim.value_bytes(1))
     if released:
         tail.state.apply("k2k.g", generation * 10 + 1, key, None)
+        tail.state.apply("k2k.g", generation * 10 + 2, beat_key("k2k.g", generation, 0), None)
 
 
 def test_a_claim_that_has_gone_again_is_known_until_the_next_own_generation(tail: Any, neighbours: Neighbours) -> None:
@@ -59,6 +60,20 @@ def test_what_newer_ones_copy_is_elsewhere(tail: Any, neighbours: Neighbours) ->
     assert neighbours.elsewhere(TOPIC_IDS) == {OURS: "the instance of generation 7"}
     tail.silence = lambda owner: 3600.0
     assert neighbours.elsewhere(TOPIC_IDS) == {}, "a silent one counts no more"
+
+
+def test_what_a_slot_that_lives_has_lost_it_will_claim_again(tail: Any, neighbours: Neighbours) -> None:
+    """Who has claimed its transactional id removes its claims, and may copy other partitions."""
+    neighbours.draw_generation(None)  # type: ignore[arg-type]
+    claim = Claim("s", OURS.partition, "id", "claim", 7, 0, OURS.topic)
+    tail.state.apply("k2k.g", 70, claim.key_bytes("k2k.g"), claim.value_bytes(1))
+    tail.state.apply("k2k.g", 71, claim.key_bytes("k2k.g"), None)
+    assert neighbours.elsewhere(TOPIC_IDS) == {OURS: "the instance of generation 7"}
+    tail.silence = lambda owner: 3600.0
+    assert neighbours.elsewhere(TOPIC_IDS) == {}, "it is dead"
+    tail.silence = lambda owner: 0.0
+    tail.state.apply("k2k.g", 90, stop_key("k2k.g", 7), stop_value(1, again=False))
+    assert neighbours.elsewhere(TOPIC_IDS) == {}, "it was told to end"
 
 
 def test_what_the_newest_own_generation_takes_over_is_not_waited_for(tail: Any, neighbours: Neighbours) -> None:

@@ -1,0 +1,50 @@
+"""What an instance that announces itself removes of earlier ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from k2k_assets.replication.assignment.announce import _left_over
+from k2k_assets.replication.assignment.records import (
+    Claim,
+    Instance,
+    beat_key,
+    instance_key,
+    instance_value,
+    stop_key,
+    stop_value,
+    time_value,
+)
+from k2k_assets.replication.assignment.state import Assignments
+
+GROUP, LONG_AGO = "k2k.g", 1_000
+
+
+@pytest.fixture
+def state() -> Assignments:
+    """One earlier instance, of generation 3, that has claimed, beaten and been told to stop, long ago."""
+    state = Assignments()
+    instance = Instance("earlier", "p", 1, "c", "host", 1, LONG_AGO)
+    state.apply(GROUP, 3, instance_key(GROUP, "earlier"), instance_value(instance))
+    state.apply(GROUP, 4, beat_key(GROUP, 3, 0), time_value(LONG_AGO))
+    state.apply(GROUP, 5, stop_key(GROUP, 3), stop_value(LONG_AGO, again=False))
+    return state
+
+
+def test_all_of_one_that_was_not_heard_of_for_long(state: Assignments) -> None:
+    left = {instance_key(GROUP, "earlier"), beat_key(GROUP, 3, 0), stop_key(GROUP, 3)}
+    assert set(_left_over(GROUP, state, 9, LONG_AGO + 1)) == left
+    assert _left_over(GROUP, state, 3, LONG_AGO + 1) == [], "none of its own, nor of a later one"
+
+
+def test_nothing_of_one_that_beats_or_was_announced_since_though_it_claims_nothing_now(state: Assignments) -> None:
+    """Its slots may be about to begin; or somebody has claimed their ids, and they are about to claim anew."""
+    assert _left_over(GROUP, state, 9, LONG_AGO) == []
+    state.apply(GROUP, 6, beat_key(GROUP, 3, 0), time_value(LONG_AGO + 100))
+    assert _left_over(GROUP, state, 9, LONG_AGO + 100) == []
+
+
+def test_nothing_of_one_that_holds_something(state: Assignments) -> None:
+    claim = Claim("s", 0, "id", "claim", 3, 0, "t")
+    state.apply(GROUP, 7, claim.key_bytes(GROUP), claim.value_bytes(LONG_AGO))
+    assert _left_over(GROUP, state, 9, LONG_AGO + 1) == []

@@ -1,0 +1,45 @@
+"""What the driver of an instance does while its slots work."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.replication import run as module
+from k2k_assets.replication.extent import Continuous
+from k2k_assets.replication.run import Run
+
+
+def test_slots_are_asked_to_end_until_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop record whose write failed may be there or not: if they end by it, that is no end of the instance."""
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_ASK_AGAIN_SECONDS", 0.02)
+    job: Any = SimpleNamespace(done=threading.Event(), outrun=None, taken={})
+    written: list[bool] = []
+
+    def write_stop(pipeline: Any, generation: int, again: bool) -> None:
+        written.append(again)
+        if len(written) == 3:
+            job.done.set()
+        else:
+            raise ClusterUnreachable("no acknowledgement")
+
+    monkeypatch.setattr(module, "write_stop", write_stop)
+    before, after = (SimpleNamespace(partitions=names, topic_ids={}) for names in ([], ["new"]))
+    run = _run_on(before, SimpleNamespace(look=lambda ground: after if ground is before else None))
+    asked = run._watch(job, threading.Event(), None)
+    assert written == [True, True, True]
+    assert asked, "a new generation is needed, for what is new"
+    assert run.ground is after
+    assert not run._is_over(job, asked)
+
+
+def _run_on(ground: Any, changes: Any) -> Run:
+    unused: Any = None
+    progress: Any = SimpleNamespace(read=lambda: None, refresh=lambda: None, current=lambda: None)
+    vacancies: Any = SimpleNamespace(waited_for=set(), look=lambda *_: False, copies_still=lambda _: True)
+    return Run(unused, Continuous(), ground, unused, unused, progress, unused, vacancies, changes)

@@ -5,6 +5,7 @@ Nobody is fenced, no partition changes hands, and where one leaves, one of the o
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ from k2k_assets.replication import session
 from k2k_assets.replication.assignment import fencing, holding
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.job import Runner
+from k2k_assets.replication.plan import slot_of
 from k2k_assets.replication.task import SlotResult
 from k2k_assets.replication.vacancies import OTHERS_SECONDS
 from k2k_assets.sandbox import KafkaSandbox
@@ -216,7 +218,8 @@ def test_what_has_stopped_is_not_taken_in_turns(
     """Its slot had nothing else to copy, and has ended; whoever takes it stops it again, and disturbs the others."""
     monkeypatch.setattr(session, "_TOPICS_SECONDS", 0.5)
     source, target = clusters.source_servers, clusters.target_servers
-    good, bad = create_topic(source, unique("good"), PARTITIONS), create_topic(source, unique("bad"))
+    good = create_topic(source, unique("good"), PARTITIONS)
+    bad = create_topic(source, name_of_the_slot_that_is_left(good))
     pipeline = pipeline_of(clusters, tmp_path, "enabled", [good, bad])
     flow = Flow(clusters, good, PARTITIONS)
     for number in (1, 2):
@@ -237,6 +240,14 @@ def test_what_has_stopped_is_not_taken_in_turns(
     assert generations(clusters, pipeline) == 2
     flow.write()
     wait_until(lambda: len(read_all(target, good)) == flow.written, 60, "the other topic to be copied")
+
+
+def name_of_the_slot_that_is_left(topic: str) -> str:
+    """Of a topic whose one partition has a slot to itself, beside all of another topic."""
+    slots = PARTITIONS + 1
+    taken = {slot_of(TopicPartition(topic, partition), slots) for partition in range(PARTITIONS)}
+    names = (unique("alone") for _ in itertools.count())
+    return next(name for name in names if slot_of(TopicPartition(name, 0), slots) not in taken)
 
 
 @pytest.mark.storm

@@ -240,10 +240,10 @@ def ends_are(monkeypatch: pytest.MonkeyPatch, topic: str, asked: Which, answered
     """Who asks for one kind of end of a topic gets another kind."""
     real = Cluster.offsets
 
-    def offsets(self: Cluster, partitions: Any, which: Which, **rest: Any) -> dict[TopicPartition, int]:
+    def offsets(self: Cluster, partitions: Any, which: Which, *more: Any, **rest: Any) -> dict[TopicPartition, int]:
         wanted = list(partitions)
         mine = which == asked and any(tp.topic == topic for tp in wanted)
-        return real(self, wanted, answered if mine else which, **rest)
+        return real(self, wanted, answered if mine else which, *more, **rest)
 
     monkeypatch.setattr(Cluster, "offsets", offsets)
 

@@ -23,7 +23,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.announce import announce
 from k2k_assets.replication.assignment.claims import Claims
-from k2k_assets.replication.assignment.records import Claim, beat_key
+from k2k_assets.replication.assignment.records import Claim
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.writing import new_instance
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
@@ -124,8 +124,7 @@ class _Writer:
     def write(self, request: Request) -> list[Override]:
         asked = request.by_partition(self._scene.partitions)
         own = self._claims.claim(self._claims.new({tp: self._scene.topics[tp.topic].topic_id for tp in asked}))
-        sign = beat_key(self._pipeline.group, self._generation, 0), None  # else it would seem to be alive
-        release = [*self._claims.tombstones(own.values()), sign]
+        release = self._claims.farewell(own.values())
         try:
             self._fence_others(own.values())
             decided = self._decided(request, own)

@@ -157,16 +157,21 @@ def _unreadable(pipeline: Pipeline, result: CommitLog, source: TopicPartition | 
         result.unreadable[source] = why
 
 
-def positions_lost(pipeline: Pipeline, expected: str, found: str | None) -> Refused:
-    """What to say of a commit topic that is not the one that holds a group's positions: all would be copied once more.
+def ensure_same_commit_topic(pipeline: Pipeline, expected: str, found: str | None) -> None:
+    """A commit topic that was lost would otherwise mean: copy everything once more.
 
     Args:
         pipeline: Names topic and group.
         expected: Topic id of the one that does.
         found: Of the one that is there; None if there is none.
+
+    Raises:
+        Refused: It is not the one that holds the group's positions.
     """
+    if found == expected:
+        return
     what = f"and created anew since group {pipeline.group} used it last (topic id {expected} is now {found})"
-    return Refused(
+    raise Refused(
         f"the commit topic {pipeline.coordination.commit.topic} was deleted "
         f"{what if found else f'while group {pipeline.group} used it (topic id {expected})'}: its positions are lost. "
         "To copy everything from the start, use a new group.id"

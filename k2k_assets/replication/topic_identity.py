@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from k2k_assets import stop_reasons
 from k2k_assets.errors import NotAllowed
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.replication.commit_log import positions_lost
+from k2k_assets.replication.commit_log import ensure_same_commit_topic
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Forbidden, SourceStopped
@@ -74,9 +74,8 @@ def ask_topics(
 
 
 def _ensure_positions(slot: SlotPlan, commit_topic: TopicDescription | None) -> None:
-    found, expected = commit_topic.topic_id if commit_topic else None, slot.control.commit_topic_id
-    if found != expected:
-        raise positions_lost(slot.pipeline, expected, found)
+    found = commit_topic.topic_id if commit_topic else None
+    ensure_same_commit_topic(slot.pipeline, slot.control.commit_topic_id, found)
 
 
 def _first(plans: Collection[PartitionPlan], topic: str) -> TopicPartition:

@@ -90,10 +90,10 @@ class Vacancies:
             K2KError: What others do cannot be read.
         """
         self._neighbours.look()
-        free = self._free(partitions)
+        free = self._free(partitions, stopped)
         if free:
             self._neighbours.catch_up()  # a look may see a part of what somebody has written at once
-            free = self._free(partitions).difference(stopped())
+            free = self._free(partitions, stopped)
         if not free:
             self._free_since = None
             return False
@@ -102,13 +102,16 @@ class Vacancies:
         log.info("free again: %s", ", ".join(sorted(map(str, free))))
         return True
 
-    def _free(self, partitions: Mapping[TopicPartition, str]) -> set[TopicPartition]:
+    def _free(
+        self, partitions: Mapping[TopicPartition, str], stopped: Callable[[], Collection[TopicPartition]]
+    ) -> set[TopicPartition]:
         elsewhere = self._neighbours.elsewhere(partitions, self._mine)
         self._new = {tp: until for tp, until in self._new.items() if tp not in elsewhere}
         # A slot has left these to others, even if all that is to be seen now is that they have gone again.
         self.waited_for |= self._neighbours.claimed_since(partitions) | elsewhere.keys()
         self._say(elsewhere, len(partitions))
-        return (self.waited_for & partitions.keys()) - elsewhere.keys() - self._for_others(elsewhere)
+        free = (self.waited_for & partitions.keys()) - elsewhere.keys() - self._for_others(elsewhere)
+        return free.difference(stopped()) if free else free
 
     def _for_others(self, elsewhere: Collection[TopicPartition]) -> set[TopicPartition]:
         return {tp for tp, until in self._new.items() if elsewhere and self._clock() < until}

@@ -34,6 +34,7 @@ from k2k_assets_tests.support.takeovers import (
     Flow,
     assert_exact,
     assignments,
+    await_written,
     copied_to,
     generations,
     owners,
@@ -267,13 +268,10 @@ def test_instances_of_other_topics_disturb_no_stand_by(
             newest = generations(clusters, pipeline)
             wait_until(lambda newest=newest: generations(clusters, pipeline) > newest, 60, "it to begin")
 
-    def all_is_copied() -> bool:
-        return copied_to(pipeline, clusters) == sum(flow.written for flow in flows)
-
     for _ in range(3):
         for flow in flows:
             flow.write()
-        wait_until(all_is_copied, 60, "all to be copied")
+        await_written(clusters, pipeline, *flows)
     assert wait_until(lambda: a_quiet_while(clusters, pipeline, claimed_ids), 60, "all to keep what they have")
     assert generations(clusters, pipeline) <= 5  # four, if no machine is too busy
     for topic in topics:
@@ -343,11 +341,6 @@ def a_quiet_while(clusters: KafkaSandbox, pipeline: Pipeline, claimed_ids: list[
     since, claimed = end_of_claims(clusters, pipeline), len(claimed_ids)
     await_beats(clusters, pipeline, since, 4)
     return None if changes(clusters, pipeline, since) or len(claimed_ids) > claimed else (since, claimed)
-
-
-def await_written(clusters: KafkaSandbox, pipeline: Pipeline, flow: Flow) -> None:
-    """Waits until all that was written is committed as copied."""
-    wait_until(lambda: copied_to(pipeline, clusters) == flow.written, 60, "all to be copied")
 
 
 def commits_of(clusters: KafkaSandbox, pipeline: Pipeline) -> list[CommitRecord]:

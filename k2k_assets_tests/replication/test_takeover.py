@@ -43,6 +43,7 @@ from k2k_assets_tests.support.takeovers import (
     Flow,
     assert_exact,
     assignments,
+    await_written,
     claims_written,
     copied_to,
     generations,
@@ -196,12 +197,9 @@ def test_instances_that_use_the_same_ids_fence_each_other_with_all_that_they_cop
     monkeypatch.setattr(Vacancies, "look", lambda *_: False)
     pipeline, topics, flows = two_topics(clusters, tmp_path)
 
-    def all_is_copied() -> bool:
-        return copied_to(pipeline, clusters) == sum(flow.written for flow in flows)
-
     with ExitStack() as stack:
         stack.enter_context(in_the_end_told_to_stop(Running(pipeline, 2)))
-        wait_until(all_is_copied, 60, "the first instance to copy")
+        await_written(clusters, pipeline, *flows)
         claimed = claims_written(clusters, pipeline)
         stack.enter_context(in_the_end_told_to_stop(Running(pipeline, 2, topics=topics[:1])))
         wait_until(lambda: claims_written(clusters, pipeline) >= claimed + 2, 60, "the second instance to claim")
@@ -209,7 +207,7 @@ def test_instances_that_use_the_same_ids_fence_each_other_with_all_that_they_cop
             before, claimed = len(restarts), claims_written(clusters, pipeline)
             for flow in flows:
                 flow.write(10)
-            wait_until(all_is_copied, 60, "both to copy")
+            await_written(clusters, pipeline, *flows)
             assert len(restarts) > before, "one fenced the other"
             assert claims_written(clusters, pipeline) > claimed, "it claimed anew"
 

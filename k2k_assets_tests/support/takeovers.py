@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import Claim
 from k2k_assets.replication.assignment.state import Assignments
@@ -47,6 +48,12 @@ def copied_to(pipeline: Pipeline, clusters: KafkaSandbox) -> int:
     """Source offsets behind which all is copied; the topic has no gaps."""
     newest = {record.source: record.position for record in commit_records(pipeline, clusters.target_servers)}
     return sum(newest.values())
+
+
+def await_written(clusters: KafkaSandbox, pipeline: Pipeline, *flows: Flow) -> None:
+    """Waits until all that was written is committed as copied."""
+    written = sum(flow.written for flow in flows)
+    wait_until(lambda: copied_to(pipeline, clusters) == written, 60, "all to be copied")
 
 
 def without_headers(record: tuple[Any, ...]) -> tuple[Any, ...]:

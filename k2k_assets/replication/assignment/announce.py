@@ -10,7 +10,7 @@ from k2k_assets.replication.assignment.records import Instance, beat_key, instan
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.writing import write_instance, write_records
-from k2k_assets.replication.commit_log import now_ms, positions_lost
+from k2k_assets.replication.commit_log import ensure_same_commit_topic, now_ms
 
 log = logging.getLogger("k2k.replication")
 
@@ -57,9 +57,5 @@ def _left_over(group: str, state: Assignments, generation: int, before: int) -> 
 
 
 def _ensure_same_commit_topic(pipeline: Pipeline, state: Assignments, commit_topic_id: str) -> None:
-    """A commit topic that was lost would otherwise mean: copy everything once more."""
-    if not state.instances:
-        return
-    last = state.instances[state.newest()]
-    if last.commit_topic_id != commit_topic_id:
-        raise positions_lost(pipeline, last.commit_topic_id, commit_topic_id)
+    if state.instances:
+        ensure_same_commit_topic(pipeline, state.instances[state.newest()].commit_topic_id, commit_topic_id)

@@ -9,7 +9,7 @@ from typing import Protocol
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.fencing import fence
-from k2k_assets.replication.assignment.records import PARTITION, Claim
+from k2k_assets.replication.assignment.records import PARTITION, Claim, beat_key
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.commit_log import now_ms
 from k2k_assets.topic_partition import TopicPartition
@@ -86,6 +86,10 @@ class Claims:
     def tombstones(self, claims: Iterable[Claim]) -> list[tuple[bytes, bytes | None]]:
         """The records that release claims."""
         return [(self._key(claim), None) for claim in claims]
+
+    def farewell(self, claims: Iterable[Claim]) -> list[tuple[bytes, bytes | None]]:
+        """The records that release claims of a slot that ends, and its signs of life: else it would seem to live."""
+        return [*self.tombstones(claims), (beat_key(self._pipeline.group, *self._owner), None)]
 
     def write(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Writes records in a transaction of their own; nothing if there are none."""

@@ -190,8 +190,9 @@ class Holding:
         if not self._claims:
             return
         names = list(self._claims) if partitions is None else list(partitions)
-        released = self._written.tombstones([self._claims.pop(tp) for tp in names])
-        self._written.write([*released, (self._beat_key(), None)] if partitions is None else released)
+        released = [self._claims.pop(tp) for tp in names]
+        written = self._written
+        written.write(written.farewell(released) if partitions is None else written.tombstones(released))
 
     @property
     def beat_is_due(self) -> bool:

@@ -69,7 +69,10 @@ FENCING = [
 
 
 def writes(trouble: Trouble, exactly_once: bool) -> list[Case]:
-    return [Case("target", api, trouble, step, kind, exactly_once=exactly_once) for api, step, kind in WRITES]
+    return [
+        *(Case("target", api, trouble, step, kind, exactly_once=exactly_once) for api, step, kind in WRITES),
+        Case("target", Api.END_TXN, trouble, "commit", exactly_once=exactly_once, aborts=True),
+    ]
 
 
 def reads(trouble: Trouble, exactly_once: bool) -> list[Case]:

@@ -33,7 +33,7 @@ WORKER, JVM, EXECUTOR, DRIVER, EVERYTHING = "worker", "jvm", "executor", "driver
 # Far longer than any test may take: what a dead slot left open is aborted by whoever comes after it, or never.
 NEVER_TIMED_OUT = {"transaction.timeout.ms": 600_000}
 # Of one partition in batches of 40: claim, start, then data.
-EXACTLY_ONCE_STEPS = [
+STEPS = [
     ("open", 1),
     ("begin", 1),
     ("commit", 1),
@@ -47,13 +47,12 @@ EXACTLY_ONCE_STEPS = [
     ("during_commit", 4),
     ("commit", 4),
 ]
-AT_LEAST_ONCE_STEPS = [("open", 1), ("begin", 2), ("write", 2), ("settle", 2), ("before_commit", 4), ("commit", 4)]
 VICTIMS = [WORKER, JVM, EXECUTOR, DRIVER, EVERYTHING]
 AT_EACH_CHANGE = [(JVM, "enabled", "before_commit", 4)]
 ALL = [
     (victim, mode, step, occurrence)
-    for mode, steps in (("enabled", EXACTLY_ONCE_STEPS), ("disabled", AT_LEAST_ONCE_STEPS))
-    for step, occurrence in steps
+    for mode in ("enabled", "disabled")
+    for step, occurrence in STEPS
     for victim in VICTIMS
 ]
 

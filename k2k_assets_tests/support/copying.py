@@ -205,7 +205,8 @@ class DyingSink:
 
     def _die_during_commit(self) -> None:
         if self._reaches("during_commit"):
-            self._sink._producer.flush(30)
+            transactional = getattr(self._sink, "_control", self._sink)
+            transactional._producer.flush(30)
             _signal_after(0.002, self._number)
 
     def _die_at(self, step: str) -> None:

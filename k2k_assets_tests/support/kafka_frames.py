@@ -59,6 +59,12 @@ class Request:
         return cls(frame, api, version, correlation, connection)
 
 
+def ends_in_commit(request: Request) -> bool:
+    """Whether an EndTxn asks for a commit, and not for an abort: its last field, before the tags of newer versions."""
+    assert request.api == Api.END_TXN
+    return bool(request.frame[-1 if request.version < 3 else -2])
+
+
 def correlation_of(answer: bytes) -> int:
     """The number of the request that an answer's frame belongs to."""
     return int(struct.unpack_from(">i", answer, 4)[0])

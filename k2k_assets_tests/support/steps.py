@@ -68,12 +68,13 @@ class Steps:
 
     Steps: `open`; `claim` and `start`, the first two transactions; `fence`, when it is written that the holder of a
     claim of another pipeline was fenced; `first`, `middle` and `last`, when the first record, the one in the middle,
-    and the last one are written; `release`, when the first claim of this pipeline is given up.
+    and the last one are written; `commit`, when the transaction with the one in the middle is to be committed;
+    `release`, when the first claim of this pipeline is given up.
 
     Args:
         pipeline: What is copied, from one source partition.
         offsets: Of the committed source records.
-        come_to: Called with the step.
+        come_to: Called with the step; what it raises the session meets.
     """
 
     def __init__(self, pipeline: Pipeline, offsets: Sequence[int], come_to: Callable[[str], None]) -> None:
@@ -100,6 +101,10 @@ class Steps:
         for step, offset in self._marks.items():
             if chunk.records.last_offset >= offset:
                 self._tell(step)
+
+    def commits(self) -> None:
+        if "middle" in self._told:
+            self._tell("commit")
 
     def writes_control(self, topic: str, key: bytes, value: bytes | None) -> None:
         if topic == self._assignment and value is None and b"transactionalId" in key:
@@ -131,3 +136,7 @@ class _TellingSink(WrappedSink):
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         self._steps.writes_control(topic, key, value)
         super().write_control(topic, partition, key, value)
+
+    def commit(self) -> None:
+        self._steps.commits()
+        super().commit()

@@ -15,9 +15,10 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records, copy
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, unique
-from k2k_assets_tests.support.kafka_frames import Api
+from k2k_assets_tests.support.kafka_frames import Api, ends_in_commit
 from k2k_assets_tests.support.killed_instance import run_and_kill
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.proxy import Fault, Proxy, Trouble
@@ -79,6 +80,7 @@ class Case:
         exactly_once: In which mode the copy runs.
         waits: Whether the step waits for such a request, because clients send it now and then, and not for the step.
         follows: Whom it follows.
+        aborts: Whether the session fails at the step, so that the request is of the transaction's end in an abort.
     """
 
     side: Literal["source", "target"]
@@ -90,6 +92,7 @@ class Case:
     exactly_once: bool = True
     waits: bool = False
     follows: Follows = Follows.NOBODY
+    aborts: bool = False
 
     @property
     def by_the_driver(self) -> bool:
@@ -99,7 +102,8 @@ class Case:
     def __str__(self) -> str:
         mode = "exactly once" if self.exactly_once else "at least once"
         which = f"{self.side} {self.api.name} {self.carrying.name} {self.occurrence}"
-        return f"{which} from {self.step}, after {self.follows.name}, {self.trouble.name}, {mode}"
+        end = ", in an abort" if self.aborts else ""
+        return f"{which} from {self.step}{end}, after {self.follows.name}, {self.trouble.name}, {mode}"
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,8 @@ class TroubledCopy:
                     proxy.arm(fault)
                     if self.case.waits:
                         fault.chosen.wait(_SOON)
+                    if self.case.aborts:
+                        raise Restart("a session that fails before its commit")
 
             if self.case.step == "again":
                 copy(pipeline, cores=1)
@@ -166,6 +172,7 @@ class TroubledCopy:
         assert hit_by["open"] or not self.case.by_the_driver, "it was not the driver's request"
         assert fault.happened.is_set() or self.case.api in _IN_THE_BACKGROUND, "its client did not wait for an answer"
         if self.case.api == Api.END_TXN:
+            assert ends_in_commit(fault.request) is not self.case.aborts
             claims = proxy.seen(Api.INIT_PRODUCER_ID, _ids(pipeline)[Carrying.ID])
             anew = [claim for claim in claims if claim.at > fault.request.at]
             assert anew, "a commit that nobody knows about was built upon"

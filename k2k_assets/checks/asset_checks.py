@@ -19,6 +19,7 @@ from k2k_assets.checks.verdict import Judgement, Verdict
 from k2k_assets.checks.watermarks import check_watermarks, target_extents
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import MappingIndex
+from k2k_assets.permissions.topic_check import ensure_may_use
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.resources.clusters import both_clusters
@@ -97,7 +98,7 @@ CHECKS: dict[str, tuple[Check, str]] = {
 
 def mapping_checks(pipeline: Pipeline, names: Translator) -> Iterable[dg.AssetChecksDefinition]:
     """The blocking checks on a pipeline's offset mappings, each an op of its own."""
-    return [_definition(pipeline, names, name, *CHECKS[name]) for name in CHECKS]
+    return [_definition(pipeline, names, name, description) for name, (_, description) in CHECKS.items()]
 
 
 def group_check_specs(names: Translator, groups: Collection[str]) -> dict[str, dg.AssetCheckSpec]:
@@ -120,14 +121,22 @@ def run_check(name: str, evidence: Evidence) -> Verdict:
     """Runs one check without Dagster.
 
     Raises:
-        K2KError: A cluster does not answer, or the index cannot be used.
+        K2KError: A cluster does not answer, a permission is missing, or the index cannot be used.
     """
+    _ensure_permitted(evidence)
     return CHECKS[name][0](evidence)
 
 
-def _definition(
-    pipeline: Pipeline, names: Translator, name: str, check: Check, description: str
-) -> dg.AssetChecksDefinition:
+def _ensure_permitted(evidence: Evidence) -> None:
+    """What may not be seen would look like what does not exist."""
+    pipeline = evidence.pipeline
+    topics = {position.topic for position in evidence.index.manifest.positions}
+    selected = [topic for topic in topics if pipeline.selection.matches(topic)]
+    targets = map(pipeline.routing.target_topic, selected)
+    ensure_may_use(pipeline, evidence.source, evidence.target, "checks", selected, targets)
+
+
+def _definition(pipeline: Pipeline, names: Translator, name: str, description: str) -> dg.AssetChecksDefinition:
     spec = dg.AssetCheckSpec(name, asset=names.offset_mappings_key, description=description, blocking=True)
 
     @dg.multi_asset_check(name=names.check_op(name), specs=[spec], required_resource_keys={names.resource})
@@ -135,7 +144,7 @@ def _definition(
         resource = getattr(context.op_execution_context.resources, names.resource)
         with failures_in_words(), both_clusters(pipeline) as (source, target):
             evidence = Evidence(pipeline, resource.session(), MappingIndex.open(pipeline), source, target)
-            return asset_check_result(spec.key, check(evidence))
+            return asset_check_result(spec.key, run_check(name, evidence))
 
     return checked
 

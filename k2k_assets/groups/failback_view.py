@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 
 from k2k_assets.errors import Refused
 from k2k_assets.groups.failback_plan import FailbackPlan, Pipe, plan_failback
@@ -11,6 +12,9 @@ from k2k_assets.groups.group_reader import fetch_offsets, list_states
 from k2k_assets.groups.observed import Ends, Fetched
 from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.permissions.group_check import missing_on_groups
+from k2k_assets.permissions.missing import refuse
+from k2k_assets.permissions.topic_check import TopicCheck, ensure_may_use
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.clusters import both_clusters
 
@@ -32,14 +36,18 @@ def failback_plans(
 
     Raises:
         ClusterUnreachable: A cluster does not answer.
-        Refused: There are no mappings, a group cannot be read, or the two pipelines are not each other's reverse.
+        Refused: There are no mappings, a group cannot be read, a permission is missing that the return needs, or the
+            two pipelines are not each other's reverse.
     """
+    clusters = pipeline, source, target
+    refuse([*TopicCheck(*clusters, "failback").existing(), *missing_on_groups(*clusters, "failback")])
     if reverse is not None:
         _ensure_reverse(reverse, source, target)
     selection = GroupSelection(pipeline.groups.consumer_groups)
     names = [name for name in list_states(target) if selection.matches(name)]
     with ExitStack() as stack:
-        forth = stack.enter_context(FollowedMappings(pipeline, source, target, patience=patience))
+        may_use = partial(ensure_may_use, *clusters, "failback")
+        forth = stack.enter_context(FollowedMappings(*clusters, patience=patience, may_use=may_use))
         back = stack.enter_context(FollowedMappings(reverse, target, source, patience=patience)) if reverse else None
         # Before the cuts: so all that the groups have read is below them.
         on_target = _settled(fetch_offsets(target, names), target)

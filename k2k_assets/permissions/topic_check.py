@@ -19,7 +19,7 @@ from k2k_assets.permissions.granted import (
     not_creatable,
     on_topics,
 )
-from k2k_assets.permissions.missing import Missing
+from k2k_assets.permissions.missing import Missing, refuse
 from k2k_assets.permissions.names import name_in, patterns_of
 from k2k_assets.permissions.required import Operation, Program, needs
 from k2k_assets.permissions.subjects import Subject, patterns, resource_of
@@ -116,6 +116,23 @@ class TopicCheck:
                 for pattern in patterns(self._pipeline, subject):
                     if not may_use_transactional_id(properties, name_in(pattern), _ID_SECONDS):
                         yield Missing.on(self._target, self._pipeline, "Write", "transactional id", str(pattern))
+
+
+def ensure_may_use(
+    pipeline: Pipeline,
+    source: Cluster,
+    target: Cluster,
+    program: Program,
+    copied: Iterable[str] = (),
+    targets: Iterable[str] = (),
+) -> None:
+    """Makes sure that a program may do what it is about to do with topics that exist; the arguments as `TopicCheck`.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer.
+        Refused: It may not, or a cluster refuses to say.
+    """
+    refuse(TopicCheck(pipeline, source, target, program, copied, targets).existing())
 
 
 def hidden_topics(pipeline: Pipeline, source: Cluster, names: Sequence[str] | None = None) -> list[Missing]:

@@ -10,13 +10,19 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from k2k_assets.checks.asset_checks import CHECKS as MAPPING_CHECKS
+from k2k_assets.checks.asset_checks import Evidence, run_check
 from k2k_assets.cli import offset_mapping
 from k2k_assets.cli.main import run
 from k2k_assets.errors import Refused
+from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.index import MappingIndex
+from k2k_assets.mapping.index.manifest import Manifest, Position
 from k2k_assets.permissions.required import Program, required
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import binding
 from k2k_assets.topic_partition import TopicPartition
@@ -27,6 +33,7 @@ from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.pipelines import make_pipeline
 
+NO_SPARK: Any = None
 pytestmark = pytest.mark.integration
 
 RECORDS = 30
@@ -39,7 +46,7 @@ def _cases(program: Program) -> list[Case]:
     return [case_of(each) for each in required(pipeline, [program])]
 
 
-REPLICATION, MAPPER = _cases("replication"), _cases("mapper")
+REPLICATION, MAPPER, CHECKS, FAILBACK = map(_cases, ("replication", "mapper", "checks", "failback"))
 # Topics that exist need not be created.
 OF_EXISTING, MAPPER_OF_EXISTING = ([case for case in cases if case[2] != "Create"] for cases in (REPLICATION, MAPPER))
 CREATED = [case for case in MAPPER if case[2] == "Create"]
@@ -89,6 +96,18 @@ def _refusal_without(stage: Stage, path: Path, program: Program, case: Case, sta
     assert said in refusal
     assert refusal.count("does not allow") == 1
     return refusal
+
+
+def _index_of(topic: str, folder: Path) -> MappingIndex:
+    """An index that knows of a position of one topic, and of nothing else: no check comes further that is refused."""
+    position = Position(topic=topic, partition=0, source_topic_id="", position=1, records=1)
+    nothing = dict.fromkeys(
+        ("group", "source_cluster", "target_cluster", "mapping_topic", "mapping_topic_id", "directory"), ""
+    )
+    counts = dict.fromkeys(("number", "time", "records_read", "runs", "mapped"), 0)
+    told = {"pipeline": "p", "offsets": {}, "positions": [position], **nothing, **counts}
+    manifest = Manifest.model_validate(told)
+    return MappingIndex(folder, manifest, [])
 
 
 def _written(stage: Stage, pipeline: Pipeline, topic: str) -> list[int]:
@@ -163,6 +182,24 @@ def test_with_all_of_them_groups_are_moved(stage: Stage, topic: str, copied: Pat
     assert next(record.value for record in read if record.offset >= position) == b"10"
 
 
+@pytest.mark.parametrize("case", FAILBACK, ids=_name)
+def test_without_any_one_of_them_no_group_returns(stage: Stage, copied: Path, case: Case) -> None:
+    pipeline = load_pipeline([copied])
+    with both_clusters(pipeline) as clusters:
+        _refusal_without(stage, copied, "failback", case, lambda: failback_plans(pipeline, *clusters))
+
+
+@pytest.mark.parametrize("case", [case for case in CHECKS if case[1] != "consumer groups"], ids=_name)
+def test_without_any_one_of_them_no_check_judges(stage: Stage, topic: str, copied: Path, case: Case) -> None:
+    """What may not be seen would seem not to exist: fewer topics to compare, or none."""
+    pipeline = load_pipeline([copied])
+    index = _index_of(topic, copied.parent)
+    with both_clusters(pipeline) as clusters:
+        evidence = Evidence(pipeline, NO_SPARK, index, *clusters)
+        for check in MAPPING_CHECKS:
+            _refusal_without(stage, copied, "checks", case, lambda name=check: run_check(name, evidence))
+
+
 def test_failback_writes_to_the_source_with_its_own_permissions_alone(
     stage: Stage, topic: str, copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -180,7 +217,7 @@ def test_failback_writes_to_the_source_with_its_own_permissions_alone(
         said = capsys.readouterr()
         position, metadata = held(stage.servers("source"), group)[at]
         if code:
-            assert "AUTHORIZATION_FAILED" in said.err
+            assert f"does not allow User:{stage.user} to Read the group '{group}'" in said.err
             assert (position, metadata) == (11, "of the application")
     assert kafka.read_all(stage.servers("source"), topic)[-1].offset < position
 

@@ -21,7 +21,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.processes import copy_workers, ensure_running, executor_jvms, jvms, started
+from k2k_assets_tests.support.processes import copy_workers, ensure_running, executor_jvms, is_alive, jvms, started
 from k2k_assets_tests.support.storms import in_storms
 from k2k_assets_tests.support.unlucky import Mishap
 from k2k_assets_tests.support.verifying import verify
@@ -84,13 +84,6 @@ def pipeline_file(directory: Path, clusters: KafkaSandbox, topic: str, mode: str
         target={"kafka": {"common": {"bootstrap.servers": clusters.target_servers}, "producer": NEVER_TIMED_OUT}},
         spark={"master": "local-cluster[2,1,1024]" if victim == EXECUTOR else "local[2]"},
     )
-
-
-def is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def assert_all_is_there(clusters: KafkaSandbox, path: Path, topic: str) -> None:

@@ -74,6 +74,14 @@ def await_words(process: subprocess.Popen[str], log: Path, words: str) -> None:
     wait_until(said, 150, f"{words!r} in {log.name}", interval=0.1)
 
 
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it still runs: not dead, and not waited for by its parent only."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def copy_workers(process: HasPid) -> list[psutil.Process]:
     """The Python workers in which the slots run: children of pyspark's daemons."""
     workers = []

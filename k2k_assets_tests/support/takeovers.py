@@ -11,7 +11,8 @@ from k2k_assets.replication.assignment.records import Claim
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records
-from k2k_assets_tests.support.kafka import ReadRecord, produce, read_all
+from k2k_assets_tests.support.kafka import ReadRecord, Record, produce, read_all
+from k2k_assets_tests.support.verifying import ID
 
 
 def topic_of(pipeline: Pipeline) -> str:
@@ -20,7 +21,7 @@ def topic_of(pipeline: Pipeline) -> str:
 
 
 class Flow:
-    """Writes to a topic, a little at a time, and says how much there is."""
+    """Writes records with ids to a topic, a little at a time, and says how much there is."""
 
     def __init__(self, clusters: KafkaSandbox, topic: str, partitions: int = 4) -> None:
         self._servers, self._topic, self._partitions = clusters.source_servers, topic, partitions
@@ -29,7 +30,8 @@ class Flow:
     def write(self, count: int = 50) -> None:
         for partition in range(self._partitions):
             values = [b"%d-%d" % (partition, self.written + i) for i in range(count)]
-            produce(self._servers, self._topic, values, partition)
+            records = [Record(value=value, headers=[(ID, value)]) for value in values]
+            produce(self._servers, self._topic, records, partition)
         self.written += count * self._partitions
 
 

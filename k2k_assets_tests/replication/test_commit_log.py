@@ -272,21 +272,6 @@ def test_a_commit_topic_that_was_created_anew_is_no_reason_to_copy_everything_ag
     assert len(read_all(target, topic)) == 3
 
 
-def test_commit_and_assignment_topic_lost_together_are_noticed_by_the_mappings(
-    clusters: KafkaSandbox, make: Make
-) -> None:
-    source, target = clusters.source_servers, clusters.target_servers
-    topic = create_topic(source, unique("lost"))
-    produce(source, topic, [b"a"] * 3)
-    pipeline = make([topic])
-    copy(pipeline)
-    delete_topic(target, commit_topic(pipeline))
-    delete_topic(target, pipeline.coordination.assignment.topic)
-    with pytest.raises(Refused, match="its records were lost"):
-        copy(pipeline)
-    assert len(read_all(target, topic)) == 3
-
-
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_control_records_are_plain_json_and_commit_and_mapping_tell_the_same(
     clusters: KafkaSandbox, make: Make, mode: str

@@ -18,7 +18,7 @@ from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.fold import Covered, PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import starting, topic_identity
+from k2k_assets.replication import run, starting, topic_identity
 from k2k_assets.replication.assignment import announce
 from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.replication.commit_record import key_bytes
@@ -64,6 +64,7 @@ from k2k_assets_tests.support.kafka import (
     read_all,
     unique,
 )
+from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
@@ -319,6 +320,30 @@ def test_a_commit_topic_that_is_created_anew_while_its_instance_copies(
         monkeypatch.setattr(topic_identity, "_ensure_positions", lambda *_: None)
         copy_alone(pipeline)
         assert values(target, topic) == OLD + OLD + NEW, "ten doubled"
+
+
+@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
+@RULE
+def test_a_commit_topic_and_an_assignment_topic_that_are_lost_together(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, mode: str
+) -> None:
+    """Nothing tells the id of the former commit topic any more; but there are mappings."""
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("lost"))
+    produce(source, topic, OLD)
+    pipeline = pipeline_of(clusters, tmp_path, [topic], mode=mode)
+    copy_alone(pipeline)
+    for control in (pipeline.coordination.commit.topic, pipeline.coordination.assignment.topic):
+        delete_topic(target, control)
+
+    if rule:
+        with pytest.raises(Refused, match="its records were lost"):
+            copy_alone(pipeline)
+        assert values(target, topic) == OLD
+    else:
+        monkeypatch.setattr(run, "ensure_new_group", lambda *_: None)
+        copy_alone(pipeline)
+        assert values(target, topic) == OLD + OLD, "everything doubled"
 
 
 @RULE

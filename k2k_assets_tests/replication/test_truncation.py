@@ -29,6 +29,7 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
@@ -90,6 +91,7 @@ def source(broker: Broker) -> Source:
     return Source(broker)
 
 
+MODES = pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
 LATEST = {"auto.offset.reset": "latest"}
 
 
@@ -125,15 +127,16 @@ def reading(source: Source, clusters: KafkaSandbox, folder: Path, topic: str, is
     return load_pipeline([path])
 
 
+@MODES
 def test_a_log_that_was_cut_off_and_grew_again(
-    clusters: KafkaSandbox, tmp_path: Path, source: Source, capsys: Any
+    clusters: KafkaSandbox, tmp_path: Path, source: Source, capsys: Any, mode: str
 ) -> None:
     """With `latest`, which is for partitions without a position, and no reason to go on at the end."""
     target = clusters.target_servers
     plain, marked, shorter, good = topics = [
         create_topic(source.servers, unique(n)) for n in ("plain", "marked", "shorter", "good")
     ]
-    path, pipeline = pipeline_file(source, clusters, tmp_path, topics, **LATEST)
+    path, pipeline = pipeline_file(source, clusters, tmp_path, topics, mode, **LATEST)
     assert copy(pipeline).stopped == {}  # their ends are their beginnings
     for topic in topics:
         source.write(topic, "kept", 40)
@@ -166,12 +169,13 @@ def test_a_log_that_was_cut_off_and_grew_again(
         assert [r.value for r in read_all(target, topic)][-count:] == [b"new %d" % i for i in range(count)]
 
 
+@pytest.mark.parametrize("mode", ["disabled", *in_storms(("enabled",))])
 def test_a_log_that_was_cut_off_before_anything_was_copied(
-    clusters: KafkaSandbox, tmp_path: Path, source: Source
+    clusters: KafkaSandbox, tmp_path: Path, source: Source, mode: str
 ) -> None:
     """With `latest` there is a position, and no record of ours to tell the leader epoch."""
     untouched, aborted = topics = [create_topic(source.servers, unique(n)) for n in ("untouched", "aborted")]
-    path, pipeline = pipeline_file(source, clusters, tmp_path, topics, mode="disabled", **LATEST)
+    path, pipeline = pipeline_file(source, clusters, tmp_path, topics, mode, **LATEST)
     for topic in topics:
         source.write(topic, "kept", 40)
         source.mark(topic)
@@ -196,10 +200,13 @@ def test_a_log_that_was_cut_off_before_anything_was_copied(
     assert [r.value for r in read_all(clusters.target_servers, untouched)] == [b"new %d" % i for i in range(60, 200)]
 
 
-def test_a_log_that_is_cut_off_during_the_copy(clusters: KafkaSandbox, tmp_path: Path, source: Source) -> None:
+@MODES
+def test_a_log_that_is_cut_off_during_the_copy(
+    clusters: KafkaSandbox, tmp_path: Path, source: Source, mode: str
+) -> None:
     """With `latest`, too: what the consumer finds it never sets right by itself."""
     bad, good = topics = [create_topic(source.servers, unique(n)) for n in ("bad", "good")]
-    _, pipeline = pipeline_file(source, clusters, tmp_path, topics, **LATEST)
+    _, pipeline = pipeline_file(source, clusters, tmp_path, topics, mode, **LATEST)
     assert copy(pipeline).stopped == {}  # their ends are their beginnings
     source.write(bad, "kept", 40)
     source.mark(bad)

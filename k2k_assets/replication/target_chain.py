@@ -2,8 +2,9 @@
 
 Only where one source partition feeds one target partition. A gap in the chain is read back: transaction markers and
 aborted records leave gaps too, but nothing that a reader sees. Outside transactions what the former owner of the
-partition had sent may come late, if it did not let go of it: such records cannot be told from somebody else's, and are
-only named. The chain also tells beforehand where the next chunks will go, so that their mapping need not wait for them.
+partition had sent may come late, if it did not let go of it; and what one before it had sent, that slept meanwhile,
+also behind its release. Such records cannot be told from somebody else's, and are only named. The chain also tells
+beforehand where the next chunks will go, so that their mapping need not wait for them.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class TargetChain:
         self._committed: dict[TopicPartition, int] = {}
         self._partitions: dict[TopicPartition, int] = {}
         self._doubtful: set[TopicPartition] = set()
+        self._since_release: set[TopicPartition] = set()
         self._floors: dict[TopicPartition, int] = {}
 
     def start(self, states: Mapping[TopicPartition, PartitionState]) -> None:
@@ -71,6 +73,8 @@ class TargetChain:
         if not self._markers:
             self._doubtful = {source for source, state in states.items() if state.unreleased}
             self._floors = {source: s.target_end for source, s in states.items() if s.target_end is not None}
+            self._expected = {source: end for source, end in self._floors.items() if source not in self._doubtful}
+            self._since_release = set(self._expected)
             return
         for source, state in states.items():
             if state.target_end is not None:
@@ -114,6 +118,7 @@ class TargetChain:
                 if expected is not None and first not in (expected, self._committed.pop(source, expected)):
                     self._gap(source, target, expected, first, before=source not in in_transaction)
                 in_transaction.add(source)
+                self._since_release.discard(source)
                 self._expected[source] = last + 1
                 self._partitions[source] = partition
             if delivery.each is None and delivery.last - delivery.first + 1 > delivery.sent.count:
@@ -129,10 +134,10 @@ class TargetChain:
         found = self._read_back(target, start, end, before)
         if not found:
             return
-        doubtful = source in self._doubtful
+        doubtful = source in self._doubtful or source in self._since_release
         if self._fail and not doubtful:
             raise ForeignWriter(source, stop_reasons.foreign_records(source, target, found, start, end))
-        late = ", or late by its former owner" if doubtful else ""
+        late = ", or late by a former owner" if doubtful else ""
         log.warning(
             "%s: %d records at %s offsets %d to %d were not written by this pipeline%s", source, found, target, start,
             end - 1, late,

@@ -25,9 +25,11 @@ from k2k_assets_tests.support.storms import in_storms
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.parametrize("reset", ["latest", *in_storms(("earliest",))])
+@pytest.mark.parametrize(
+    ("reset", "mode"), [("latest", "enabled"), *in_storms(("earliest", "enabled"), ("latest", "disabled"))]
+)
 def test_records_that_are_deleted_before_a_consumer_that_waits_has_read_them(
-    clusters: KafkaSandbox, tmp_path: Path, reset: str
+    clusters: KafkaSandbox, tmp_path: Path, reset: str, mode: str
 ) -> None:
     """It waits for the end of a transaction when retention takes the transaction's first records."""
     source, target = clusters.source_servers, clusters.target_servers
@@ -37,7 +39,7 @@ def test_records_that_are_deleted_before_a_consumer_that_waits_has_read_them(
         source,
         target,
         topics,
-        features={"exactlyOnce": "enabled"},
+        features={"exactlyOnce": mode},
         source={
             "kafka": {
                 "common": {"bootstrap.servers": source},

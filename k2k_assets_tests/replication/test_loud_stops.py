@@ -284,6 +284,38 @@ def test_a_foreign_writer_between_two_transactions(clusters: KafkaSandbox, make:
     assert_exact_mappings(lenient, source, target, bad)
 
 
+def test_a_foreign_writer_at_least_once(
+    clusters: KafkaSandbox, make: Make, two: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between two runs it is named: what a writer that slept had sent looks the same. Within one it stops its topic."""
+    source, target = clusters.source_servers, clusters.target_servers
+    bad, good = two
+    pipeline = make([bad, good], "disabled")
+    for topic in two:
+        produce(source, topic, [b"a"] * 3, 0)
+    copy(pipeline)
+    produce(target, bad, [b"foreign"] * 2, 0)
+    for topic in two:
+        produce(source, topic, [b"b"] * 3, 0)
+    running = Running(pipeline, 1)
+    running.await_copied(6)  # three of each topic
+    named = f"{bad}-0: 2 records at {bad}-0 offsets 3 to 4 were not written by this pipeline, or late by a former owner"
+    assert caplog.text.count("were not written by this pipeline") == caplog.text.count(named) == 1
+
+    produce(target, bad, [b"foreign"], 0)
+    for topic in two:
+        produce(source, topic, [b"c"] * 3, 0)
+    at = TopicPartition(bad, 0)
+    words = wait_until(lambda: running.progress and running.progress.partitions[at].stopped, SECONDS, "the stop") or ""
+    assert f"1 records at {bad}-0 offsets 8 to 8 were not written by this pipeline" in words
+    wait_until(lambda: len(read_all(target, good)) == 9, SECONDS, "the other topic to go on")
+    running.end()
+    assert_same_content(source, good, target)
+    copied = [r.value for r in read_all(target, bad)]
+    assert copied == [*[b"a"] * 3, *[b"foreign"] * 2, *[b"b"] * 3, b"foreign", *[b"c"] * 3]
+    assert {r.source: r.position for r in commit_records(pipeline, target)}[at] == 6
+
+
 @pytest.mark.parametrize(("policy", "times"), [("fail", 1), ("ignore", 1), ("ignore", 4)])
 @pytest.mark.parametrize("chunk", [1000, 5], ids=["inside a chunk", "between chunks"])
 def test_a_foreign_writer_inside_a_transaction(

@@ -80,12 +80,24 @@ def test_outside_transactions_a_former_owner_may_come_late(caplog: pytest.LogCap
     doubtful = states({SOURCE: (0, 10), OTHER: (0, 10)})
     doubtful[SOURCE].unreleased = True
     own.start(doubtful)
-    own.follow([stretch(20, 5), stretch(20, 5, source=OTHER)])
+    own.follow([stretch(20, 5), stretch(10, 15, source=OTHER)])
     with caplog.at_level(logging.WARNING):
         own.follow([stretch(27, 5)])
-    assert "2 records at t-0 offsets 25 to 26 were not written by this pipeline, or late by its former" in caplog.text
+    assert "2 records at t-0 offsets 25 to 26 were not written by this pipeline, or late by a former" in caplog.text
     with pytest.raises(ForeignWriter):
         own.follow([stretch(27, 5, source=OTHER)])
+
+
+def test_outside_transactions_what_came_since_the_release_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    asked: Asked = []
+    own = chain(asked, found=2, markers=0)
+    own.start(states({SOURCE: (0, 10), OTHER: (0, None)}))
+    with caplog.at_level(logging.WARNING):
+        own.follow([stretch(12, 5), stretch(12, 5, source=OTHER)])
+    assert asked == [(SOURCE, 10, 12, True)]
+    assert "2 records at t-0 offsets 10 to 11 were not written by this pipeline, or late by a former" in caplog.text
+    with pytest.raises(ForeignWriter):
+        own.follow([stretch(19, 5)])
 
 
 def test_outside_transactions_a_target_that_went_back_between_two_sessions_was_truncated() -> None:
@@ -141,10 +153,10 @@ def test_outside_transactions_nothing_is_predicted() -> None:
     assert own.predict([stretch(15, 2).sent]) is None
 
 
-def test_outside_transactions_there_are_no_markers_and_an_own_tail_may_follow_the_committed_end() -> None:
+def test_outside_transactions_there_are_no_markers() -> None:
     asked: Asked = []
     own = chain(asked, found=3, markers=0)
-    own.start(states({SOURCE: (0, 10)}))
+    own.start(states({SOURCE: (0, 13)}))
     own.follow([stretch(13, 2)])
     own.follow([stretch(15, 2)])
     assert asked == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from k2k_assets.deadline import wait_until
@@ -11,8 +12,27 @@ from k2k_assets.replication.assignment.records import Claim
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records
-from k2k_assets_tests.support.kafka import ReadRecord, Record, produce, read_all
+from k2k_assets_tests.support.kafka import ReadRecord, Record, produce, read_all, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.verifying import ID
+
+# Longer than any test waits: where this is the grace window, nobody has waited for it.
+_FOR_EVER_SECONDS = 600
+
+
+def pipeline_of(
+    clusters: KafkaSandbox, directory: Path, topics: list[str], mode: str = "enabled", grace: int = _FOR_EVER_SECONDS
+) -> Pipeline:
+    """A pipeline with claims of its own, and a grace window in seconds."""
+    features = {"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"}
+    return make_pipeline(
+        directory,
+        clusters.source_servers,
+        clusters.target_servers,
+        topics,
+        features=features,
+        coordination={"assignment": {"topic": unique("claims"), "graceWindow": f"{grace} seconds"}},
+    )
 
 
 def topic_of(pipeline: Pipeline) -> str:

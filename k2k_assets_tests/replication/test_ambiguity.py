@@ -23,7 +23,7 @@ from k2k_assets_tests.support.troubled_copy import (
 pytestmark = pytest.mark.integration
 
 Kind = Callable[[Trouble, bool], list[Case]]
-ANY, DATA, CONTROL, ID, DEAD, READER, ASKER = Carrying
+ANY, DATA, CONTROL, MAPPING, ID, DEAD, READER, ASKER = Carrying
 # Steps are those of `k2k_assets_tests/support/steps.py`.
 WRITES = [
     (Api.INIT_PRODUCER_ID, "begin", ANY),  # of the producer that announces the instance
@@ -34,7 +34,8 @@ WRITES = [
     (Api.PRODUCE, "begin", ANY),  # the announcement
     (Api.PRODUCE, "claim", ANY),
     (Api.PRODUCE, "start", CONTROL),
-    *((Api.PRODUCE, step, kind) for step in ("first", "middle", "last") for kind in (DATA, CONTROL)),
+    *((Api.PRODUCE, step, kind) for step in ("first", "middle", "last") for kind in (DATA, CONTROL, MAPPING)),
+    *((Api.ADD_PARTITIONS_TO_TXN, step, kind) for step in ("first", "last") for kind in (CONTROL, MAPPING)),
     (Api.PRODUCE, "release", ANY),
     *((Api.END_TXN, step, ANY) for step in ("claim", "start", "first", "middle", "last", "release")),
 ]

@@ -27,7 +27,7 @@ def write_with_gaps(servers: str, topic: str, partitions: int, batches: int = 4,
             records = [(b"k%d" % i, b"p%d-b%d-%d" % (partition, batch, i)) for i in range(size)]
             produce(servers, topic, records, partition, unique("tx"))
             produce(servers, topic, [b"aborted"] * 7, partition, abort=True)
-            produce(servers, topic, records[:5], partition)
+            produce(servers, topic, [b"p%d-b%d-plain-%d" % (partition, batch, i) for i in range(5)], partition)
 
 
 @pytest.fixture(scope="module")

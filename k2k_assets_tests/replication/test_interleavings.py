@@ -40,6 +40,7 @@ from k2k_assets_tests.support.copying import (
     mapping_records,
 )
 from k2k_assets_tests.support.interleaving import (
+    MODES,
     RULE,
     Crash,
     at_step,
@@ -64,7 +65,6 @@ from k2k_assets_tests.support.kafka import (
     read_all,
     unique,
 )
-from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
@@ -91,14 +91,15 @@ def without_start_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Transactions, "write_commit", write_commit)
 
 
+@MODES
 @RULE
 def test_a_crash_before_the_first_commit_of_a_copy_from_the_latest(
-    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, mode: str
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("latest"))
     produce(source, topic, OLD)
-    pipeline = pipeline_of(clusters, tmp_path, [topic], consumer={"auto.offset.reset": "latest"})
+    pipeline = pipeline_of(clusters, tmp_path, [topic], mode, consumer={"auto.offset.reset": "latest"})
     if not rule:
         without_start_records(monkeypatch)
 
@@ -114,14 +115,15 @@ def test_a_crash_before_the_first_commit_of_a_copy_from_the_latest(
     assert values(target, topic) == (NEW if rule else []), "a second look at the latest skips what was written between"
 
 
+@MODES
 @RULE
 def test_a_crash_before_the_first_commit_while_retention_deletes(
-    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, mode: str
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("retention"))
     produce(source, topic, OLD)
-    pipeline = pipeline_of(clusters, tmp_path, [topic])
+    pipeline = pipeline_of(clusters, tmp_path, [topic], mode)
     if not rule:
         without_start_records(monkeypatch)
     before_the_first_record(monkeypatch, die)
@@ -137,16 +139,17 @@ def test_a_crash_before_the_first_commit_while_retention_deletes(
         assert values(target, topic) == OLD[4:], "four records are lost, and nobody is told"
 
 
+@MODES
 @RULE
 def test_a_crash_between_the_start_positions_of_two_slots_of_a_copy_from_the_latest(
-    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, mode: str
 ) -> None:
     """One slot has committed where its partition begins, the other one has not: that is no partition added later."""
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("latest"), 2)
     for partition in range(2):
         produce(source, topic, OLD, partition)
-    pipeline = pipeline_of(clusters, tmp_path, [topic], consumer={"auto.offset.reset": "latest"})
+    pipeline = pipeline_of(clusters, tmp_path, [topic], mode, consumer={"auto.offset.reset": "latest"})
 
     def only_the_first(plans: Sequence[SlotPlan]) -> list[SlotResult]:
         in_threads(plans[:1])
@@ -192,14 +195,15 @@ def test_a_source_log_that_was_cut_and_grew_again_is_mixed_in_silence_without_le
     assert values(target, topic) == OLD + NEW[4:], "four lost, four that are no more"
 
 
+@MODES
 @RULE
 def test_a_topic_that_was_created_anew_and_is_longer_than_the_position(
-    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, mode: str
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("anew"))
     produce(source, topic, OLD[:3])
-    pipeline = pipeline_of(clusters, tmp_path, [topic])
+    pipeline = pipeline_of(clusters, tmp_path, [topic], mode)
     copy_alone(pipeline)
     delete_topic(source, topic)
     create_topic(source, topic)
@@ -236,10 +240,11 @@ def only_where_it_would_write(monkeypatch: pytest.MonkeyPatch, commits: TopicPar
     monkeypatch.setattr(Cluster, "partitions_of", partitions_of)
 
 
+@MODES
 @RULE
 @pytest.mark.parametrize("change", ["the feature was switched", "partitions were added"])
 def test_commit_records_that_lie_in_another_partition(
-    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, rule: bool
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, rule: bool, mode: str
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     grows = change == "partitions were added"
@@ -247,7 +252,7 @@ def test_commit_records_that_lie_in_another_partition(
     while True:
         topic = unique("spread")
         pipeline = pipeline_of(
-            clusters, tmp_path, [topic], mapping="disabled", features={"optimizeOffsetCommitPartition": "enabled"}
+            clusters, tmp_path, [topic], mode, mapping="disabled", features={"optimizeOffsetCommitPartition": "enabled"}
         )
         features = pipeline.features.model_copy(update={"optimize_offset_commit_partition": grows})
         changed = pipeline.model_copy(update={"features": features})
@@ -269,14 +274,15 @@ def test_commit_records_that_lie_in_another_partition(
     assert {r.partition for r in read_all(target, commits)} == set(places)
 
 
+@MODES
 @RULE
 def test_a_commit_topic_that_was_created_anew(
-    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, mode: str
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("lost"))
     produce(source, topic, OLD)
-    pipeline = pipeline_of(clusters, tmp_path, [topic], mapping="disabled")
+    pipeline = pipeline_of(clusters, tmp_path, [topic], mode, mapping="disabled")
     if not rule:  # the rule: an instance notes the id of the commit topic that it used
         monkeypatch.setattr(announce, "_ensure_same_commit_topic", lambda *_: None)
     copy_alone(pipeline)
@@ -322,7 +328,7 @@ def test_a_commit_topic_that_is_created_anew_while_its_instance_copies(
         assert values(target, topic) == OLD + OLD + NEW, "ten doubled"
 
 
-@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
+@MODES
 @RULE
 def test_a_commit_topic_and_an_assignment_topic_that_are_lost_together(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, mode: str
@@ -346,14 +352,15 @@ def test_a_commit_topic_and_an_assignment_topic_that_are_lost_together(
         assert values(target, topic) == OLD + OLD, "everything doubled"
 
 
+@MODES
 @RULE
 def test_an_assignment_topic_that_was_created_anew(
-    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, mode: str
 ) -> None:
     """Generations start again below the old ones, and of two records the higher generation counts."""
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("lost"))
-    pipeline = pipeline_of(clusters, tmp_path, [topic])
+    pipeline = pipeline_of(clusters, tmp_path, [topic], mode)
     copy_alone(pipeline)
     produce(source, topic, OLD)
     copy_alone(pipeline)

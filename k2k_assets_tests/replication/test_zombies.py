@@ -132,21 +132,33 @@ def test_a_slot_that_slept_past_its_transaction_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("mode", "step"),
+    ("mode", "step", "seconds"),
     [
-        ("enabled", "write"),
-        ("enabled", "during_commit"),
-        ("disabled", "before_commit"),
-        *in_storms(("enabled", "begin"), ("enabled", "before_commit"), ("disabled", "begin"), ("disabled", "write")),
+        ("enabled", "write", 0.0),
+        ("enabled", "during_commit", 0.0),
+        ("disabled", "before_commit", 0.0),
+        *in_storms(
+            ("enabled", "begin", 0.0),
+            ("enabled", "before_commit", LONG),
+            ("disabled", "begin", 0.0),
+            ("disabled", "write", LONG),
+        ),
     ],
 )
 def test_a_slot_that_was_overtaken_in_its_sleep_commits_nothing(
-    clusters: KafkaSandbox, make: Make, topic: str, writer: NumberedWriter, frozen: Any, mode: str, step: str
+    clusters: KafkaSandbox,
+    make: Make,
+    topic: str,
+    writer: NumberedWriter,
+    frozen: Any,
+    mode: str,
+    step: str,
+    seconds: float,
 ) -> None:
     pipeline, runner = make(mode), frozen(step, 6)
     with ThreadPoolExecutor(1) as pool:
         running: Future[Outcome] = pool.submit(copy, pipeline, cores=1, runner=runner)
-        runner.await_frozen()
+        runner.await_frozen(seconds)
         newer = copy(pipeline, cores=2)
         write(writer, topic)
         runner.thaw()

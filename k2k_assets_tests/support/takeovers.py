@@ -78,11 +78,6 @@ def await_written(clusters: KafkaSandbox, pipeline: Pipeline, *flows: Flow) -> N
     wait_until(lambda: copied_to(pipeline, clusters) == written, 60, "all to be copied")
 
 
-def without_headers(record: tuple[Any, ...]) -> tuple[Any, ...]:
-    partition, key, value, _, timestamp = record
-    return partition, key, value, timestamp
-
-
 def assignments(clusters: KafkaSandbox, pipeline: Pipeline) -> Assignments:
     state = Assignments()
     for record in read_all(

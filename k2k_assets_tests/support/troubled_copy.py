@@ -51,6 +51,7 @@ class Carrying(Enum):
     ANY = "whatever it is"
     DATA = "the name of the copied topic"
     CONTROL = "the name of the commit topic"
+    MAPPING = "the name of the mapping topic"
     ID = "the transactional id of the slot"
     DEAD = "the transactional id of the slot before it, which was killed"
     READER = "the client id of who reads the source's records"
@@ -196,6 +197,7 @@ class TroubledCopy:
             Carrying.ANY: b"",
             Carrying.DATA: self._target_topic.encode(),
             Carrying.CONTROL: pipeline.coordination.commit.topic.encode(),
+            Carrying.MAPPING: pipeline.offset_mapping.topic.encode(),
             **_ids(pipeline),
         }
         return Fault(self.case.api, self.case.trouble, self.case.occurrence, names[self.case.carrying])

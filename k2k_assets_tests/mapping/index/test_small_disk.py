@@ -1,4 +1,4 @@
-"""The index on a real file system of its own, which gets full and read-only: in a process with mounts of its own."""
+"""The index on a real file system of its own, which gets full, read-only or forbidden."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from k2k_assets_tests.support.pipelines import write_pipeline
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm]
 
 _THIS = "k2k_assets_tests.mapping.index.test_small_disk"
-# A namespace in which an ordinary user may mount.
-_APART = ("unshare", "--user", "--map-root-user", "--mount")
+# A namespace in which an ordinary user may mount, and in which not even root may do what a directory's mode forbids.
+_APART = ("unshare", "--user", "--map-root-user", "--mount", "setpriv", "--bounding-set", "-dac_override")
 
 
 def may_mount() -> bool:
     """Whether this machine lets a process have mounts of its own."""
-    known = shutil.which(_APART[0]) is not None
+    known = all(map(shutil.which, ("unshare", "setpriv")))
     return known and subprocess.run([*_APART, "true"], check=False, capture_output=True).returncode == 0
 
 
 @pytest.mark.skipif(not may_mount(), reason="this machine forbids user namespaces")
-def test_a_disk_that_is_full_or_read_only(clusters: KafkaSandbox, tmp_path: Path) -> None:
+def test_a_disk_that_is_full_read_only_or_forbidden(clusters: KafkaSandbox, tmp_path: Path) -> None:
     topic = create_topic(clusters.source_servers, unique("disk"))
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -54,7 +54,7 @@ def test_a_disk_that_is_full_or_read_only(clusters: KafkaSandbox, tmp_path: Path
     for number, said in told.items():
         assert f"in {disk}" in said
         assert f"cannot be written: {os.strerror(int(number))}" in said
-    assert {int(number) for number in told} == {errno.ENOSPC, errno.EROFS}
+    assert {int(number) for number in told} == {errno.ENOSPC, errno.EROFS, errno.EACCES}
 
 
 def _main(path: Path, source: str, topic: str, disk: Path) -> dict[int, str]:
@@ -74,6 +74,13 @@ def _main(path: Path, source: str, topic: str, disk: Path) -> dict[int, str]:
     said[errno.EROFS] = index.refused()
     _mount("-o", "remount,rw", str(disk))
     assert index.updated() == 15
+    folders = [folder for folder in (disk, *disk.rglob("*")) if folder.is_dir()]
+    for folder in folders:
+        folder.chmod(0o555)
+    said[errno.EACCES] = index.refused()
+    for folder in folders:
+        folder.chmod(0o755)
+    assert index.updated() == 20
     return said
 
 

@@ -24,6 +24,7 @@ from k2k_assets.transport.librdkafka_sink import TransactionalSink
 from k2k_assets_tests.support.copying import assert_same_content, copy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
@@ -35,7 +36,8 @@ _FOR_EVER_SECONDS = 600
 
 @pytest.fixture
 def pipeline(request: pytest.FixtureRequest, clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
-    """One whose transactions outlast any test; `request.param` is its grace window in seconds."""
+    """One whose transactions outlast any test; `request.param`: its grace window in seconds, and its mode."""
+    grace, mode = request.param
     topic = create_topic(clusters.source_servers, unique("left"))
     produce(clusters.source_servers, topic, [b"1"] * 5)
     return make_pipeline(
@@ -43,10 +45,10 @@ def pipeline(request: pytest.FixtureRequest, clusters: KafkaSandbox, tmp_path: P
         clusters.source_servers,
         clusters.target_servers,
         [topic],
-        features={"exactlyOnce": "enabled"},
+        features={"exactlyOnce": mode},
         coordination={
             "commit": {"topic": unique("commits"), "syncTimeout": "11 minutes"},
-            "assignment": {"topic": unique("claims"), "graceWindow": f"{request.param} seconds"},
+            "assignment": {"topic": unique("claims"), "graceWindow": f"{grace} seconds", "fencingMaxParallelism": 2},
         },
         target={
             "kafka": {
@@ -109,7 +111,11 @@ def copy_within(pipeline: Pipeline, seconds: float) -> Outcome:
         timer.cancel()
 
 
-@pytest.mark.parametrize("pipeline", [_FOR_EVER_SECONDS], indirect=True)
+@pytest.mark.parametrize(
+    "pipeline",
+    [(_FOR_EVER_SECONDS, "enabled"), pytest.param((_FOR_EVER_SECONDS, "disabled"), marks=pytest.mark.storm)],
+    indirect=True,
+)
 def test_who_comes_after_the_dead_goes_on(
     clusters: KafkaSandbox, pipeline: Pipeline, die: Die, fenced: dict[str, float]
 ) -> None:
@@ -124,20 +130,25 @@ def test_who_comes_after_the_dead_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("pipeline", "grace"),
+    ("pipeline", "dead"),
     # A driver looks twice, a second apart: only a longer window shows that it waits for more than its looks.
-    [(1, 1), pytest.param(4, 4, marks=pytest.mark.storm)],
+    [
+        ((1, "enabled"), [2]),
+        *in_storms(((4, "enabled"), [2]), ((4, "disabled"), [2]), ((1, "enabled"), [2, 3, 4, 5, 6])),
+    ],
     indirect=["pipeline"],
 )
 def test_who_has_no_slot_of_that_number_goes_on_after_the_grace_window(
-    clusters: KafkaSandbox, pipeline: Pipeline, die: Die, fenced: dict[str, float], grace: int
+    clusters: KafkaSandbox, pipeline: Pipeline, die: Die, fenced: dict[str, float], dead: list[int]
 ) -> None:
-    """It may live for all that is known: the window begins when the newcomer reads its last sign of life."""
+    """They may live for all that is known: the window begins when the newcomer reads their last sign of life."""
     (topic,) = pipeline.selection.literal or ()
     copy(pipeline)
-    die(2)
+    for slot in dead:
+        die(slot)
     produce(clusters.source_servers, topic, [b"2"] * 5)
     begun = time.monotonic()
     assert copy(pipeline, cores=1).topics[topic].lag == 0
-    assert fenced[transactional_id(pipeline.name, pipeline.group, 2)] - begun >= grace
+    ids = [transactional_id(pipeline.name, pipeline.group, slot) for slot in dead]
+    assert min(fenced[each] for each in ids) - begun >= pipeline.coordination.assignment.grace_window.total_seconds()
     assert assert_same_content(clusters.source_servers, topic, clusters.target_servers) == 10

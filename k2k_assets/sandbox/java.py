@@ -11,6 +11,7 @@ from pathlib import Path
 from k2k_assets.errors import K2KError
 
 MINIMUM_VERSION = 17
+_ATTEMPTS = 3
 _ADVICE = (
     f"Install Java {MINIMUM_VERSION} or newer (for example `apt-get install openjdk-17-jre-headless` or "
     "`brew install openjdk@17`), or point JAVA_HOME at it."
@@ -45,14 +46,24 @@ def _candidate() -> Path:
 
 def _major_version(java: Path) -> int:
     """Reads `openjdk version "17.0.15"`, `java version "1.8.0_402"` or `openjdk version "21-ea"`."""
-    try:
-        answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise K2KError(f"{java} does not run: {error}. {_ADVICE}") from None
+    answer = _asked_for_version(java)
     text = answer.stderr + answer.stdout
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     if answer.returncode != 0 or found is None:
         # macOS has a `java` that only says that there is no Java.
-        said = text.strip().partition("\n")[0]
+        killed = f"signal {-answer.returncode} ended it" if answer.returncode < 0 else ""
+        said = killed or text.strip().partition("\n")[0]
         raise K2KError(f"{java} is no usable Java (`java -version` says: {said}). {_ADVICE}")
     return int(found.group(1))
+
+
+def _asked_for_version(java: Path) -> subprocess.CompletedProcess[str]:
+    """One that somebody kills (for want of memory, say) has not answered: it is asked again, a few times."""
+    for _ in range(_ATTEMPTS):
+        try:
+            answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise K2KError(f"{java} does not run: {error}. {_ADVICE}") from None
+        if answer.returncode >= 0:
+            break
+    return answer

@@ -63,3 +63,21 @@ def test_a_java_that_is_only_a_signpost(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(K2KError, match="Unable to locate a Java Runtime"):
         find_java()
+
+
+@pytest.mark.parametrize(("deaths", "usable"), [(1, True), (2, True), (3, False)])
+def test_one_that_is_killed_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, usable: bool
+) -> None:
+    """As a storm found: its answer is not that there is none."""
+    java = _fake_java(tmp_path, 'openjdk version "17"')
+    answers = java.read_text().removeprefix("#!/bin/sh\n")
+    died = tmp_path / "died"
+    few = f"[ $(ls {died}.* 2>/dev/null | wc -l) -lt {deaths} ]"
+    java.write_text(f"#!/bin/sh\nif {few}; then touch {died}.$$; kill -9 $$; fi\n{answers}")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if usable:
+        assert find_java() == java
+    else:
+        with pytest.raises(K2KError, match=r"`java -version` says: signal 9 ended it\)"):
+            find_java()

@@ -206,3 +206,23 @@ FAULTS = [
     Fault("topic created", 1, _new_topic),
     Fault("partition added", 1, _new_partition),
 ]
+
+LEAVE_NO_SLEEPER = frozenset(
+    {
+        "worker killed",
+        "JVM killed",
+        "everything killed",
+        "source broker killed",
+        "source broker restarted",
+        "source broker frozen",
+        "target broker killed",
+        "target broker restarted",
+        "source transaction open",
+        "index update killed",
+        "index lost",
+        "index not writable",
+        "topic created",
+        "partition added",
+    }
+)
+"""Faults after which no writer goes on that somebody has taken over from."""

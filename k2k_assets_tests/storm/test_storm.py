@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from k2k_assets_tests.storm.faults import LEAVE_NO_SLEEPER
 from k2k_assets_tests.storm.storm import Plan, storm
 
 pytestmark = pytest.mark.integration
@@ -27,3 +28,14 @@ def test_a_storm_over_spark(mode: str) -> None:
     report = storm(Plan(seconds=90, seed=2, exactly_once=mode == "exactly once", engine="spark"))
     assert not report.problems, report.words()
     assert report.verdict.records > 1000
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(900)
+def test_at_least_once_where_no_writer_sleeps_nothing_comes_again_behind_its_commit() -> None:
+    """Elsewhere that cannot be asked for: what a sleeper had sent may come late."""
+    plan = Plan(seconds=90, seed=3, exactly_once=False, only=tuple(sorted(LEAVE_NO_SLEEPER)), pause=1.0)
+    assert not plan.late_writers
+    report = storm(plan)
+    assert not report.problems, report.words()
+    assert report.verdict.copies > report.verdict.records, "nothing was repeated: it was no storm"

@@ -3,15 +3,16 @@
 1. Look, decide, refuse what is not possible: nothing was touched so far.
 2. Refuse while somebody copies one of the partitions, unless told not to.
 3. Announce a new generation and claim; whoever still has a claim is fenced and commits nothing more.
-4. Read the commit log to its end; decide again, on what cannot change any more.
+4. Look again, and read the commit log to its end; decide again: nobody copies any more.
 5. Write commit and mapping records in one transaction.
 6. Release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from k2k_assets.errors import K2KError, Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
@@ -34,6 +35,9 @@ from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.librdkafka_sink import TransactionalSink
+
+ClaimedAs = Mapping[tuple[str, int], TopicPartition]
+"""Partitions by the topic id and number that claims may name them by."""
 
 
 def rehearse(pipeline: Pipeline, source: Cluster, target: Cluster, request: Request) -> list[Override]:
@@ -73,10 +77,12 @@ def override(
         ClusterUnreachable: A cluster does not answer.
     """
     before = look(pipeline, source, target, request.topics)
-    _rehearse(pipeline, before, target, request)
+    log = _read_log(pipeline, before, target)
+    _decide(pipeline, before, log, request)
     ensure_control_topics(pipeline, target)
+    claimed_as = _claimed_as(before, log, request)
     if not force:
-        _ensure_free(pipeline, target, before, request)
+        _ensure_free(pipeline, target, claimed_as)
     counts = {topic.name: topic.partitions for topic in before.topics.values()}
     ensure_target_topics(pipeline, source, target, counts)
     scene = look(pipeline, source, target, request.topics)
@@ -85,7 +91,8 @@ def override(
     sink = TransactionalSink(pipeline.client_properties("target", "producer"), owner, report_each=False)
     with AssignmentTail(pipeline, target) as tail:
         generation = announce(pipeline, tail, new_instance(pipeline, 1, commit.topic_id))
-        writer = _Writer(pipeline, target, scene, generation, owner, sink, tail)
+        again = partial(look, pipeline, source, target, request.topics)
+        writer = _Writer(pipeline, target, scene, again, claimed_as, generation, owner, sink, tail)
         try:
             sink.open()
             return writer.write(request)
@@ -108,6 +115,8 @@ class _Writer:
         pipeline: Pipeline,
         target: Cluster,
         scene: Scene,
+        look_again: Callable[[], Scene],
+        claimed_as: ClaimedAs,
         generation: int,
         owner: str,
         sink: TransactionalSink,
@@ -116,6 +125,8 @@ class _Writer:
         self._pipeline = pipeline
         self._target = target
         self._scene = scene
+        self._look_again = look_again
+        self._claimed_as = claimed_as
         self._generation = generation
         self._sink = sink
         self._tail = tail
@@ -126,7 +137,8 @@ class _Writer:
         own = self._claims.claim(self._claims.new({tp: self._scene.topics[tp.topic].topic_id for tp in asked}))
         release = self._claims.farewell(own.values())
         try:
-            self._fence_others(own.values())
+            self._fence_others(own)
+            self._scene = self._seen_now()
             decided = self._decided(request, own)
         except (Refused, Superseded):
             self._claims.write(release)
@@ -138,6 +150,19 @@ class _Writer:
             self._claims.write(release)
         return decided
 
+    def _seen_now(self) -> Scene:
+        """Whoever was fenced may have copied on since the first look: ends from before would lie behind positions.
+
+        Raises:
+            Refused: A topic is another one now: what was claimed is of the former one.
+        """
+        now = self._look_again()
+        ids = {topic.name: (topic.topic_id, topic.partitions) for topic in now.topics.values()}
+        for topic in self._scene.topics.values():
+            if ids.get(topic.name) != (topic.topic_id, topic.partitions):
+                raise Refused(f"the source topic {topic.name} has changed meanwhile; nothing was changed. Start again")
+        return now
+
     def _decided(self, request: Request, asked: Collection[TopicPartition]) -> list[Override]:
         mapped = mapped_so_far(self._pipeline, self._target)
         log = _read_log(self._pipeline, self._scene, self._target)
@@ -148,16 +173,19 @@ class _Writer:
             ensure_new_group(self._pipeline, self._target, mapped)
         return _decide(self._pipeline, self._scene, log, request)
 
-    def _fence_others(self, own: Iterable[Claim]) -> None:
+    def _fence_others(self, own: Mapping[TopicPartition, Claim]) -> None:
         """Waits for nobody: that nobody copies, or does not matter, was made sure of before.
 
         Raises:
             Superseded: Somebody has a higher claim.
         """
-        by_partition = self._tail.state.by_partition()
-        found = [rules.rivals(claim, by_partition.get(claim.what, ())) for claim in own]
-        higher = [claim for above, _ in found for claim in above]
-        lower = [claim for _, below in found for claim in below]
+        drawn = {claim.claim for claim in own.values()}
+        higher: list[Claim] = []
+        lower: list[Claim] = []
+        for claim in self._tail.state.claims.values():
+            mine = own.get(self._claimed_as[claim.what]) if claim.what in self._claimed_as else None
+            if mine is not None and claim.claim not in drawn:
+                (higher if rules.is_higher(claim, mine) else lower).append(claim)
         if higher:
             who = self._tail.state.describe(higher[0].generation)
             raise Superseded(f"{who} started meanwhile; nothing was changed")
@@ -194,9 +222,18 @@ def _read_log(pipeline: Pipeline, scene: Scene, target: Cluster) -> CommitLog:
     return read_commit_log(pipeline, scene.cluster_id, target)
 
 
-def _ensure_free(pipeline: Pipeline, target: Cluster, scene: Scene, request: Request) -> None:
+def _claimed_as(scene: Scene, log: CommitLog, request: Request) -> ClaimedAs:
+    """Who copied a topic before it was created anew may still hold it, under the id that it had."""
+    found: dict[tuple[str, int], TopicPartition] = {}
+    for tp in request.by_partition(scene.partitions):
+        record = log.positions.get(tp)
+        former = (record.source_topic_id,) if record else ()
+        found |= {(topic_id, tp.partition): tp for topic_id in (*former, scene.topics[tp.topic].topic_id)}
+    return found
+
+
+def _ensure_free(pipeline: Pipeline, target: Cluster, wanted: ClaimedAs) -> None:
     """A courtesy to whoever copies: fencing makes sure of it anyhow."""
-    wanted = {(scene.topics[tp.topic].topic_id, tp.partition): tp for tp in request.by_partition(scene.partitions)}
     silence = pipeline.coordination.assignment.grace_window.total_seconds()
     for words, partitions in read_holders(pipeline, target).of(wanted, silence).items():
         names = ", ".join(map(str, partitions))

@@ -32,6 +32,7 @@ class CommitLog:
         positions: The newest record of each source partition.
         unreadable: Under exactly-once, partitions whose newest record cannot be decoded, with the reason.
         passed_over: Whether there is a record of the group that cannot be decoded: it has been here before.
+        is_whole: Whether it was read to its end.
         incomplete: Whether the topic has lost records to retention: "no record" then does not mean "never copied".
         sequences_below: Above each sequence in records that were not read, or could not be; 0 if there are none. Each
             sequence is that of a commit, and each commit has left something in the topic.
@@ -40,8 +41,14 @@ class CommitLog:
     positions: dict[TopicPartition, CommitRecord] = field(default_factory=dict)
     unreadable: dict[TopicPartition, str] = field(default_factory=dict)
     passed_over: bool = False
+    is_whole: bool = True
     incomplete: bool = False
     sequences_below: int = 0
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether a partition without a record surely has none; under exactly-once it has, or is `unreadable`."""
+        return self.is_whole and (not self.passed_over or bool(self.unreadable))
 
 
 def read_commit_log(
@@ -66,6 +73,7 @@ def read_commit_log(
 
     Raises:
         CommitLogBlocked: Not read in time, and the policy says fail, or somebody only looks who may not guess.
+        ClusterUnreachable: The target does not answer.
         Refused: A record cannot be decoded, and the policy says fail.
     """
     topic = pipeline.coordination.commit.topic
@@ -87,10 +95,12 @@ def read_commit_log(
                     newest.update(zip(keys, batch, strict=True))
                 break
             except NotReadToTheEnd as blocked:
+                target.offsets(list(blocked.behind), "stable")  # no answer: nothing is held, nobody is there
                 if not _goes_on(pipeline, blocked, seconds, waits=keep_waiting is not None):
                     is_whole = False
                     break
     result = _fold(newest, pipeline, source_cluster_id)
+    result.is_whole = is_whole
     result.incomplete = any(starts.values())
     if result.passed_over or not is_whole:
         result.sequences_below = sum(ends.values())

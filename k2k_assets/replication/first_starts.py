@@ -4,7 +4,7 @@ Slots commit the start positions of their partitions one after the other. A driv
 partitions without a position beside others that have one, which look like partitions that the topic has got since:
 those start at their beginning. So the driver notes all of them in the assignment topic before any slot starts, and
 takes the note away when all have a position. A topic that appeared while an instance ran begins at its beginning,
-which is noted too.
+which is noted too. A partition that has no leader then begins where its log ends when a slot first sees it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import start_key, start_value
 from k2k_assets.replication.assignment.writing import write_records
+from k2k_assets.replication.leaderless import END_UNKNOWN, ends_with_leader
 from k2k_assets.replication.planning import Ground
 from k2k_assets.topic_partition import TopicPartition
 
@@ -29,6 +30,7 @@ def hold_first_starts(
     noted: Noted,
     committed: Collection[TopicPartition],
     appeared: Collection[str],
+    all_is_known: bool = True,
 ) -> dict[TopicPartition, int]:
     """Start positions of partitions that begin where their topic was first seen; writes down those that are new.
 
@@ -39,15 +41,25 @@ def hold_first_starts(
         noted: What was written down before.
         committed: Partitions that have a position.
         appeared: Topics that the source got while this instance ran.
+        all_is_known: Whether a partition that is not in `committed` surely has no position; else, at least once, what
+            seems new is copied from its beginning: it may have been copied up to anywhere.
+
+    Returns:
+        `END_UNKNOWN` for one that begins where its log ends when a slot first sees it.
     """
     if pipeline.start_from != "latest":
         return {}
     ids = {topic: description.topic_id for topic, description in ground.descriptions.items()}
     known = {tp.topic for tp in committed}
-    new = [topic for topic in ground.topics if topic not in known and ids[topic] not in noted]
+    seemingly = [topic for topic in ground.topics if topic not in known and ids[topic] not in noted]
+    new = seemingly if all_is_known else []
     partitions = [tp for tp in ground.partitions if tp.topic in new]
-    first = source.offsets([tp for tp in partitions if tp.topic in appeared], "earliest")
-    first |= source.offsets([tp for tp in partitions if tp.topic not in appeared], pipeline.readable_end)
+    without_leader: dict[TopicPartition, str] = {}
+    at_beginning = [tp for tp in partitions if tp.topic in appeared]
+    at_end = [tp for tp in partitions if tp.topic not in appeared]
+    first = ends_with_leader(source, at_beginning, "earliest", without_leader)
+    first |= ends_with_leader(source, at_end, pipeline.readable_end, without_leader)
+    first |= {tp: 0 if tp.topic in appeared else END_UNKNOWN for tp in without_leader}
     fresh = {
         topic: tuple(first[TopicPartition(topic, p)] for p in range(ground.topics[topic][1]))
         for topic in new

@@ -108,6 +108,7 @@ def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: in
         time=time,
         reason=reason,
         overridden=None,
+        target_end=newest.target_end if slot.one_to_one else None,
     )
     return record if newest.generation == slot.generation else replace(record, records=0, bytes_=0, runs=0)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from k2k_assets.errors import Refused
-from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.errors import NotAllowed, Refused
+from k2k_assets.kafka.cluster import Cluster, TopicDescription, Which
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
@@ -60,6 +60,21 @@ class Ground:
         """Source topic id of each source partition."""
         return {tp: self.descriptions[tp.topic].topic_id for tp in self.partitions}
 
+    def seen_again(self, source: Cluster, target: Cluster) -> Ground:
+        """With the topics as they are now: one that was created anew may be copied again since, by an override.
+
+        A topic that is gone stays as it was: its slot tells.
+
+        Raises:
+            ClusterUnreachable: A cluster does not answer.
+        """
+        try:
+            on_source, on_target = source.describe_async(self.descriptions), target.describe_async(self.targets)
+            return replace(self, descriptions=self.descriptions | on_source(), targets=self.targets | on_target())
+        except NotAllowed as hidden:  # likewise
+            log.debug("topics are not looked at again: %s", hidden)
+            return self
+
 
 def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collection[str] | None) -> Ground:
     """Checks both clusters, creates what is missing, describes what is there.
@@ -91,18 +106,30 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
     ensure_control_topics(pipeline, target)
     refuse(permissions.after_creation())
     control = target.describe(_control_names(pipeline))
+    targets = target.describe(set(names.values()))
+    _ensure_there([*_control_names(pipeline), *names.values()], control.keys() | targets.keys(), target)
     commit = control[pipeline.coordination.commit.topic]
     mapping = control[pipeline.offset_mapping.topic].partitions if pipeline.features.offset_mapping else 0
     descriptions = source.describe(selected)
+    if pipeline.selection.literal is not None:
+        _ensure_there(selected, descriptions, source)
     return Ground(
         cluster_id=cluster_id,
-        topics={t: (names[t], descriptions[t].partitions) for t in selected},
+        topics={t: (names[t], descriptions[t].partitions) for t in selected if t in descriptions},
         descriptions=descriptions,
-        targets=target.describe(set(names.values())),
+        targets=targets,
         control=ControlTopics(commit.partitions, mapping, commit.topic_id),
         batch_bytes=_batch_bytes(target, set(names.values())),
         one_to_one=one_to_one,
     )
+
+
+def _ensure_there(wanted: Collection[str], found: Collection[str], cluster: Cluster) -> None:
+    """Topics that were there a moment ago, or were created then."""
+    if gone := sorted(set(wanted) - set(found)):
+        raise Refused(
+            f"topics of the {cluster} were deleted while the run was prepared: {', '.join(gone)}. Start again"
+        )
 
 
 def ensure_transaction_timeout(pipeline: Pipeline, target: Cluster) -> None:
@@ -147,7 +174,7 @@ def plan_slots(
         dead: Slots that need not be waited for.
     """
     without_leader: dict[TopicPartition, str] = {}
-    ends = ends_with_leader(source, [tp for share in shares for tp in share], pipeline.readable_end, without_leader)
+    ends = _ends(source, [tp for share in shares for tp in share], pipeline.readable_end, without_leader)
 
     def end_of(tp: TopicPartition) -> int:
         if tp in without_leader:
@@ -181,6 +208,24 @@ def plan_slots(
         )
         for slot, share in enumerate(shares)
     ]
+
+
+def _ends(
+    source: Cluster, partitions: Sequence[TopicPartition], which: Which, unknown: dict[TopicPartition, str]
+) -> dict[TopicPartition, int]:
+    """As `ends_with_leader`; a topic that may not be seen any more is stopped by its slot, and holds up no others."""
+    try:
+        return ends_with_leader(source, partitions, which, unknown)
+    except Refused:
+        topics = dict.fromkeys(tp.topic for tp in partitions)
+    ends: dict[TopicPartition, int] = {}
+    for topic in topics:
+        of_topic = [tp for tp in partitions if tp.topic == topic]
+        try:
+            ends |= ends_with_leader(source, of_topic, which, unknown)
+        except Refused as reason:
+            unknown.update(dict.fromkeys(of_topic, str(reason)))
+    return ends
 
 
 def _control_names(pipeline: Pipeline) -> list[str]:

@@ -141,6 +141,7 @@ class Run:
     def _take_over(self, stop: threading.Event) -> list[SlotPlan]:
         """Draws a generation for all that nobody newer copies, and plans."""
         self.neighbours.catch_up()
+        self.ground = self.ground.seen_again(*self.clusters)
         elsewhere = self.vacancies.take(self.ground.topic_ids)
         if elsewhere and not isinstance(self.extent, Continuous):
             raise _superseded(elsewhere)
@@ -157,7 +158,7 @@ class Run:
         self.neighbours.catch_up()  # the commit topic may have been waited for: who is dead by now?
         dead = self.neighbours.dead()
         self.neighbours.ensure_not_lost(max((r.generation for r in commit_log.positions.values()), default=-1))
-        if not (commit_log.positions or commit_log.passed_over):
+        if commit_log.is_whole and not (commit_log.positions or commit_log.passed_over):
             ensure_new_group(self.pipeline, self.clusters[1], mapped)
         # What appeared while this instance ran starts at its beginning, as partitions do that a known topic got.
         appeared = self.ground.topics.keys() - self._begun_with
@@ -169,6 +170,7 @@ class Run:
             self.neighbours.first_starts,
             {*commit_log.positions, *commit_log.unreadable},
             appeared,
+            all_is_known=commit_log.tells_all,
         )
         plans = plan_slots(
             self.pipeline,

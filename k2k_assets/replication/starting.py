@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from k2k_assets import stop_reasons
-from k2k_assets.errors import Refused
+from k2k_assets.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLog
@@ -87,7 +87,7 @@ def resolve_starts(
             commit_topic = slot.pipeline.coordination.commit.topic
             starts.stopped[plan.source] = stop_reasons.positions_lost(plan.source, commit_topic)
             continue
-        state = PartitionState.of(plan, record, slot.generation) if record else _first_state(slot, plan, low)
+        state = _state_of(slot, plan, record) if record else _first_state(slot, plan, low)
         reason = _range_reason(state, low, high)
         if reason:
             starts.stopped[plan.source] = reason
@@ -144,6 +144,7 @@ def _source_reason(
     if plan.source.partition >= topic.partitions:
         return stop_reasons.too_few_partitions(plan.source.topic, topic.partitions)
     expected = record.source_topic_id if record else plan.source_topic_id
+    _ensure_planned_with(topic, plan.source_topic_id, expected)
     if topic.topic_id != expected and copied.get(plan.source.topic, 0) > topic.partitions:
         return stop_reasons.too_few_partitions(plan.source.topic, topic.partitions)
     if topic.topic_id != expected:
@@ -160,11 +161,24 @@ def _target_reason(
         return stop_reasons.target_deleted(plan.source.topic, plan.target_topic, position)
     same_name = record is not None and record.target_topic == plan.target_topic
     expected = record.target_topic_id if record and same_name else plan.target_topic_id
+    _ensure_planned_with(topic, plan.target_topic_id, expected)
     if topic.topic_id != expected:
         return stop_reasons.target_created_anew(
             plan.source.topic, plan.target_topic, expected, topic.topic_id, position
         )
     return None
+
+
+def _ensure_planned_with(topic: TopicDescription, planned: str, expected: str) -> None:
+    """A topic that was created anew, and accepted by an override since: the plan is of the former one.
+
+    Raises:
+        Superseded: It is.
+    """
+    if topic.topic_id == expected != planned:
+        raise Superseded(
+            f"the topic {topic.name} was created anew, and accepted by k2k-tool, since this run was planned"
+        )
 
 
 def _range_reason(state: PartitionState, low: int, high: int) -> str | None:
@@ -175,6 +189,13 @@ def _range_reason(state: PartitionState, low: int, high: int) -> str | None:
     return None
 
 
+def _state_of(slot: SlotPlan, plan: PartitionPlan, record: CommitRecord) -> PartitionState:
+    state = PartitionState.of(plan, record, slot.generation)
+    if not slot.one_to_one:
+        state.target_end = None  # others write there too: it tells nothing, now or when they do no more
+    return state
+
+
 def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int) -> PartitionState:
     """A partition without a trace starts where the plan says, a later one of the topic at its beginning."""
     if slot.pipeline.start_from == "none" and plan.source.topic not in slot.known_topics:
@@ -183,4 +204,6 @@ def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int) -> PartitionStat
             "Set it to earliest or latest"
         )
     position = low if plan.begins_at is None else plan.begins_at
+    if position == END_UNKNOWN:
+        position = plan.readable_end
     return PartitionState(plan, position, position, None, None, position)

@@ -15,6 +15,7 @@ from k2k_assets.cli.tool import run
 from k2k_assets.deadline import wait_until
 from k2k_assets.mapping.fold import PartitionMapping, fold
 from k2k_assets.mapping.index.manifest import Position
+from k2k_assets.overrides import apply
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.sandbox import KafkaSandbox
@@ -231,4 +232,31 @@ def test_who_copies_is_asked_first_and_fenced_if_need_be(clusters: KafkaSandbox,
     kinds = [(r.kind, r.position) for r in commit_records(stage.pipeline, stage.target)]
     assert ("override", 2) in kinds
     assert stage.values(topic) == [b"a"] * 8 + [b"b"]
+    stage.assert_covered()
+
+
+def test_what_is_copied_until_the_copier_is_fenced_counts(
+    clusters: KafkaSandbox, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`latest` is where the source ends when nobody copies any more: never behind what was copied meanwhile."""
+    source = clusters.source_servers
+    topic = create_topic(source, unique("flowing"))
+    produce(source, topic, [b"%d" % i for i in range(5)])
+    stage = Stage(clusters, tmp_path, capsys, topic)
+    running = Running(stage.pipeline, 1)
+    running.await_copied(5)
+    announce = apply.announce
+
+    def later(*what: Any) -> int:
+        produce(source, topic, [b"%d" % i for i in range(5, 10)])
+        running.await_copied(10)
+        return announce(*what)
+
+    monkeypatch.setattr(apply, "announce", later)
+    code, said = stage.tool("set", "-o", f"{topic}:0:latest", "--force")
+    assert code == 0, said
+    produce(source, topic, [b"10"])
+    wait_until(lambda: stage.newest(topic).position == 11, 60, "the copy to go on")
+    running.end()
+    assert stage.values(topic) == [b"%d" % i for i in range(11)]
     stage.assert_covered()

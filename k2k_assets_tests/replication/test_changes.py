@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from k2k_assets.deadline import wait_until
+from k2k_assets.errors import Refused
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication import planning
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records
-from k2k_assets_tests.support.kafka import add_partitions, create_topic, end_offsets, produce, unique
+from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records, copy
+from k2k_assets_tests.support.kafka import add_partitions, create_topic, delete_topic, end_offsets, produce, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.storms import in_storms
@@ -102,3 +105,24 @@ def test_what_is_new_and_cannot_be_copied_disturbs_nothing_and_is_said_once(
     wait_until(lambda: running.copied() == 20, 60, "the first topic to go on")
     running.end()
     assert caplog.text.count(words) == 1
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+def test_a_topic_that_is_deleted_while_a_run_is_prepared(
+    clusters: KafkaSandbox, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    """A topic that comes and goes is left out; one that the run needs is told in words."""
+    source = clusters.source_servers
+    kept, brief = (create_topic(source, named(pipeline, name)) for name in ("kept", "brief"))
+    ensure = planning.ensure_control_topics
+
+    def meanwhile(*clusters_too: Any) -> None:
+        ensure(*clusters_too)
+        delete_topic(source if role == "source" else clusters.target_servers, brief)
+
+    monkeypatch.setattr(planning, "ensure_control_topics", meanwhile)
+    if role == "source":
+        assert copy(pipeline).topics.keys() == {kept}
+    else:
+        with pytest.raises(Refused, match=f"topics of the target cluster .* were deleted .*: {brief}"):
+            copy(pipeline)

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from k2k_assets.deadline import wait_until
-from k2k_assets.errors import Refused
+from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLogBlocked, read_commit_log
 from k2k_assets.resources.clusters import both_clusters
@@ -54,9 +56,11 @@ def make(clusters: KafkaSandbox, tmp_path: Path) -> Make:
         partitions: int = 1,
         timeout: float | None = None,
         optimized: str = "enabled",
+        reset: str = "earliest",
         **policies: str,
     ) -> Pipeline:
-        kafka = {"common": {"bootstrap.servers": clusters.source_servers}, "consumer": {"group.id": name}}
+        consumer = {"group.id": name, "auto.offset.reset": reset}
+        kafka = {"common": {"bootstrap.servers": clusters.source_servers}, "consumer": consumer}
         pipeline = make_pipeline(
             tmp_path,
             clusters.source_servers,
@@ -228,13 +232,14 @@ def test_a_record_that_cannot_be_read_is_refused_or_stops_its_partition_only(
 
 
 @pytest.mark.storm
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
 @pytest.mark.parametrize("partitions", [2, 1])
 def test_a_record_that_cannot_be_read_is_refused_or_means_copying_again_at_least_once(
-    clusters: KafkaSandbox, make: Make, partitions: int
+    clusters: KafkaSandbox, make: Make, partitions: int, reset: str
 ) -> None:
     """Refused with its offset, and nothing is written; or its partition is copied from the start, and mapped anew.
 
-    The same whether another partition's position can still be read or none.
+    The same whether another partition's position can still be read or none, and with `latest`: nothing is lost.
     """
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("garbage"), partitions)
@@ -250,10 +255,33 @@ def test_a_record_that_cannot_be_read_is_refused_or_means_copying_again_at_least
         copy(strict)
     assert len(read_all(target, topic, 0)) == 3
 
-    lenient = make([topic], "disabled", onControlMessageDeserializationError="ignore")
+    lenient = make([topic], "disabled", reset=reset, onControlMessageDeserializationError="ignore")
     assert copy(lenient).stopped == {}
     assert [r.value for r in read_all(target, topic, 0)] == [b"a"] * 3 + [b"a"] * 3 + [b"b"] * 3
     assert newest_mappings(lenient, target) == {n: 3 + n for n in range(6)}
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_a_target_that_goes_while_positions_are_read_is_waited_for_and_not_called_held(
+    clusters: KafkaSandbox, make: Make, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Neither is it a reason to end, nor, at least once, to start from what was read."""
+    pipeline = make([create_topic(clusters.source_servers, unique("gone"))], mode, onCommitSyncTimeout="ignore")
+    copy(pipeline)
+    offsets = Cluster.offsets
+
+    def gone(self: Cluster, partitions: Any, which: str, *rest: Any) -> Any:
+        if which == "stable":
+            raise ClusterUnreachable("nobody answers")
+        return offsets(self, partitions, which, *rest)  # type: ignore[arg-type]
+
+    def never(self: LogReader, ends: Any, _: Any) -> Any:
+        raise NotReadToTheEnd({tp: (0, end) for tp, end in ends.items()})
+
+    monkeypatch.setattr(Cluster, "offsets", gone)
+    monkeypatch.setattr(LogReader, "read_until", never)
+    with both_clusters(pipeline) as (source, target), pytest.raises(ClusterUnreachable, match="nobody answers"):
+        read_commit_log(pipeline, source.cluster_id(), target, keep_waiting=lambda: None)
 
 
 def test_a_commit_topic_that_was_created_anew_is_no_reason_to_copy_everything_again(

@@ -11,6 +11,7 @@ from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.replication import first_starts
 from k2k_assets.replication.assignment.records import start_key, start_value
 from k2k_assets.replication.assignment.state import Assignments
+from k2k_assets.replication.leaderless import END_UNKNOWN
 from k2k_assets.replication.plan import ControlTopics
 from k2k_assets.replication.planning import Ground
 from k2k_assets.topic_partition import TopicPartition
@@ -36,16 +37,29 @@ class Bench:
         self.state.apply("k2k.g", 1, key, value)
 
     def begin(
-        self, committed: Collection[TopicPartition] = (), appeared: Collection[str] = ()
+        self,
+        committed: Collection[TopicPartition] = (),
+        appeared: Collection[str] = (),
+        leaderless: Collection[TopicPartition] = (),
+        **more: bool,
     ) -> Mapping[TopicPartition, int]:
         partitions = [TopicPartition("t", p) for p in range(self.partitions)]
         cluster = FakeCluster({}, dict.fromkeys(partitions, 40), stable=dict.fromkeys(partitions, self.ends))
+        cluster.leaderless.update(leaderless)
         described = {"t": TopicDescription("t", "s-t", self.partitions)}
         ground = Ground(
             "c", {"t": ("t", self.partitions)}, described, described, ControlTopics(1, 6, "commits"), 1_000_000, True
         )
         noted = dict(self.state.starts)
-        return first_starts.hold_first_starts(self.pipeline, ground, cluster, noted, committed, appeared)  # type: ignore[arg-type]
+        return first_starts.hold_first_starts(
+            self.pipeline,
+            ground,
+            cluster,  # type: ignore[arg-type]
+            noted,
+            committed,
+            appeared,
+            **more,
+        )
 
 
 def test_the_first_look_holds_until_every_partition_has_a_position(
@@ -69,6 +83,28 @@ def test_a_topic_that_appeared_while_an_instance_ran_begins_at_its_beginning(
     bench = Bench(tmp_path, monkeypatch, "latest")
     assert bench.begin(appeared={"t"}) == {P0: 40, P1: 40}
     assert bench.begin() == {P0: 40, P1: 40}, "another instance does not know that it is new"
+
+
+@pytest.mark.parametrize("leaderless", [[P1], [P0, P1]])
+def test_one_without_a_leader_begins_at_its_end_and_holds_up_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaderless: list[TopicPartition]
+) -> None:
+    begins_at = {P0: 100, P1: 100} | dict.fromkeys(leaderless, END_UNKNOWN)
+    bench = Bench(tmp_path, monkeypatch, "latest")
+    assert bench.begin(leaderless=leaderless) == begins_at
+    assert bench.begin() == begins_at, "so it was noted"
+    bench = Bench(tmp_path, monkeypatch, "latest")
+    assert bench.begin(appeared={"t"}, leaderless=[P1]) == {P0: 40, P1: 0}
+
+
+def test_what_may_have_a_position_that_was_not_read_is_not_begun_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, "latest")
+    assert bench.begin(all_is_known=False) == {}
+    assert bench.state.starts == {}
+    bench.begin()
+    assert bench.begin(all_is_known=False) == {P0: 100, P1: 100}, "what was noted holds"
 
 
 @pytest.mark.parametrize("reset", ["earliest", "none"])

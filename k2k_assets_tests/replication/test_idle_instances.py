@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 
 from k2k_assets.deadline import wait_until
+from k2k_assets.errors import Refused
+from k2k_assets.overrides.apply import override
+from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session
 from k2k_assets.replication.assignment import fencing, holding
@@ -24,6 +27,7 @@ from k2k_assets.replication.job import Runner
 from k2k_assets.replication.plan import slot_of
 from k2k_assets.replication.task import SlotResult
 from k2k_assets.replication.vacancies import OTHERS_SECONDS
+from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport import librdkafka_sink
@@ -232,7 +236,7 @@ def test_what_has_stopped_is_not_taken_in_turns(
 
     def stopped_and_released() -> bool:
         told = any(record.reason for record in commits_of(clusters, pipeline))
-        return told and bad not in {claim.topic for claim in assignments(clusters, pipeline).claims.values()}
+        return told and bad not in claimed_topics(clusters, pipeline)
 
     wait_until(stopped_and_released, 60, "the topic to be stopped")
     since = end_of_claims(clusters, pipeline)
@@ -241,6 +245,57 @@ def test_what_has_stopped_is_not_taken_in_turns(
     assert generations(clusters, pipeline) == 2
     flow.write()
     wait_until(lambda: len(read_all(target, good)) == flow.written, 60, "the other topic to be copied")
+
+
+def test_a_topic_that_was_created_anew_and_accepted_is_copied_on_by_one_of_two(
+    clusters: KafkaSandbox, tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both know the former one, and neither is started again: the command that the stop names does, with --force."""
+    monkeypatch.setattr(session, "_TOPICS_SECONDS", 0.5)
+    source, target = clusters.source_servers, clusters.target_servers
+    good, bad = (create_topic(source, unique(name), PARTITIONS) for name in ("good", "bad"))
+    pipeline = pipeline_of(clusters, tmp_path, "enabled", [good, bad])
+    flow = Flow(clusters, bad, PARTITIONS)
+    flow.write(10)
+    for number in (1, 2):
+        start(pipeline)
+        wait_until(lambda number=number: owners(clusters, pipeline) == {number}, 60, "it to hold all partitions")
+    wait_until(lambda: copied_to(pipeline, clusters) == flow.written, 60, "all to be copied")
+    delete_topic(source, bad)
+    create_topic(source, bad, PARTITIONS)
+    wait_until(lambda: stopped(clusters, pipeline) == PARTITIONS, 60, "the topic to be stopped")
+    again = Flow(clusters, bad, PARTITIONS)
+    again.write(20)
+
+    with both_clusters(pipeline) as (of_source, of_target):
+        request = Request((Wanted(bad, None, "earliest"),), "a test", new_topic=True)
+        with pytest.raises(Refused, match=f"has not released {bad}-0"):
+            override(pipeline, of_source, of_target, request)
+        override(pipeline, of_source, of_target, request, force=True)
+
+    def copied() -> int:
+        return len(read_all(target, bad)) - flow.written
+
+    wait_until(lambda: copied() == again.written, 60, "the new topic to be copied")
+    again.write(20)
+    wait_until(lambda: copied() == again.written, 60, "it to be copied on")
+    assert stopped(clusters, pipeline) == 0
+    assert {owner for owner in owners(clusters, pipeline) if owner} != set()
+    new = read_all(target, bad)
+    assert sorted(r.value for r in new) == sorted(
+        [r.value for r in read_all(source, bad)] + [b"%d-%d" % (p, i) for p in range(PARTITIONS) for i in range(10)]
+    )
+    assert generations(clusters, pipeline) <= 5, "two instances, the tool, and whoever takes the topic up"
+
+
+def claimed_topics(clusters: KafkaSandbox, pipeline: Pipeline) -> set[str]:
+    return {claim.topic for claim in assignments(clusters, pipeline).claims.values()}
+
+
+def stopped(clusters: KafkaSandbox, pipeline: Pipeline) -> int:
+    """How many partitions' newest commit records say why they were stopped."""
+    newest = {record.source: record for record in commits_of(clusters, pipeline)}
+    return sum(record.reason is not None for record in newest.values())
 
 
 def name_of_the_slot_that_is_left(topic: str) -> str:

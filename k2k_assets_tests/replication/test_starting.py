@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import Refused
+from k2k_assets.errors import Refused, Superseded
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.leaderless import END_UNKNOWN
@@ -233,3 +233,26 @@ def test_the_end_of_a_partition_that_had_no_leader_is_where_it_ends_now(tmp_path
         P0: 130,
         P1: second.readable_end,
     }
+
+
+def test_one_that_had_no_leader_at_the_first_start_begins_at_its_end(tmp_path: Path) -> None:
+    plan = slot(tmp_path, P0, reset="latest")
+    first = replace(plan.partitions[0], begins_at=END_UNKNOWN, readable_end=END_UNKNOWN)
+    starts = resolve(replace(plan, partitions=(first,)))
+    assert positions(starts) == {P0: 130}
+    assert [state.plan.source for state in starts.fresh] == [P0]
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_plan_of_a_topic_that_was_created_anew_and_accepted_since_is_not_followed(tmp_path: Path, side: str) -> None:
+    """What is there is what the position is of, and not what was planned: copying it would stop it."""
+    plan = slot(tmp_path, P0)
+    former = replace(plan.partitions[0], **{f"{side}_topic_id": "of the former one"})
+    with pytest.raises(Superseded, match="topic t was created anew, and accepted by k2k-tool, since this"):
+        resolve(replace(plan, partitions=(former,)), CommitLog({P0: commit_record(P0, 100)}))
+
+
+def test_the_target_end_of_a_time_when_nobody_else_wrote_means_nothing(tmp_path: Path) -> None:
+    log = CommitLog({P0: commit_record(P0, 100)})
+    assert resolve(slot(tmp_path, P0), log).states[P0].target_end is not None
+    assert resolve(replace(slot(tmp_path, P0), one_to_one=False), log).states[P0].target_end is None

@@ -260,3 +260,30 @@ def test_what_is_copied_until_the_copier_is_fenced_counts(
     running.end()
     assert stage.values(topic) == [b"%d" % i for i in range(11)]
     stage.assert_covered()
+
+
+def test_who_stopped_a_topic_that_was_created_anew_still_holds_it(
+    clusters: KafkaSandbox, tmp_path: Path, capsys: Any
+) -> None:
+    """Under the id of the former topic, which its commit record tells."""
+    source = clusters.source_servers
+    good, bad = (create_topic(source, unique(name)) for name in ("good", "bad"))
+    for topic in (good, bad):
+        produce(source, topic, [b"a"] * 3)
+    stage = Stage(clusters, tmp_path, capsys, good, bad)
+    running = Running(stage.pipeline, 1)
+    running.await_copied(6)
+    delete_topic(source, bad)
+    create_topic(source, bad)
+    produce(source, bad, [b"b"] * 5)
+    wait_until(lambda: stage.newest(bad).reason, 60, "the topic to be stopped")
+
+    accepted = ("set", "-o", f"{bad}:all:earliest", "--accept-new-topic")
+    code, said = stage.tool(*accepted)
+    assert code == 3
+    assert f"has not released {bad}-0. Stop it first" in said
+    assert stage.tool(*accepted, "--force")[0] == 0
+    wait_until(lambda: stage.newest(bad).position == 5, 60, "the new topic to be copied")
+    running.end()
+    assert stage.newest(bad).reason is None
+    assert stage.values(bad) == [b"a"] * 3 + [b"b"] * 5

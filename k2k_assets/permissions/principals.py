@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 _BY_NAME = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 ANONYMOUS = "User:ANONYMOUS"
@@ -27,8 +28,24 @@ def who(properties: Mapping[str, object]) -> str:
     known = principal_of(properties)
     if known:
         return known
-    kind = "certificate" if _has_certificate(properties) else "credentials"
-    return f"the principal of this client's {kind}"
+    if not _has_certificate(properties):
+        return "the principal of this client's credentials"
+    subject = _subject(properties)
+    return f"the principal of this client's certificate{f' ({subject})' if subject else ''}"
+
+
+def _subject(properties: Mapping[str, object]) -> str | None:
+    """Whom a PEM certificate is of, as brokers name them unless told otherwise; None if it cannot be told."""
+    # For errors only: a start does without it.
+    from cryptography import x509
+
+    try:
+        text = properties.get("ssl.certificate.pem")
+        location = properties.get("ssl.certificate.location")
+        pem = str(text).encode() if text else Path(str(location)).read_bytes()
+        return x509.load_pem_x509_certificates(pem)[0].subject.rfc4514_string()
+    except (OSError, ValueError):
+        return None
 
 
 def _has_certificate(properties: Mapping[str, object]) -> bool:

@@ -27,8 +27,8 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import binding
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import control_topics
-from k2k_assets_tests.permissions.stage import FEATURES, Case, Stage, case_of
-from k2k_assets_tests.support import kafka
+from k2k_assets_tests.permissions.stage import FEATURES, Case, Stage, Way, case_of
+from k2k_assets_tests.support import kafka, secure
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -220,6 +220,23 @@ def test_failback_writes_to_the_source_with_its_own_permissions_alone(
             assert f"does not allow User:{stage.user} to Read the group '{group}'" in said.err
             assert (position, metadata) == (11, "of the application")
     assert kafka.read_all(stage.servers("source"), topic)[-1].offset < position
+
+
+@pytest.mark.parametrize("way", [secure.mtls, secure.pem_texts])
+def test_who_comes_with_a_certificate_is_named_by_it(
+    secure_clusters: KafkaSandbox, tmp_path: Path, topic: str, way: Way
+) -> None:
+    stage = Stage(secure_clusters, tmp_path, (secure.scram, way))
+    path = stage.pipeline_file([topic])
+    pipeline = load_pipeline([path])
+    acls = stage.acls(path, "replication")
+    name = pipeline.routing.target_topic(topic)
+    acls["target"] = {a for a in acls["target"] if (a.name, a.operation) != (name, AclOperation.CREATE)}
+    stage.grant(acls)
+    refusal = _refusal(lambda: copy(pipeline))
+    assert f"does not allow the principal of this client's certificate (CN={stage.user}" in refusal
+    assert f") to Create the topic '{name}'" in refusal
+    assert _written(stage, pipeline, topic) == [0, 0, 0]
 
 
 def test_all_that_is_missing_is_named_at_once(stage: Stage, topic: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation import Translator
 from k2k_assets_tests.support.copying import Running, commit_records, copy, mapping_records
+from k2k_assets_tests.support.interleaving import MODES
 from k2k_assets_tests.support.kafka import (
     create_topic,
     delete_records,
@@ -38,9 +39,11 @@ pytestmark = pytest.mark.integration
 class Stage:
     """A pipeline file, the copies of it, and the tool on it."""
 
-    def __init__(self, clusters: KafkaSandbox, folder: Path, capsys: Any, *topics: str, **rest: Any) -> None:
+    def __init__(
+        self, clusters: KafkaSandbox, folder: Path, capsys: Any, *topics: str, mode: str = "enabled", **rest: Any
+    ) -> None:
         self.source, self.target = clusters.source_servers, clusters.target_servers
-        features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+        features = {"exactlyOnce": mode, "offsetMapping": "enabled"}
         self.path = write_pipeline(folder, self.source, self.target, topics, features=features, **rest)
         self.pipeline: Pipeline = load_pipeline([self.path])
         self._capsys = capsys
@@ -86,6 +89,11 @@ class Stage:
         ]  # fmt: skip
         said = check_coverage(rows, positions, {tp: r.position for tp, r in newest.items()}, [])
         assert said.passed, said.summary
+
+    def copied(self, topic: str) -> list[bytes | None]:
+        """All values; at least once without those that came again, as what a fenced copier had in hand may."""
+        values = self.values(topic)
+        return values if self.pipeline.features.exactly_once else list(dict.fromkeys(values))
 
     def values(self, topic: str) -> list[bytes | None]:
         return [record.value for record in read_all(self.target, topic)]
@@ -235,14 +243,15 @@ def test_who_copies_is_asked_first_and_fenced_if_need_be(clusters: KafkaSandbox,
     stage.assert_covered()
 
 
+@MODES
 def test_what_is_copied_until_the_copier_is_fenced_counts(
-    clusters: KafkaSandbox, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    clusters: KafkaSandbox, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """`latest` is where the source ends when nobody copies any more: never behind what was copied meanwhile."""
     source = clusters.source_servers
     topic = create_topic(source, unique("flowing"))
     produce(source, topic, [b"%d" % i for i in range(5)])
-    stage = Stage(clusters, tmp_path, capsys, topic)
+    stage = Stage(clusters, tmp_path, capsys, topic, mode=mode)
     running = Running(stage.pipeline, 1)
     running.await_copied(5)
     announce = apply.announce
@@ -258,7 +267,7 @@ def test_what_is_copied_until_the_copier_is_fenced_counts(
     produce(source, topic, [b"10"])
     wait_until(lambda: stage.newest(topic).position == 11, 60, "the copy to go on")
     running.end()
-    assert stage.values(topic) == [b"%d" % i for i in range(11)]
+    assert stage.copied(topic) == [b"%d" % i for i in range(11)]
     stage.assert_covered()
 
 
@@ -275,7 +284,7 @@ def test_who_stopped_a_topic_that_was_created_anew_still_holds_it(
     running.await_copied(6)
     delete_topic(source, bad)
     create_topic(source, bad)
-    produce(source, bad, [b"b"] * 5)
+    produce(source, bad, [b"%d" % i for i in range(5)])
     wait_until(lambda: stage.newest(bad).reason, 60, "the topic to be stopped")
 
     accepted = ("set", "-o", f"{bad}:all:earliest", "--accept-new-topic")
@@ -286,4 +295,4 @@ def test_who_stopped_a_topic_that_was_created_anew_still_holds_it(
     wait_until(lambda: stage.newest(bad).position == 5, 60, "the new topic to be copied")
     running.end()
     assert stage.newest(bad).reason is None
-    assert stage.values(bad) == [b"a"] * 3 + [b"b"] * 5
+    assert stage.values(bad) == [b"a"] * 3 + [b"%d" % i for i in range(5)]

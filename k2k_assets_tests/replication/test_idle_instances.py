@@ -33,6 +33,7 @@ from k2k_assets.transport import librdkafka_sink
 from k2k_assets_tests.support.copying import Running, assert_same_content, commit_records, copy, in_threads
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, delete_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.slot_processes import SlotProcesses
 from k2k_assets_tests.support.takeovers import (
     Flow,
     assert_exact,
@@ -43,6 +44,7 @@ from k2k_assets_tests.support.takeovers import (
     owners,
     topic_of,
 )
+from k2k_assets_tests.support.verifying import verify
 
 pytestmark = pytest.mark.integration
 
@@ -53,14 +55,16 @@ GRACE_SECONDS, BEAT_SECONDS = 4, 0.5
 GRACE_BEATS = int(GRACE_SECONDS / BEAT_SECONDS) + 1
 
 
-def pipeline_of(clusters: KafkaSandbox, directory: Path, mode: str, topics: Sequence[str] = ()) -> Pipeline:
+def pipeline_of(
+    clusters: KafkaSandbox, directory: Path, mode: str, topics: Sequence[str] = (), headers: str = "disabled"
+) -> Pipeline:
     """One topic if none are given, and more slots than there are partitions."""
     return make_pipeline(
         directory,
         clusters.source_servers,
         clusters.target_servers,
         topics or [create_topic(clusters.source_servers, unique("idle"), PARTITIONS)],
-        features={"exactlyOnce": mode, "offsetMapping": "enabled"},
+        features={"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": headers},
         coordination={"assignment": {"topic": unique("claims"), "graceWindow": f"{GRACE_SECONDS} seconds"}},
         configuration={"partitionParallelism": SLOTS},
     )
@@ -214,6 +218,36 @@ def test_what_a_run_with_an_end_lets_go_of_slot_by_slot_is_taken_at_once(
     assert generations(clusters, pipeline) == 3
     instance.end()
     assert_exact(clusters, pipeline)
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_an_instance_that_loses_a_worker_keeps_what_it_has(
+    clusters: KafkaSandbox, tmp_path: Path, claimed_ids: list[str], start: Start, mode: str
+) -> None:
+    """It begins anew, and who stands by leaves it that; in the end each has its own, and keeps it."""
+    pipeline = pipeline_of(clusters, tmp_path, mode, headers="enabled")
+    flow = Flow(clusters, topic_of(pipeline), PARTITIONS)
+    flow.write(20)
+    idle = start(pipeline)
+    idle.await_copied(flow.written)
+    runner = SlotProcesses()
+    busy = start(pipeline, runner)
+    generation = await_holder(clusters, pipeline, after=held_by(clusters, pipeline))
+    flow.write(20)
+    await_written(clusters, pipeline, flow)
+
+    for _ in range(2):
+        runner.workers[-1].kill()
+        generation = await_holder(clusters, pipeline, after=generation)
+        flow.write(20)
+        await_written(clusters, pipeline, flow)
+        assert wait_until(lambda: a_quiet_while(clusters, pipeline, claimed_ids), 60, "it to keep all") is not None
+    assert generations(clusters, pipeline) == 4, "two instances, and two lost workers"
+    for instance in (idle, busy):
+        instance.end()
+    servers = clusters.source_servers, clusters.target_servers
+    assert verify(pipeline, *servers, [topic_of(pipeline)], zombies=True).problems == []
 
 
 def test_what_has_stopped_is_not_taken_in_turns(

@@ -55,16 +55,14 @@ GRACE_SECONDS, BEAT_SECONDS = 4, 0.5
 GRACE_BEATS = int(GRACE_SECONDS / BEAT_SECONDS) + 1
 
 
-def pipeline_of(
-    clusters: KafkaSandbox, directory: Path, mode: str, topics: Sequence[str] = (), headers: str = "disabled"
-) -> Pipeline:
+def pipeline_of(clusters: KafkaSandbox, directory: Path, mode: str, topics: Sequence[str] = ()) -> Pipeline:
     """One topic if none are given, and more slots than there are partitions."""
     return make_pipeline(
         directory,
         clusters.source_servers,
         clusters.target_servers,
         topics or [create_topic(clusters.source_servers, unique("idle"), PARTITIONS)],
-        features={"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": headers},
+        features={"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"},
         coordination={"assignment": {"topic": unique("claims"), "graceWindow": f"{GRACE_SECONDS} seconds"}},
         configuration={"partitionParallelism": SLOTS},
     )
@@ -226,7 +224,7 @@ def test_an_instance_that_loses_a_worker_keeps_what_it_has(
     clusters: KafkaSandbox, tmp_path: Path, claimed_ids: list[str], start: Start, mode: str
 ) -> None:
     """It begins anew, and who stands by leaves it that; in the end each has its own, and keeps it."""
-    pipeline = pipeline_of(clusters, tmp_path, mode, headers="enabled")
+    pipeline = pipeline_of(clusters, tmp_path, mode)
     flow = Flow(clusters, topic_of(pipeline), PARTITIONS)
     flow.write(20)
     idle = start(pipeline)

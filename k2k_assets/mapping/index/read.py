@@ -108,7 +108,8 @@ class IndexReader:
         except FileNotFoundError:
             raise IndexReplaced(
                 f"version {self.manifest.number} of the mapping index of pipeline {self.manifest.pipeline!r} has been "
-                "replaced by later builds: open the index again"
+                "replaced by later builds: open the index again. If it says so each time, files of it are gone: "
+                "materialize offset_mappings, which builds it anew"
             ) from None
 
     @cached_property

@@ -22,7 +22,7 @@ from k2k_assets.mapping.index.pruning import pruned
 from k2k_assets.mapping.index.segment_files import SegmentReader
 from k2k_assets.mapping.index.state import State
 from k2k_assets.mapping.index.unread import Unread, missing_from
-from k2k_assets.mapping.index.versions import remove_what_nobody_needs
+from k2k_assets.mapping.index.versions import is_incomplete, remove_what_nobody_needs
 from k2k_assets.mapping.offset_ranges import OffsetRange
 from k2k_assets.mapping.partition_map import SourcePartition
 
@@ -110,6 +110,9 @@ class Update:
         """
         if before:
             remove_what_nobody_needs(self.root, before)
+            if is_incomplete(self.root, before):
+                _log.warning("files of the mapping index in %s are missing: built from the start", self.root)
+                return self._anew(before, "files of it are missing")
         new = self.look(before)
         state = self._state(before)
         if before and not new.ranges and not self._pruned(state, new)[1]:
@@ -129,10 +132,13 @@ class Update:
             IndexUnusable: The mapping topic has lost what that holds.
         """
         _log.info("the index in %s is of an older release: built from the start", self.root)
+        return self._anew(old, "it is of an older release")
+
+    def _anew(self, old: Identity, why: str) -> Manifest:
         try:
-            return self._from_the_start(old, "it is of an older release", MOST_BYTES)
+            return self._from_the_start(old, why, MOST_BYTES)
         except LateRecord:
-            return self._from_the_start(old, "it is of an older release", None)
+            return self._from_the_start(old, why, None)
 
     def _from_the_start(self, old: Identity | None, why: str, most: int | None) -> Manifest:
         new = self.look(None)
@@ -142,7 +148,7 @@ class Update:
                 f"the mapping index in {self.root} must be built anew, since {why}, but {gone}: what the index holds "
                 "of that would be lost. Delete the directory to build it from what is left"
             )
-        state = self._state(old if isinstance(old, Manifest) else None)
+        state = State.of(old, []) if isinstance(old, Manifest) else State()
         return self._rounds(state.emptied(), new, None, most)
 
     def _state(self, before: Manifest | None) -> State:

@@ -33,6 +33,21 @@ def open_version(pipeline: Pipeline) -> tuple[Path, Manifest, pa.Table]:
     raise IndexUnusable(f"{root} names a version that is not there; delete the directory, it is built anew")
 
 
+def is_incomplete(root: Path, manifest: Manifest) -> bool:
+    """Whether files are gone that a manifest names: the directory was deleted while an update wrote to it, say.
+
+    Args:
+        root: Directory of the index.
+        manifest: The current one.
+    """
+    try:
+        files = read_portions(root, manifest.directory, ["segment", "file"]).group_by(["segment", "file"]).aggregate([])
+    except FileNotFoundError:
+        return True
+    named = zip(files["segment"].to_pylist(), files["file"].to_pylist(), strict=True)
+    return not all((root / SEGMENTS / segment / file).exists() for segment, file in named if file)
+
+
 def remove_what_nobody_needs(root: Path, manifest: Manifest) -> None:
     """Removes versions and segments that a manifest does not keep, and what crashed builds left behind.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,30 @@ def _needed(index: LocalIndex) -> tuple[set[str], set[str]]:
     versions = {manifest.directory, *manifest.previous}
     segments = {s.name for s in manifest.segments}
     return versions, segments | (_left_on_disk(index)[1] if manifest.previous else set())
+
+
+@pytest.mark.parametrize("gone", [SEGMENTS, VERSIONS])
+def test_an_index_of_which_files_are_gone_is_built_anew(index: LocalIndex, gone: str) -> None:
+    """As a storm found: somebody deletes the directory while an update writes, and what that wrote stays."""
+    for first in (0, 5):
+        index.topic.write(*_appended(5, first))
+        index.update()
+    before = index.maps()
+    oldest = min((index.root / gone).iterdir()) if gone == SEGMENTS else max((index.root / gone).iterdir())
+    shutil.rmtree(oldest)
+    index.topic.write(*_appended(1, first=10))
+    index.update()
+    assert index.maps() == folded_at_once(_appended(11))
+    assert before.keys() == index.maps().keys()
+
+
+def test_an_index_of_which_files_are_gone_is_not_worth_what_the_topic_has_lost(index: LocalIndex) -> None:
+    index.topic.write(*_appended(5))
+    index.update()
+    shutil.rmtree(index.root / SEGMENTS)
+    index.topic.expire()
+    with pytest.raises(IndexUnusable, match=r"files of it are missing, but .* Delete the directory to build it"):
+        index.update()
 
 
 def test_who_opened_a_version_keeps_it_until_the_second_update(

@@ -182,6 +182,7 @@ def _new_partition(scene: Scene, rng: random.Random) -> str:
 FAULTS = [
     Fault("worker killed", 6, _kill("worker")),
     Fault("JVM killed", 2, _kill("jvm"), spark=True),
+    Fault("executor killed", 2, _kill("executor"), spark=True),
     Fault("driver killed", 3, _kill("driver")),
     Fault("everything killed", 2, _kill_all),
     Fault("worker frozen", 5, _freeze("worker")),
@@ -210,7 +211,6 @@ FAULTS = [
 LEAVE_NO_SLEEPER = frozenset(
     {
         "worker killed",
-        "JVM killed",
         "everything killed",
         "source broker killed",
         "source broker restarted",

@@ -14,13 +14,13 @@ from typing import Literal
 import psutil
 
 from k2k_assets.sandbox import supervisor
-from k2k_assets_tests.support.processes import K2K, copy_workers, jvms
+from k2k_assets_tests.support.processes import K2K, copy_workers, executor_jvms, jvms
 from k2k_assets_tests.support.unlucky import NONE, Mishap
 
 Engine = Literal["spark", "processes"]
 # Those above are signals: the system has eight bits for both.
 _MOST_CODE = 200
-Part = Literal["worker", "jvm", "driver", "everything"]
+Part = Literal["worker", "jvm", "executor", "driver", "everything"]
 
 
 class Instance:
@@ -82,6 +82,8 @@ class Instance:
                 return [self._driver]
             if part == "everything":
                 return [self._driver, *family]
+            if part == "executor":
+                return executor_jvms(self)
             if self.engine == "spark":
                 return copy_workers(self) if part == "worker" else jvms(self)
             # Workers are children of the fork server, which is a child of the driver.

@@ -30,6 +30,7 @@ from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.unlucky import NONE, Mishap
 
 HELD_MS = 8000
+_WITH_EXECUTORS = 3
 _OF_OTHERS = CommitRecord(
     group="other",
     cluster="c",
@@ -192,9 +193,12 @@ class Scene:
         return code == 3 and troubled and (stopped or not instance.has_begun())
 
     def _variant(self, slots: int) -> Path:
+        """Of instances with three slots the executors are processes of their own."""
         path = self._path.with_name(f"slots-{slots}.yaml")
         document = yaml.safe_load(self._path.read_text())
         document["configuration"] = {**document.get("configuration", {}), "partitionParallelism": slots}
+        if slots == _WITH_EXECUTORS:
+            document["spark"]["master"] = "local-cluster[2,2,1024]"
         path.write_text(yaml.safe_dump(document, sort_keys=False))
         return path
 

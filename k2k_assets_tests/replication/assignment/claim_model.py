@@ -28,7 +28,10 @@ from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.records import Claim, Instance
 from k2k_assets.replication.plan import transactional_id
 
-_IDS = 4
+# Of instances with two slots, and where one with three is among them.
+_IDS, _MORE_IDS = 4, 6
+# How many an instance has, unless the claimant's slot says that it has more.
+_SLOTS = 2
 # More worlds than this are an error: they would take more than some minutes.
 _MOST = 5_000_000
 # Where a claimant has no transactional id, and what it can do only under one that it still holds.
@@ -222,7 +225,8 @@ class Model:
         )
         newest = ((-1, 0),) * (max(partitions) + 1)
         drawn = len(slots) if announced else 0
-        return World(frozenset(), frozenset(), newest, (-1,) * _IDS, begun, drawn)
+        ids = _IDS if max(slots) < _SLOTS else _MORE_IDS
+        return World(frozenset(), frozenset(), newest, (-1,) * ids, begun, drawn)
 
     def steps(self, world: World) -> Iterator[World]:
         """All worlds that are one step away."""
@@ -259,8 +263,8 @@ class Model:
         used = self._used_above(world, me)
         if self._killed:
             yield from self._fence_early(world, index, used)
-        number = _number(rules.free_id("p", "g", me.slot, 2, used))
-        if number < _IDS:
+        number = _number(rules.free_id("p", "g", me.slot, max(_SLOTS, me.slot + 1), used))
+        if number < len(world.holders):
             yield world.held(number, index).set(index, me._replace(at="claim", number=number))
 
     def _used_above(self, world: World, me: Claimant) -> Collection[str]:

@@ -25,6 +25,7 @@ from k2k_assets_tests.support.storms import in_storms
         ([0, 0], [1, 1], False, 1_500),  # the same slot: who begins fences the other at once
         ([0, 1], [1, 1], False, 5_000),  # another slot: the former owner is waited for, and fenced
         ([0, 1, 0], [0, 0, 0], True, 3_000),
+        ([0, 1, 2], [0, 0, 0], True, 1_500),  # one of them has more slots than the others
         *in_storms(
             ([0, 0], [3, 3], False, 9_000),
             ([0, 1], [3, 3], False, 35_000),
@@ -33,6 +34,8 @@ from k2k_assets_tests.support.storms import in_storms
             ([0, 0, 1], [1, 1, 1], True, 100_000),
             ([0, 0, 0], [1, 1, 1], False, 80_000),
             ([0, 1, 0], [1, 1, 1], False, 700_000),  # some four minutes
+            ([0, 1, 2], [0, 0, 0], False, 20_000),
+            ([0, 1, 2], [1, 1, 1], True, 150_000),
         ),
     ],
 )

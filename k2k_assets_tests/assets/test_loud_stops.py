@@ -17,6 +17,7 @@ from k2k_assets.cli.tool import cli
 from k2k_assets.overrides.request import Wanted
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_same_content
+from k2k_assets_tests.support.interleaving import MODES
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, delete_records, delete_topic, produce, read_all
 from k2k_assets_tests.support.kafka import topics as topics_of
 from k2k_assets_tests.support.stage import Stage, failure_of
@@ -104,16 +105,24 @@ DAMAGES = {
 }
 
 
+@MODES
 def test_each_damage_stops_its_own_topic_by_name_with_range_and_remedy(
-    clusters: KafkaSandbox, place: Path, prefix: str, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    clusters: KafkaSandbox,
+    place: Path,
+    prefix: str,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
+    mode: str,
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
-    good, bad = f"{prefix}.good", {f"{prefix}.{name}": damage for name, damage in DAMAGES.items()}
+    # At least once what somebody wrote between two runs stops nothing.
+    damages = {name: damage for name, damage in DAMAGES.items() if mode == "enabled" or name != "foreign"}
+    good, bad = f"{prefix}.good", {f"{prefix}.{name}": damage for name, damage in damages.items()}
     topics = [good, *bad]
     for topic in topics:
         create_topic(source, topic, bad[topic].partitions if topic in bad else 1)
         produce(source, topic, [b"a"] * 3, 0)
-    stage = Stage(clusters, place, topics)
+    stage = Stage(clusters, place, topics, mode=mode)
     assets = [stage.names.topic_key(topic) for topic in topics]
     assert stage.run(assets).success
     assert {topic: check.passed for topic, check in stage.check_topics().items()} == dict.fromkeys(topics, True)

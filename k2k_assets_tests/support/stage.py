@@ -29,6 +29,7 @@ class Stage:
         folder: Of the pipeline file; it is made.
         topics: A pattern, or names.
         groups: Consumer groups, likewise.
+        mode: `features.exactlyOnce`.
         sections: Further sections of the file.
     """
 
@@ -38,6 +39,7 @@ class Stage:
         folder: Path,
         topics: str | Sequence[str],
         groups: str | list[str] = "none",
+        mode: str = "enabled",
         **sections: Any,
     ) -> None:
         self.clusters = clusters
@@ -48,7 +50,7 @@ class Stage:
             clusters.source_servers,
             clusters.target_servers,
             topics,
-            features={"offsetMapping": "enabled", "exactlyOnce": "enabled", "headerReplication": "enabled"},
+            features={"offsetMapping": "enabled", "exactlyOnce": mode, "headerReplication": "enabled"},
             groups={"consumerGroups": groups},
             **sections,
         )

@@ -32,6 +32,7 @@ from k2k_assets_tests.support import kafka, secure
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.storms import in_storms
 
 NO_SPARK: Any = None
 pytestmark = pytest.mark.integration
@@ -222,7 +223,7 @@ def test_failback_writes_to_the_source_with_its_own_permissions_alone(
     assert kafka.read_all(stage.servers("source"), topic)[-1].offset < position
 
 
-@pytest.mark.parametrize("way", [secure.mtls, secure.pem_texts])
+@pytest.mark.parametrize("way", [secure.mtls, *in_storms((secure.pem_texts,))])
 def test_who_comes_with_a_certificate_is_named_by_it(
     secure_clusters: KafkaSandbox, tmp_path: Path, topic: str, way: Way
 ) -> None:

@@ -261,7 +261,7 @@ def test_a_record_that_cannot_be_read_is_refused_or_means_copying_again_at_least
     assert newest_mappings(lenient, target) == {n: 3 + n for n in range(6)}
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
 def test_a_target_that_goes_while_positions_are_read_is_waited_for_and_not_called_held(
     clusters: KafkaSandbox, make: Make, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:

@@ -248,6 +248,7 @@ def test_an_instance_that_loses_a_worker_keeps_what_it_has(
     assert verify(pipeline, *servers, [topic_of(pipeline)], zombies=True).problems == []
 
 
+@pytest.mark.storm
 def test_what_has_stopped_is_not_taken_in_turns(
     clusters: KafkaSandbox, tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +279,7 @@ def test_what_has_stopped_is_not_taken_in_turns(
     wait_until(lambda: len(read_all(target, good)) == flow.written, 60, "the other topic to be copied")
 
 
+@pytest.mark.storm
 def test_a_topic_that_was_created_anew_and_accepted_is_copied_on_by_one_of_two(
     clusters: KafkaSandbox, tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -297,7 +297,7 @@ def test_a_commit_topic_that_was_created_anew(
         assert values(target, topic) == OLD + OLD, "everything doubled"
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 @RULE
 def test_a_commit_topic_that_is_created_anew_while_its_instance_copies(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, mode: str

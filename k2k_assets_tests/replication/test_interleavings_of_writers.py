@@ -70,7 +70,7 @@ def test_markers_of_a_former_owner_inside_chunks_of_the_new_one(
         return OpenTransaction(target, topic, [b"of the former owner"] * 2).abort
 
     # Inside the first chunk, and inside the second attempt, in which each record reports where it went.
-    inside_chunks(monkeypatch, former_owner, times=2)
+    hit = inside_chunks(monkeypatch, topic, former_owner, times=2)
     if not rule:
         monkeypatch.setattr(slot, "count_records", lambda *args: args[4] - args[3])
     outcome = copy_alone(pipeline)
@@ -80,7 +80,8 @@ def test_markers_of_a_former_owner_inside_chunks_of_the_new_one(
         assert assert_same_content(source, topic, target) == 40
         assert_exact_mappings(pipeline, source, target, topic)
         runs = [part.runs for record in mapping_records(pipeline, target) for part in record.targets]
-        assert max(map(len, runs)) == 2, "a marker lies between two runs of one transaction"
+        log = [(r.offset, r.value) for r in read_all(target, topic, isolation="read_uncommitted")]
+        assert max(map(len, runs)) == 2, ("a marker lies between two runs of one transaction", hit, log)
     else:
         assert "were not written by this pipeline" in outcome.stopped[topic], "a false alarm"
         assert values(target, topic) == OLD

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -146,23 +146,30 @@ class Interrupted:
         return self._producer.poll(timeout)
 
 
-def inside_chunks(monkeypatch: pytest.MonkeyPatch, around: Callable[[], Action], times: int) -> None:
-    """Does something in the middle of the next chunks that go to the target.
+def inside_chunks(
+    monkeypatch: pytest.MonkeyPatch, topic: str, around: Callable[[], Action], times: int
+) -> Sequence[int]:
+    """Does something in the middle of the next chunks that go to a topic of the target.
 
     Args:
         monkeypatch: Takes it back.
+        topic: Which.
         around: Called before the first record; what it returns, after the fifth.
         times: In how many chunks.
+
+    Returns:
+        How many records each of them had, as it happens.
     """
-    real, left = librdkafka_sink.produce_chunk, [times]
+    real, hit = librdkafka_sink.produce_chunk, list[int]()
 
     def produce_chunk(producer: Any, chunk: Any, *rest: Any) -> None:
-        if left[0] and len(chunk.records) > 5:
-            left[0] -= 1
+        if len(hit) < times and len(chunk.records) > 5 and chunk.target_topic == topic:
+            hit.append(len(chunk.records))
             producer = Interrupted(producer, around())
         real(producer, chunk, *rest)
 
     monkeypatch.setattr(librdkafka_sink, "produce_chunk", produce_chunk)
+    return hit
 
 
 def crash(pipeline: Pipeline, slots: int = 1, runner: Runner = in_threads) -> None:

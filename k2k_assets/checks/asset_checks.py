@@ -19,7 +19,7 @@ from k2k_assets.checks.verdict import Judgement, Verdict
 from k2k_assets.checks.watermarks import check_watermarks, target_extents
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import MappingIndex
-from k2k_assets.permissions.topic_check import ensure_may_use
+from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.resources.clusters import both_clusters
@@ -133,7 +133,7 @@ def _ensure_permitted(evidence: Evidence) -> None:
     topics = {position.topic for position in evidence.index.manifest.positions}
     selected = [topic for topic in topics if pipeline.selection.matches(topic)]
     targets = map(pipeline.routing.target_topic, selected)
-    ensure_may_use(pipeline, evidence.source, evidence.target, "checks", selected, targets)
+    TopicCheck(pipeline, evidence.source, evidence.target, "checks", selected, targets).ensure_existing()
 
 
 def _definition(pipeline: Pipeline, names: Translator, name: str, description: str) -> dg.AssetChecksDefinition:

@@ -11,7 +11,7 @@ from k2k_assets.assets.translator import Translator
 from k2k_assets.checks.asset_checks import asset_check_result
 from k2k_assets.checks.stops import check_copies_on
 from k2k_assets.checks.verdict import Verdict
-from k2k_assets.permissions.topic_check import ensure_may_use
+from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.resources.clusters import both_clusters
@@ -50,7 +50,7 @@ def topic_checks(pipeline: Pipeline, names: Translator, topics: Collection[str])
     @dg.multi_asset_check(name=names.check_op("copies_on"), specs=specs, can_subset=True)
     def copies_on(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         with failures_in_words(), both_clusters(pipeline) as (source, target):
-            ensure_may_use(pipeline, source, target, "checks")
+            TopicCheck(pipeline, source, target, "checks").ensure_existing()
             log = read_commit_log(pipeline, source.cluster_id(), target)
         selected = context.op_execution_context.selected_asset_check_keys
         for topic, key in keys.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import partial
 
 from k2k_assets.errors import Refused
 from k2k_assets.groups.failback_plan import FailbackPlan, Pipe, plan_failback
@@ -14,7 +13,7 @@ from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
-from k2k_assets.permissions.topic_check import TopicCheck, ensure_may_use
+from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.clusters import both_clusters
 
@@ -46,8 +45,13 @@ def failback_plans(
     selection = GroupSelection(pipeline.groups.consumer_groups)
     names = [name for name in list_states(target) if selection.matches(name)]
     with ExitStack() as stack:
-        may_use = partial(ensure_may_use, *clusters, "failback")
-        forth = stack.enter_context(FollowedMappings(*clusters, patience=patience, may_use=may_use))
+        forth = stack.enter_context(
+            FollowedMappings(
+                *clusters,
+                patience=patience,
+                may_use=lambda *on: TopicCheck(*clusters, "failback", *on).ensure_existing(),
+            )
+        )
         back = stack.enter_context(FollowedMappings(reverse, target, source, patience=patience)) if reverse else None
         # Before the cuts: so all that the groups have read is below them.
         on_target = _settled(fetch_offsets(target, names), target)

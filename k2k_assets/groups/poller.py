@@ -16,7 +16,6 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from functools import partial
 
 from k2k_assets.deadline import Deadline
 from k2k_assets.groups.bulk import without_cycle_collection
@@ -35,7 +34,7 @@ from k2k_assets.groups.versions import Version, generation_above, next_poll, par
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
-from k2k_assets.permissions.topic_check import TopicCheck, ensure_may_use
+from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
@@ -87,7 +86,9 @@ class Poller:
         refuse(permissions.after_creation())
         # The mapper before goes on while the mappings are read, which may take long.
         self._translator = self._stack.enter_context(
-            PositionTranslator(*clusters, self._patience, partial(ensure_may_use, *clusters, "mapper"))
+            PositionTranslator(
+                *clusters, self._patience, lambda *on: TopicCheck(*clusters, "mapper", *on).ensure_existing()
+            )
         )
         self._claims = self._stack.enter_context(Claims(self._pipeline, self._target))
         claim = self._claims.write()

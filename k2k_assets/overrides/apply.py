@@ -53,7 +53,8 @@ def rehearse(pipeline: Pipeline, source: Cluster, target: Cluster, request: Requ
         Refused: It is not possible.
         ClusterUnreachable: A cluster does not answer.
     """
-    return _rehearse(pipeline, look(pipeline, source, target, request.topics), target, request)
+    scene = look(pipeline, source, target, request.topics)
+    return _decide(pipeline, scene, _read_log(pipeline, scene, target), request)
 
 
 def override(
@@ -85,14 +86,13 @@ def override(
         _ensure_free(pipeline, target, claimed_as)
     counts = {topic.name: topic.partitions for topic in before.topics.values()}
     ensure_target_topics(pipeline, source, target, counts)
-    scene = look(pipeline, source, target, request.topics)
     commit = target.describe([pipeline.coordination.commit.topic])[pipeline.coordination.commit.topic]
     owner = transactional_id(pipeline.name, pipeline.group, 0)
     sink = TransactionalSink(pipeline.client_properties("target", "producer"), owner, report_each=False)
     with AssignmentTail(pipeline, target) as tail:
         generation = announce(pipeline, tail, new_instance(pipeline, 1, commit.topic_id))
         again = partial(look, pipeline, source, target, request.topics)
-        writer = _Writer(pipeline, target, scene, again, claimed_as, generation, owner, sink, tail)
+        writer = _Writer(pipeline, target, before, again, claimed_as, generation, owner, sink, tail)
         try:
             sink.open()
             return writer.write(request)
@@ -157,10 +157,9 @@ class _Writer:
             Refused: A topic is another one now: what was claimed is of the former one.
         """
         now = self._look_again()
-        ids = {topic.name: (topic.topic_id, topic.partitions) for topic in now.topics.values()}
-        for topic in self._scene.topics.values():
-            if ids.get(topic.name) != (topic.topic_id, topic.partitions):
-                raise Refused(f"the source topic {topic.name} has changed meanwhile; nothing was changed. Start again")
+        for name, topic in self._scene.topics.items():
+            if now.topics.get(name) != topic:
+                raise Refused(f"the source topic {name} has changed meanwhile; nothing was changed. Start again")
         return now
 
     def _decided(self, request: Request, asked: Collection[TopicPartition]) -> list[Override]:
@@ -207,10 +206,6 @@ class _Writer:
                 key = mapping.key_bytes()
                 partition = mapping_partition(key, counts[mappings])
                 self._sink.write_control(mappings, partition, key, mapping.value_bytes())
-
-
-def _rehearse(pipeline: Pipeline, scene: Scene, target: Cluster, request: Request) -> list[Override]:
-    return _decide(pipeline, scene, _read_log(pipeline, scene, target), request)
 
 
 def _decide(pipeline: Pipeline, scene: Scene, log: CommitLog, request: Request) -> list[Override]:

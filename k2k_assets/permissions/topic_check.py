@@ -81,6 +81,15 @@ class TopicCheck:
         self._absent = of_target.absent
         return [*self._on(self._source, source()), *self._on(self._target, of_target)]
 
+    def ensure_existing(self) -> None:
+        """Makes sure that the program may do what it is about to do with topics that exist.
+
+        Raises:
+            ClusterUnreachable: A cluster does not answer.
+            Refused: It may not, or a cluster refuses to say.
+        """
+        refuse(self.existing())
+
     def after_creation(self) -> list[Missing]:
         """What is missing on topics of the target that did not exist before; the errors are the same."""
         wanted = {name: operations for name, operations in self._wanted("target").items() if name in self._absent}
@@ -116,23 +125,6 @@ class TopicCheck:
                 for pattern in patterns(self._pipeline, subject):
                     if not may_use_transactional_id(properties, name_in(pattern), _ID_SECONDS):
                         yield Missing.on(self._target, self._pipeline, "Write", "transactional id", str(pattern))
-
-
-def ensure_may_use(
-    pipeline: Pipeline,
-    source: Cluster,
-    target: Cluster,
-    program: Program,
-    copied: Iterable[str] = (),
-    targets: Iterable[str] = (),
-) -> None:
-    """Makes sure that a program may do what it is about to do with topics that exist; the arguments as `TopicCheck`.
-
-    Raises:
-        ClusterUnreachable: A cluster does not answer.
-        Refused: It may not, or a cluster refuses to say.
-    """
-    refuse(TopicCheck(pipeline, source, target, program, copied, targets).existing())
 
 
 def hidden_topics(pipeline: Pipeline, source: Cluster, names: Sequence[str] | None = None) -> list[Missing]:

@@ -51,8 +51,7 @@ def hold_first_starts(
         return {}
     ids = {topic: description.topic_id for topic, description in ground.descriptions.items()}
     known = {tp.topic for tp in committed}
-    seemingly = [topic for topic in ground.topics if topic not in known and ids[topic] not in noted]
-    new = seemingly if all_is_known else []
+    new = [topic for topic in ground.topics if all_is_known and topic not in known and ids[topic] not in noted]
     partitions = [tp for tp in ground.partitions if tp.topic in new]
     without_leader: dict[TopicPartition, str] = {}
     at_beginning = [tp for tp in partitions if tp.topic in appeared]

@@ -44,13 +44,17 @@ class PartitionState:
     unreleased: bool = False
 
     @classmethod
-    def of(cls, plan: PartitionPlan, record: CommitRecord, generation: int) -> PartitionState:
-        """The state that a commit record tells of; the end of a topic that is no longer the target means nothing."""
-        target_end = record.target_end if record.target_topic == plan.target_topic else None
+    def of(cls, slot: SlotPlan, plan: PartitionPlan, record: CommitRecord) -> PartitionState:
+        """The state that a commit record tells of.
+
+        The end of a topic that is no longer the target means nothing; nor does one where others write too, now or when
+        they do no more.
+        """
+        target_end = record.target_end if slot.one_to_one and record.target_topic == plan.target_topic else None
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
         state.epoch_end = record.position if record.epoch_end is None else record.epoch_end
         state.unreleased = record.kind in ("start", "commit")
-        if record.generation == generation:
+        if record.generation == slot.generation:
             state.records, state.bytes, state.runs = record.records, record.bytes_, record.runs
         return state
 

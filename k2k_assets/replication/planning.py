@@ -217,10 +217,11 @@ def _ends(
     try:
         return ends_with_leader(source, partitions, which, unknown)
     except Refused:
-        topics = dict.fromkeys(tp.topic for tp in partitions)
+        topics: dict[str, list[TopicPartition]] = {}
+        for tp in partitions:
+            topics.setdefault(tp.topic, []).append(tp)
     ends: dict[TopicPartition, int] = {}
-    for topic in topics:
-        of_topic = [tp for tp in partitions if tp.topic == topic]
+    for of_topic in topics.values():
         try:
             ends |= ends_with_leader(source, of_topic, which, unknown)
         except Refused as reason:

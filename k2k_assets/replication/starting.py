@@ -87,7 +87,7 @@ def resolve_starts(
             commit_topic = slot.pipeline.coordination.commit.topic
             starts.stopped[plan.source] = stop_reasons.positions_lost(plan.source, commit_topic)
             continue
-        state = _state_of(slot, plan, record) if record else _first_state(slot, plan, low)
+        state = PartitionState.of(slot, plan, record) if record else _first_state(slot, plan, low)
         reason = _range_reason(state, low, high)
         if reason:
             starts.stopped[plan.source] = reason
@@ -187,13 +187,6 @@ def _range_reason(state: PartitionState, low: int, high: int) -> str | None:
     if state.committed > high:
         return stop_reasons.truncated(state.plan.source, state.committed, high)
     return None
-
-
-def _state_of(slot: SlotPlan, plan: PartitionPlan, record: CommitRecord) -> PartitionState:
-    state = PartitionState.of(plan, record, slot.generation)
-    if not slot.one_to_one:
-        state.target_end = None  # others write there too: it tells nothing, now or when they do no more
-    return state
 
 
 def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int) -> PartitionState:

@@ -17,10 +17,10 @@ from k2k_assets.cli.tool import cli
 from k2k_assets.overrides.request import Wanted
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_same_content
-from k2k_assets_tests.support.interleaving import MODES
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, delete_records, delete_topic, produce, read_all
 from k2k_assets_tests.support.kafka import topics as topics_of
 from k2k_assets_tests.support.stage import Stage, failure_of
+from k2k_assets_tests.support.storms import MODES
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

@@ -24,7 +24,7 @@ from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, r
 from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.processes import ensure_running, is_alive, started
-from k2k_assets_tests.support.takeovers import assignments, copied_to
+from k2k_assets_tests.support.takeovers import copied_to, held_by
 from k2k_assets_tests.support.verifying import verify
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -92,9 +92,7 @@ def holder(clusters: KafkaSandbox, pipeline: Pipeline) -> int:
     """The generation that holds all partitions; -1 if none does."""
     if pipeline.coordination.assignment.topic not in topics(clusters.target_servers):
         return -1
-    claims = assignments(clusters, pipeline).claims.values()
-    generations = {claim.generation for claim in claims}
-    return generations.pop() if len(claims) == PARTITIONS and len(generations) == 1 else -1
+    return held_by(clusters, pipeline, PARTITIONS)
 
 
 def await_next(clusters: KafkaSandbox, pipeline: Pipeline, generation: int) -> int:

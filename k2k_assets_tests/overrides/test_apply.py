@@ -22,7 +22,6 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation import Translator
 from k2k_assets_tests.support.copying import Running, commit_records, copy, mapping_records
-from k2k_assets_tests.support.interleaving import MODES
 from k2k_assets_tests.support.kafka import (
     create_topic,
     delete_records,
@@ -32,6 +31,7 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.storms import MODES
 
 pytestmark = pytest.mark.integration
 

@@ -9,15 +9,11 @@ import pytest
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_exact_mappings, copy, dying_first
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT, make_pipeline
 from k2k_assets_tests.support.storms import in_storms
 from k2k_assets_tests.support.troubled_copy import Written, assert_at_least_once, write_with_gaps
 
 pytestmark = pytest.mark.integration
-
-
-# Far longer than any test may take: what a dead slot left open is aborted by whoever comes after it, or never.
-NEVER_TIMED_OUT = {"transaction.timeout.ms": 600_000}
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.storms import MODES
 
 pytestmark = pytest.mark.integration
 
@@ -117,7 +117,7 @@ def test_the_newest_record_counts_wherever_it_lies(clusters: KafkaSandbox, make:
     assert_exact_mappings(pipeline, source, target, topic)
 
 
-@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
+@MODES
 def test_somebody_elses_open_transaction_is_named_or_waited_for(
     clusters: KafkaSandbox, make: Make, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
@@ -261,7 +261,7 @@ def test_a_record_that_cannot_be_read_is_refused_or_means_copying_again_at_least
     assert newest_mappings(lenient, target) == {n: 3 + n for n in range(6)}
 
 
-@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
+@MODES
 def test_a_target_that_goes_while_positions_are_read_is_waited_for_and_not_called_held(
     clusters: KafkaSandbox, make: Make, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:

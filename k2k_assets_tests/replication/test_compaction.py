@@ -18,8 +18,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import PROCESSES, copy
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, read_all, speed_up_compaction, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.takeovers import Flow, assert_exact, assignments, copied_to
-from k2k_assets_tests.support.verifying import verify
+from k2k_assets_tests.support.takeovers import Flow, assert_all_copied, assignments, copied_to, held_by
 
 pytestmark = [pytest.mark.integration, pytest.mark.storm, pytest.mark.timeout(600)]
 
@@ -111,7 +110,7 @@ class Stage:
         newest = self.generation
         name = f"{self.pipeline.name}-{len(self._instances) % self._names}"
         self._instances.append(Instance(self.pipeline.model_copy(update={"name": name})))
-        wait_until(lambda: self._held_by_one() and self.generation > newest, SECONDS, "it to hold all partitions")
+        wait_until(lambda: self._holder() > newest, SECONDS, "it to hold all partitions")
         return self._instances[-1]
 
     def copy_some(self) -> None:
@@ -123,7 +122,7 @@ class Stage:
         """Returns when the cleaner has removed these claims, and has left those of whoever holds the partitions."""
         assert gone
         wait_until(
-            lambda: not gone & self._offsets() and self._held_by_one(), SECONDS, "the dead claims alone to be gone"
+            lambda: not gone & self._offsets() and self._holder() >= 0, SECONDS, "the dead claims alone to be gone"
         )
 
     def held(self) -> set[int]:
@@ -142,12 +141,7 @@ class Stage:
         Args:
             slept: Whether an instance was overtaken while it slept: at least once what it had queued may come late.
         """
-        if self.pipeline.features.exactly_once:
-            assert_exact(self._clusters, self.pipeline)
-        servers = self._clusters.source_servers, self._clusters.target_servers
-        verdict = verify(self.pipeline, *servers, self.pipeline.selection.literal or (), zombies=slept)
-        assert verdict.problems == []
-        assert verdict.records == self._flow.written
+        assert assert_all_copied(self._clusters, self.pipeline, overtaken=slept) == self._flow.written
         (end,) = end_offsets(self._clusters.target_servers, self.claims_topic).values()
         assert len(self._offsets()) < end / 4
 
@@ -156,9 +150,8 @@ class Stage:
         for instance in self._instances:
             instance.kill()
 
-    def _held_by_one(self) -> bool:
-        claims = list(assignments(self._clusters, self.pipeline).claims.values())
-        return len(claims) == PARTITIONS and len({claim.generation for claim in claims}) == 1
+    def _holder(self) -> int:
+        return held_by(self._clusters, self.pipeline, PARTITIONS)
 
     def _offsets(self) -> set[int]:
         servers = self._clusters.target_servers

@@ -9,15 +9,13 @@ import pytest
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy, dying_first
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT, make_pipeline
 from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
 EXACTLY_ONCE = {"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"}
 SMALL_BATCHES = {"batchSize": 100}
-# Far longer than any test may take: what a dead slot left open is aborted by whoever comes after it, or never.
-NEVER_TIMED_OUT = {"transaction.timeout.ms": 600_000}
 
 
 def write_with_gaps(servers: str, topic: str, partitions: int, batches: int = 4, size: int = 60) -> None:

@@ -40,7 +40,6 @@ from k2k_assets_tests.support.copying import (
     mapping_records,
 )
 from k2k_assets_tests.support.interleaving import (
-    MODES,
     RULE,
     Crash,
     at_step,
@@ -65,6 +64,7 @@ from k2k_assets_tests.support.kafka import (
     read_all,
     unique,
 )
+from k2k_assets_tests.support.storms import MODES
 
 pytestmark = pytest.mark.integration
 

@@ -20,7 +20,7 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT, write_pipeline
 from k2k_assets_tests.support.processes import copy_workers, ensure_running, executor_jvms, is_alive, jvms, started
 from k2k_assets_tests.support.storms import in_storms
 from k2k_assets_tests.support.unlucky import Mishap
@@ -30,8 +30,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(24
 
 PARTITIONS = 2
 WORKER, JVM, EXECUTOR, DRIVER, EVERYTHING = "worker", "jvm", "executor", "driver", "everything"
-# Far longer than any test may take: what a dead slot left open is aborted by whoever comes after it, or never.
-NEVER_TIMED_OUT = {"transaction.timeout.ms": 600_000}
 # Of one partition in batches of 40: claim, start, then data.
 STEPS = [
     ("open", 1),

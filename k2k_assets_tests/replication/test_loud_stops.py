@@ -37,12 +37,11 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.storms import MODES
 
 pytestmark = pytest.mark.integration
 
 Make = Callable[..., Pipeline]
-MODES = pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from k2k_assets_tests.replication.test_fidelity import pipeline_for
 from k2k_assets_tests.support.copying import Running, assert_exact_mappings
 from k2k_assets_tests.support.kafka import create_topic, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.storms import MODES
 from k2k_assets_tests.support.verifying import verify
 
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
+@MODES
 def test_a_consumer_that_stands_still_is_replaced(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:

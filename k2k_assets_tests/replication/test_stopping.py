@@ -33,7 +33,7 @@ from k2k_assets_tests.support.copying import (
 from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, producer, read_all, send, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.storms import MODES
 from k2k_assets_tests.support.verifying import verify
 
 pytestmark = pytest.mark.integration
@@ -139,7 +139,7 @@ def test_a_stop_that_came_before_the_start(clusters: KafkaSandbox, make: Callabl
     assert_same_content(clusters.source_servers, topic, clusters.target_servers)
 
 
-@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
+@MODES
 def test_a_stop_is_not_waited_for_long_where_the_target_takes_nothing(
     clusters: KafkaSandbox, make: Callable[[str], Pipeline], topic: str, mode: str
 ) -> None:
@@ -202,7 +202,7 @@ def test_a_stop_is_asked_for_again_where_somebody_has_removed_the_record(
     assert running.error is None
 
 
-@pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
+@MODES
 def test_slots_that_spark_has_lost_sight_of_are_told_to_stop(
     clusters: KafkaSandbox, make: Callable[[str], Pipeline], topic: str, mode: str
 ) -> None:

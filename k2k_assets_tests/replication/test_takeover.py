@@ -33,10 +33,11 @@ from k2k_assets_tests.support.copying import (
     in_processes,
     in_threads,
 )
-from k2k_assets_tests.support.interleaving import MODES
 from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, read_all, unique
+from k2k_assets_tests.support.storms import MODES
 from k2k_assets_tests.support.takeovers import (
     Flow,
+    assert_all_copied,
     assert_exact,
     assignments,
     await_written,
@@ -46,7 +47,6 @@ from k2k_assets_tests.support.takeovers import (
     silences_before_claims,
     topic_of,
 )
-from k2k_assets_tests.support.verifying import verify
 
 pytestmark = pytest.mark.integration
 
@@ -85,15 +85,7 @@ def test_the_newer_instance_takes_over_and_the_older_stands_by_until_it_leaves(
     wait_until(lambda: copied_to(pipeline, clusters) == flow.written, 60, "the first instance to take over again")
     first.end()
     assert owners(clusters, pipeline) == set()
-    assert_all_copied(clusters, pipeline)
-
-
-def assert_all_copied(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
-    """As the mode promises. At least once, on a slow machine, one may be fenced before it has committed all."""
-    if pipeline.features.exactly_once:
-        assert_exact(clusters, pipeline)
-    servers = clusters.source_servers, clusters.target_servers
-    assert verify(pipeline, *servers, [topic_of(pipeline)], zombies=True).problems == []
+    assert_all_copied(clusters, pipeline, overtaken=True)
 
 
 @MODES
@@ -117,7 +109,7 @@ def test_a_silent_owner_is_taken_over_from_after_the_grace_window(
     flow.write()
     await_written(clusters, pipeline, flow)
     first.end()
-    assert_all_copied(clusters, pipeline)
+    assert_all_copied(clusters, pipeline, overtaken=True)
     silences = silences_before_claims(clusters, pipeline)
     assert len(silences) == 4
     assert min(silences.values()) >= GRACE_SECONDS

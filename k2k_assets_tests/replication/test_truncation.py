@@ -29,7 +29,7 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.storms import MODES, in_storms
 
 pytestmark = pytest.mark.integration
 
@@ -91,7 +91,6 @@ def source(broker: Broker) -> Source:
     return Source(broker)
 
 
-MODES = pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
 LATEST = {"auto.offset.reset": "latest"}
 
 

@@ -164,6 +164,11 @@ def _copy_and_die(plan: SlotPlan, step: str, occurrence: int) -> None:
     copy_slot(plan)
 
 
+def flush_transaction(sink: Any, seconds: float) -> None:
+    """Sends what is queued in a sink's open transaction; at least once that is its control records'."""
+    getattr(sink, "_control", sink)._producer.flush(seconds)
+
+
 class DyingSink:
     """A sink that kills its process, or sends it another signal.
 
@@ -205,8 +210,7 @@ class DyingSink:
 
     def _die_during_commit(self) -> None:
         if self._reaches("during_commit"):
-            transactional = getattr(self._sink, "_control", self._sink)
-            transactional._producer.flush(30)
+            flush_transaction(self._sink, 30)
             _signal_after(0.002, self._number)
 
     def _die_at(self, step: str) -> None:

@@ -27,13 +27,10 @@ from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import copy, in_threads
 from k2k_assets_tests.support.kafka import SECONDS, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.storms import in_storms
 
 RULE = pytest.mark.parametrize(
     "rule", [pytest.param(True, id="with the rule"), pytest.param(False, id="without it", marks=pytest.mark.storm)]
 )
-
-MODES = pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
 
 Step = Literal["before write", "after write", "after settle", "before commit", "after commit"]
 Action = Callable[[], object]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import Any
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.interface import Sink
-from k2k_assets_tests.support.copying import PROCESSES, copy
+from k2k_assets_tests.support.copying import PROCESSES, copy, flush_transaction
 from k2k_assets_tests.support.steps import WrappedSink, sinks_wrapped
 
 _SECONDS = 60.0
@@ -53,7 +52,6 @@ class _KillingSink(WrappedSink):
         self._transactions += self._holds_records
         self._holds_records = False
         if self._transactions == _LAST_TRANSACTION:
-            control: Any = getattr(self._sink, "_control", self._sink)
-            control._producer.flush(_SECONDS)
+            flush_transaction(self._sink, _SECONDS)
             os.kill(os.getpid(), signal.SIGKILL)
         super().commit()

@@ -11,6 +11,10 @@ import yaml
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets_tests.support.kafka import unique
 
+NEVER_TIMED_OUT = {"transaction.timeout.ms": 600_000}
+"""Producer settings: far longer than any test may take. What a dead slot left open is aborted by whoever comes after
+it, or never."""
+
 
 def write_pipeline(
     directory: Path,

@@ -14,3 +14,7 @@ def in_storms(*cases: tuple[Any, ...]) -> list[Any]:
         cases: The values of each.
     """
     return [pytest.param(*case, marks=pytest.mark.storm) for case in cases]
+
+
+MODES = pytest.mark.parametrize("mode", ["enabled", *in_storms(("disabled",))])
+"""`features.exactlyOnce` of a test that both delivery modes pass, one of them in `make storm`."""

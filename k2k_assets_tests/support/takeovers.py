@@ -14,7 +14,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records
 from k2k_assets_tests.support.kafka import ReadRecord, Record, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.verifying import ID
+from k2k_assets_tests.support.verifying import ID, verify
 
 # Longer than any test waits: where this is the grace window, nobody has waited for it.
 _FOR_EVER_SECONDS = 600
@@ -66,6 +66,23 @@ def assert_exact(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
     assert all(generations == sorted(generations) for generations in by_partition.values())
 
 
+def assert_all_copied(clusters: KafkaSandbox, pipeline: Pipeline, overtaken: bool) -> int:
+    """As the mode promises; returns how many records there are.
+
+    Args:
+        clusters: Both.
+        pipeline: Its topics have records with ids.
+        overtaken: Whether an instance was overtaken before it had committed all: at least once what it had queued may
+            come late.
+    """
+    if pipeline.features.exactly_once:
+        assert_exact(clusters, pipeline)
+    servers = clusters.source_servers, clusters.target_servers
+    verdict = verify(pipeline, *servers, pipeline.selection.literal or (), zombies=overtaken)
+    assert verdict.problems == []
+    return verdict.records
+
+
 def copied_to(pipeline: Pipeline, clusters: KafkaSandbox) -> int:
     """Source offsets behind which all is copied; the topic has no gaps."""
     newest = {record.source: record.position for record in commit_records(pipeline, clusters.target_servers)}
@@ -85,6 +102,12 @@ def assignments(clusters: KafkaSandbox, pipeline: Pipeline) -> Assignments:
     ):
         state.apply(pipeline.group, record.offset, record.key, record.value)
     return state
+
+
+def held_by(clusters: KafkaSandbox, pipeline: Pipeline, partitions: int) -> int:
+    """The generation that holds all of so many partitions; -1: none, or more than one."""
+    holders = [claim.generation for claim in assignments(clusters, pipeline).claims.values()]
+    return holders[0] if len(holders) == partitions and len(set(holders)) == 1 else -1
 
 
 def owners(clusters: KafkaSandbox, pipeline: Pipeline) -> set[int]:

@@ -22,7 +22,7 @@ from k2k_assets.mapping.index.pruning import pruned
 from k2k_assets.mapping.index.segment_files import SegmentReader
 from k2k_assets.mapping.index.state import State
 from k2k_assets.mapping.index.unread import Unread, missing_from
-from k2k_assets.mapping.index.versions import is_incomplete, remove_what_nobody_needs
+from k2k_assets.mapping.index.versions import has_all_files, remove_what_nobody_needs
 from k2k_assets.mapping.offset_ranges import OffsetRange
 from k2k_assets.mapping.partition_map import SourcePartition
 
@@ -110,11 +110,11 @@ class Update:
         """
         if before:
             remove_what_nobody_needs(self.root, before)
-            if is_incomplete(self.root, before):
-                _log.warning("files of the mapping index in %s are missing: built from the start", self.root)
-                return self._anew(before, "files of it are missing")
+        state = self._state(before) if before else State()
+        if state is None:
+            _log.warning("files of the mapping index in %s are missing: built from the start", self.root)
+            return self._anew(before, "files of it are missing")
         new = self.look(before)
-        state = self._state(before)
         if before and not new.ranges and not self._pruned(state, new)[1]:
             return self._seen(before, new)
         try:
@@ -134,7 +134,7 @@ class Update:
         _log.info("the index in %s is of an older release: built from the start", self.root)
         return self._anew(old, "it is of an older release")
 
-    def _anew(self, old: Identity, why: str) -> Manifest:
+    def _anew(self, old: Identity | None, why: str) -> Manifest:
         try:
             return self._from_the_start(old, why, MOST_BYTES)
         except LateRecord:
@@ -151,10 +151,13 @@ class Update:
         state = State.of(old, []) if isinstance(old, Manifest) else State()
         return self._rounds(state.emptied(), new, None, most)
 
-    def _state(self, before: Manifest | None) -> State:
-        if before is None:
-            return State()
-        return State.of(before, from_table(read_portions(self.root, before.directory)))
+    def _state(self, before: Manifest) -> State | None:
+        """None if files are gone that it names."""
+        try:
+            portions = from_table(read_portions(self.root, before.directory))
+        except FileNotFoundError:
+            return None
+        return State.of(before, portions) if has_all_files(self.root, portions) else None
 
     def _seen(self, before: Manifest, new: Unread) -> Manifest:
         """The same version, which knows the positions of now."""

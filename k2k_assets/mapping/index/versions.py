@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow as pa
 from k2k_assets.home import index_directory
 from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, IndexUnusable, Manifest, read_manifest
 from k2k_assets.mapping.index.portion_table import read_portions
+from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.pipeline import Pipeline
 
 _ATTEMPTS = 5
@@ -33,19 +35,15 @@ def open_version(pipeline: Pipeline) -> tuple[Path, Manifest, pa.Table]:
     raise IndexUnusable(f"{root} names a version that is not there; delete the directory, it is built anew")
 
 
-def is_incomplete(root: Path, manifest: Manifest) -> bool:
-    """Whether files are gone that a manifest names: the directory was deleted while an update wrote to it, say.
+def has_all_files(root: Path, portions: Iterable[Portion]) -> bool:
+    """Whether the files of portions are there: they are not where the directory was deleted under an update, say.
 
     Args:
         root: Directory of the index.
-        manifest: The current one.
+        portions: Of a version.
     """
-    try:
-        files = read_portions(root, manifest.directory, ["segment", "file"]).group_by(["segment", "file"]).aggregate([])
-    except FileNotFoundError:
-        return True
-    named = zip(files["segment"].to_pylist(), files["file"].to_pylist(), strict=True)
-    return not all((root / SEGMENTS / segment / file).exists() for segment, file in named if file)
+    files = {(portion.segment, portion.file) for portion in portions if portion.file}
+    return all((root / SEGMENTS / segment / file).exists() for segment, file in files)
 
 
 def remove_what_nobody_needs(root: Path, manifest: Manifest) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.index import IndexUnusable, MappingIndex, update_index
+from k2k_assets.mapping.index import IndexUnusable, MappingIndex
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.resources.spark import build_session
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.mapping.index.test_storage import updated
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -99,11 +99,7 @@ class _Growing:
 
     def updated(self) -> int:
         """How many records the index maps after an update."""
-        with (
-            Cluster("source", self._pipeline.client_properties("source", "admin")) as source,
-            Cluster("target", self._pipeline.client_properties("target", "admin")) as target,
-        ):
-            return update_index(self._spark, self._pipeline, source, target).manifest.mapped
+        return updated(self._spark, self._pipeline).manifest.mapped
 
     def refused(self) -> str:
         """Why five more are not taken."""

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import IndexReader, IndexUnusable, MappingIndex, update_index
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.kafka import Record, create_topic, produce, read_all, unique
@@ -36,11 +36,8 @@ def no_file_grows() -> Iterator[None]:
 
 
 def updated(spark: SparkSession, pipeline: Pipeline) -> MappingIndex:
-    with (
-        Cluster("source", pipeline.client_properties("source", "admin")) as source,
-        Cluster("target", pipeline.client_properties("target", "admin")) as target,
-    ):
-        return update_index(spark, pipeline, source, target)
+    with both_clusters(pipeline) as clusters:
+        return update_index(spark, pipeline, *clusters)
 
 
 def test_a_full_disk_and_a_place_that_cannot_be_written(

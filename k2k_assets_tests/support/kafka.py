@@ -314,7 +314,7 @@ class OpenTransaction:
 
 
 def await_markers(servers: str, topic: str, written: Iterable[tuple[int, int]]) -> None:
-    """Waits until the markers of an ended transaction are in the log.
+    """Waits until the markers of an ended transaction are in the log, and of all that began before it.
 
     Args:
         servers: The cluster.
@@ -326,8 +326,9 @@ def await_markers(servers: str, topic: str, written: Iterable[tuple[int, int]]) 
         last[partition] = max(offset, last.get(partition, offset))
 
     def there() -> bool:
-        ends = end_offsets(servers, topic)
-        return all(ends[partition] > offset + 1 for partition, offset in last.items())
+        # Not the end of the log: other writers' records may lie behind, and the marker behind those.
+        stable = end_offsets(servers, topic, "read_committed")
+        return all(stable[partition] > offset for partition, offset in last.items())
 
     wait_until(there, SECONDS, f"the markers of a transaction in {topic} on {servers}", interval=0.005)
 

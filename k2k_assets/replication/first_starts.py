@@ -15,7 +15,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import start_key, start_value
 from k2k_assets.replication.assignment.writing import write_records
-from k2k_assets.replication.leaderless import END_UNKNOWN, ends_with_leader
+from k2k_assets.replication.leaderless import END_UNKNOWN, ends_of_each_topic
 from k2k_assets.replication.planning import Ground
 from k2k_assets.topic_partition import TopicPartition
 
@@ -53,12 +53,12 @@ def hold_first_starts(
     known = {tp.topic for tp in committed}
     new = [topic for topic in ground.topics if all_is_known and topic not in known and ids[topic] not in noted]
     partitions = [tp for tp in ground.partitions if tp.topic in new]
-    without_leader: dict[TopicPartition, str] = {}
+    unknown: dict[TopicPartition, str] = {}
     at_beginning = [tp for tp in partitions if tp.topic in appeared]
     at_end = [tp for tp in partitions if tp.topic not in appeared]
-    first = ends_with_leader(source, at_beginning, "earliest", without_leader)
-    first |= ends_with_leader(source, at_end, pipeline.readable_end, without_leader)
-    first |= {tp: 0 if tp.topic in appeared else END_UNKNOWN for tp in without_leader}
+    first = ends_of_each_topic(source, at_beginning, "earliest", unknown)
+    first |= ends_of_each_topic(source, at_end, pipeline.readable_end, unknown)
+    first |= {tp: 0 if tp.topic in appeared else END_UNKNOWN for tp in unknown}
     fresh = {
         topic: tuple(first[TopicPartition(topic, p)] for p in range(ground.topics[topic][1]))
         for topic in new

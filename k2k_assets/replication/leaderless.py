@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from k2k_assets.errors import ClusterUnreachable, K2KError
+from k2k_assets.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.kafka.answers import NoLeader, begun, few
 from k2k_assets.kafka.cluster import Cluster, TopicDescription, Which
 from k2k_assets.pipeline import Pipeline
@@ -56,6 +56,32 @@ def ends_with_leader(
     except NoLeader as error:
         leaderless.update(error.reasons)
         return {}
+
+
+def ends_of_each_topic(
+    cluster: Cluster, partitions: Collection[TopicPartition], which: Which, unknown: dict[TopicPartition, str]
+) -> dict[TopicPartition, int]:
+    """As `ends_with_leader`; a topic that may not be seen any more is stopped by its slot, and holds up no others.
+
+    Args:
+        cluster: Is asked.
+        partitions: Existing partitions.
+        which: As for `Cluster.offsets`.
+        unknown: Takes the others, with the reason.
+    """
+    try:
+        return ends_with_leader(cluster, partitions, which, unknown)
+    except Refused:
+        topics: dict[str, list[TopicPartition]] = {}
+        for tp in partitions:
+            topics.setdefault(tp.topic, []).append(tp)
+    ends: dict[TopicPartition, int] = {}
+    for of_topic in topics.values():
+        try:
+            ends |= ends_with_leader(cluster, of_topic, which, unknown)
+        except Refused as reason:
+            unknown.update(dict.fromkeys(of_topic, str(reason)))
+    return ends
 
 
 def without_leader(

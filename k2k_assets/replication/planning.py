@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from k2k_assets.errors import NotAllowed, Refused
-from k2k_assets.kafka.cluster import Cluster, TopicDescription, Which
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
-from k2k_assets.replication.leaderless import END_UNKNOWN, ends_with_leader
+from k2k_assets.replication.leaderless import END_UNKNOWN, ends_of_each_topic
 from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan, is_one_to_one
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
@@ -174,7 +174,7 @@ def plan_slots(
         dead: Slots that need not be waited for.
     """
     without_leader: dict[TopicPartition, str] = {}
-    ends = _ends(source, [tp for share in shares for tp in share], pipeline.readable_end, without_leader)
+    ends = ends_of_each_topic(source, [tp for share in shares for tp in share], pipeline.readable_end, without_leader)
 
     def end_of(tp: TopicPartition) -> int:
         if tp in without_leader:
@@ -208,25 +208,6 @@ def plan_slots(
         )
         for slot, share in enumerate(shares)
     ]
-
-
-def _ends(
-    source: Cluster, partitions: Sequence[TopicPartition], which: Which, unknown: dict[TopicPartition, str]
-) -> dict[TopicPartition, int]:
-    """As `ends_with_leader`; a topic that may not be seen any more is stopped by its slot, and holds up no others."""
-    try:
-        return ends_with_leader(source, partitions, which, unknown)
-    except Refused:
-        topics: dict[str, list[TopicPartition]] = {}
-        for tp in partitions:
-            topics.setdefault(tp.topic, []).append(tp)
-    ends: dict[TopicPartition, int] = {}
-    for of_topic in topics.values():
-        try:
-            ends |= ends_with_leader(source, of_topic, which, unknown)
-        except Refused as reason:
-            unknown.update(dict.fromkeys(of_topic, str(reason)))
-    return ends
 
 
 def _control_names(pipeline: Pipeline) -> list[str]:

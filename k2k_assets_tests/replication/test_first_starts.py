@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.replication import first_starts
 from k2k_assets.replication.assignment.records import start_key, start_value
@@ -95,6 +96,17 @@ def test_one_without_a_leader_begins_at_its_end_and_holds_up_no_others(
     assert bench.begin() == begins_at, "so it was noted"
     bench = Bench(tmp_path, monkeypatch, "latest")
     assert bench.begin(appeared={"t"}, leaderless=[P1]) == {P0: 40, P1: 0}
+
+
+def test_one_that_may_not_be_seen_any_more_is_left_to_its_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> dict[TopicPartition, int]:
+        raise Refused("topic t is hidden")
+
+    with monkeypatch.context() as hidden:
+        hidden.setattr(FakeCluster, "offsets", refuse)
+        bench = Bench(tmp_path, hidden, "latest")
+        assert bench.begin() == {P0: END_UNKNOWN, P1: END_UNKNOWN}
+        assert Bench(tmp_path, hidden, "latest").begin(appeared={"t"}) == {P0: 0, P1: 0}
 
 
 def test_what_may_have_a_position_that_was_not_read_is_not_begun_at_the_end(

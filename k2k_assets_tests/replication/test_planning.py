@@ -6,8 +6,9 @@ from typing import Any
 
 from k2k_assets.errors import NotAllowed, Refused
 from k2k_assets.kafka.cluster import TopicDescription
+from k2k_assets.replication.leaderless import ends_of_each_topic
 from k2k_assets.replication.plan import ControlTopics
-from k2k_assets.replication.planning import Ground, _ends
+from k2k_assets.replication.planning import Ground
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.fake_transport import FakeCluster
 
@@ -37,7 +38,7 @@ def ground(*names: str) -> Ground:
 def test_one_topic_that_may_not_be_seen_any_more_holds_up_no_others() -> None:
     source: Any = Secretive({}, ends={P0: 10, P1: 20})
     unknown: dict[TopicPartition, str] = {}
-    assert _ends(source, [P0, HIDDEN, P1], "latest", unknown) == {P0: 10, P1: 20}
+    assert ends_of_each_topic(source, [P0, HIDDEN, P1], "latest", unknown) == {P0: 10, P1: 20}
     assert unknown == {HIDDEN: "it is hidden"}
 
 

@@ -63,10 +63,13 @@ class AssignmentTail:
     def silence(self, owner: tuple[int, int]) -> float:
         """Seconds since a slot's last sign of life was read; clocks of other machines are not trusted.
 
+        Of one that has none any more (another attempt of it said farewell) since it was asked for first.
+
         Args:
             owner: Generation and slot.
         """
-        return self._clock() - self._heard[owner][1] if owner in self._heard else 0.0
+        now = self._clock()
+        return now - self._heard.setdefault(owner, (-1, now))[1]
 
     @property
     def end(self) -> int:

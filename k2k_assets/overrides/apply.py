@@ -1,6 +1,6 @@
 """Writes overrides, as an instance of a new generation that claims the partitions like any other.
 
-1. Look, decide, refuse what is not possible: nothing was touched so far.
+1. Look, decide, refuse what is not possible or not permitted: nothing was touched so far.
 2. Refuse while somebody copies one of the partitions, unless told not to.
 3. Announce a new generation and claim; whoever still has a claim is fenced and commits nothing more.
 4. Look again, and read the commit log to its end; decide again: nobody copies any more.
@@ -20,6 +20,8 @@ from k2k_assets.overrides.decide import Override, commit_record, decide, mapping
 from k2k_assets.overrides.holders import read_holders
 from k2k_assets.overrides.request import Request
 from k2k_assets.overrides.scene import Scene, look
+from k2k_assets.permissions.missing import refuse
+from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.announce import announce
@@ -78,14 +80,18 @@ def override(
         ClusterUnreachable: A cluster does not answer.
     """
     before = look(pipeline, source, target, request.topics)
+    counts = {topic.name: topic.partitions for topic in before.topics.values()}
+    routed = map(pipeline.routing.target_topic, counts)
+    permissions = TopicCheck(pipeline, source, target, "replication", counts, routed)
+    refuse(permissions.before_creation())
     log = _read_log(pipeline, before, target)
     _decide(pipeline, before, log, request)
     ensure_control_topics(pipeline, target)
     claimed_as = _claimed_as(before, log, request)
     if not force:
         _ensure_free(pipeline, target, claimed_as)
-    counts = {topic.name: topic.partitions for topic in before.topics.values()}
     ensure_target_topics(pipeline, source, target, counts)
+    refuse(permissions.after_creation())
     commit = target.describe([pipeline.coordination.commit.topic])[pipeline.coordination.commit.topic]
     owner = transactional_id(pipeline.name, pipeline.group, 0)
     sink = TransactionalSink(pipeline.client_properties("target", "producer"), owner, report_each=False)

@@ -52,4 +52,4 @@ def refuse(missing: Sequence[Missing]) -> None:
     if missing:
         count = "a permission is missing" if len(missing) == 1 else f"{len(missing)} permissions are missing"
         lines = "".join(f"\n  {each}" for each in missing)
-        raise Refused(f"{count}; nothing was copied or committed:{lines}\n{ACLS_HINT}")
+        raise Refused(f"{count}; nothing was copied, committed or set:{lines}\n{ACLS_HINT}")

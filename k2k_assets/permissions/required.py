@@ -18,8 +18,9 @@ from k2k_assets.permissions.subjects import Resource, Subject, patterns, resourc
 from k2k_assets.pipeline import Pipeline
 
 Program = Literal["replication", "mapper", "checks", "failback"]
-"""`replication` copies, `mapper` moves consumer groups, `checks` looks at both sides (asset checks, `k2k-tool`),
-`failback` brings groups back to the source: the only one that writes there."""
+"""`replication` copies, and sets positions by hand (`k2k-tool set`, `reset`); `mapper` moves consumer groups; `checks`
+looks at both sides (asset checks, `k2k-tool describe`, `translate`); `failback` brings groups back to the source: the
+only one that writes there."""
 
 Operation = Literal["Read", "Write", "Create", "Alter", "Describe", "DescribeConfigs"]
 
@@ -170,7 +171,6 @@ def _checks(pipeline: Pipeline) -> Iterator[Need]:
     for cluster, subject in _BOTH_SIDES:
         yield Need(cluster, subject, "Read", "compare the content of both sides")
         yield Need(cluster, subject, "DescribeConfigs", "tell missing records from compacted ones")
-        yield Need(cluster, "consumer groups", "Describe", "compare what groups read on both sides")
 
 
 _BOTH_SIDES: tuple[tuple[Role, Subject], ...] = (("source", "copied topics"), ("target", "target topics"))

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from k2k_assets.checks.asset_checks import CHECKS as MAPPING_CHECKS
 from k2k_assets.checks.asset_checks import Evidence, run_check
-from k2k_assets.cli import offset_mapping
+from k2k_assets.cli import offset_mapping, tool
 from k2k_assets.cli.main import run
 from k2k_assets.errors import Refused
 from k2k_assets.groups.failback_view import failback_plans
@@ -20,6 +20,8 @@ from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.manifest import Manifest, Position
+from k2k_assets.overrides.apply import override
+from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.permissions.required import Program, required
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.resources.clusters import both_clusters
@@ -190,7 +192,7 @@ def test_without_any_one_of_them_no_group_returns(stage: Stage, copied: Path, ca
         _refusal_without(stage, copied, "failback", case, lambda: failback_plans(pipeline, *clusters))
 
 
-@pytest.mark.parametrize("case", [case for case in CHECKS if case[1] != "consumer groups"], ids=_name)
+@pytest.mark.parametrize("case", CHECKS, ids=_name)
 def test_without_any_one_of_them_no_check_judges(stage: Stage, topic: str, copied: Path, case: Case) -> None:
     """What may not be seen would seem not to exist: fewer topics to compare, or none."""
     pipeline = load_pipeline([copied])
@@ -199,6 +201,31 @@ def test_without_any_one_of_them_no_check_judges(stage: Stage, topic: str, copie
         evidence = Evidence(pipeline, NO_SPARK, index, *clusters)
         for check in MAPPING_CHECKS:
             _refusal_without(stage, copied, "checks", case, lambda name=check: run_check(name, evidence))
+
+
+@pytest.mark.parametrize("case", OF_EXISTING, ids=_name)
+def test_without_any_one_of_them_no_position_is_set(stage: Stage, topic: str, copied: Path, case: Case) -> None:
+    pipeline = load_pipeline([copied])
+    before = _written(stage, pipeline, topic)
+    request = Request((Wanted(topic, None, "earliest"),), "anna")
+    with both_clusters(pipeline) as clusters:
+        _refusal_without(stage, copied, "replication", case, lambda: override(pipeline, *clusters, request))
+    assert _written(stage, pipeline, topic) == before
+
+
+def test_positions_are_shown_with_the_permissions_of_checks_and_set_with_those_of_copying(
+    stage: Stage, topic: str, copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order = ["set", "-f", str(copied), "-o", f"{topic}:0:current"]
+    for program, code in (("checks", 3), ("replication", 0)):
+        stage.grant(stage.acls(copied, program))
+        assert tool.run(["describe", "-f", str(copied)]) == 0
+        assert f"{topic}" in capsys.readouterr().out
+        assert tool.run(order) == code
+        said = capsys.readouterr()
+        assert ("1 position set" in said.out) == (code == 0)
+        for name in control_topics(load_pipeline([copied])):
+            assert (f"does not allow User:{stage.user} to Write the topic '{name}'" in said.err) == (code == 3)
 
 
 def test_failback_writes_to_the_source_with_its_own_permissions_alone(

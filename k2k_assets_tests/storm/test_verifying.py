@@ -72,5 +72,16 @@ def test_at_least_once_may_repeat_what_is_not_committed_and_nothing_else() -> No
     careless = replace(TRUE, exactly_once=False, target=again)
     assert careless.problems() == []
     late = replace(careless, target=[*again, record(1, 5)])
-    assert late.problems() == ["t-0: 1 copied again though its commit came before (offsets 5)"]
+    assert late.problems() == ["t-0: 1 neither behind the record before nor where the newest commit is (offsets 5)"]
     assert replace(late, zombies=True).problems() == []
+
+
+def test_what_comes_again_comes_in_order() -> None:
+    again = [record(name, n) for n, name in enumerate((0, 1, 2, 3, 1, 0, 2, 3))]
+    runs = (Run(0, 5, 1), Run(1, 4, 1), Run(2, 6, 1), Run(4, 7, 1))
+    mixed = replace(TRUE, exactly_once=False, target=again, commits=[commit(5, 1)], mappings=[mapping(0, 5, 1, *runs)])
+    assert mixed.problems() == [
+        "t-0: 2 neither behind the record before nor where the newest commit is (offsets 4, 6)",
+        "t-0: 1 mapped out of order (offsets 4)",
+    ]
+    assert len(replace(mixed, zombies=True).problems()) == 1, "what is mapped rises, whoever writes beside"

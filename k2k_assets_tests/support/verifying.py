@@ -7,6 +7,7 @@ was read from both clusters, and says in words what is wrong. An empty list mean
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ class PartitionCopy:
         target: Committed records of the target partition, by offset.
         commits: Its commit records.
         mappings: Its mapping records, in the order of their transactions.
-        exactly_once: Whether nothing may be there twice; else only what lies behind the last commit.
+        exactly_once: Whether nothing may be there twice; else only what lies behind the last commit, and in order.
         zombies: At least once: whether a superseded writer may have had records in its queue.
     """
 
@@ -65,18 +66,24 @@ class PartitionCopy:
         return words
 
     def _repeats(self) -> list[str]:
-        """At least once: a record that was committed before must not come again behind that commit."""
+        """At least once: what comes again begins at the newest position that is committed by then, and is in order."""
         if self.exactly_once or self.zombies:
             return []
+        offsets = [record.offset for record in self.source]
+        following = dict(itertools.pairwise(offsets))
         source_offset = {record_id(record): record.offset for record in self.source}
         commits = sorted((m.targets[0].runs[-1].target_end, m.covered_to) for m in self.mappings if m.targets)
-        committed, repeated = 0, []
+        committed = self.mappings[0].covered_from if self.mappings else 0
+        before, astray = None, []
         for record in self.target:
             while commits and commits[0][0] <= record.offset:
                 committed = max(committed, commits.pop(0)[1])
-            if source_offset.get(record_id(record), committed) < committed:
-                repeated.append(record.offset)
-        return _told("copied again though its commit came before", repeated)
+            offset = source_offset.get(record_id(record))
+            begins = next(iter(offsets[bisect_left(offsets, committed) :]), None)
+            if offset is not None and offset not in (following.get(before), begins):
+                astray.append(record.offset)
+            before = offset if offset is not None else before
+        return _told("neither behind the record before nor where the newest commit is", astray)
 
     def _mapping(self) -> list[str]:
         """Position, mapping and content are of one transaction: each says what the others say."""
@@ -95,6 +102,8 @@ class PartitionCopy:
                     if offset in mapped or not record.covered_from <= offset < record.covered_to:
                         words.append(f"source offset {offset} is mapped twice, or outside its range")
                     mapped[offset] = run.target_start + i
+        rising = [mapped[offset] for offset in sorted(mapped)]
+        words += _told("mapped out of order", (b for a, b in itertools.pairwise(rising) if b <= a))
         wrong = (s for s, t in mapped.items() if s not in at_source or at_source[s] != at_target.get(t))
         words += _told("mapped to another record", wrong)
         words += _told("torn: copied without a mapping", (o for o in at_source if o not in mapped))

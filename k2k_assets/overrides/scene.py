@@ -76,7 +76,7 @@ def look(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collectio
         Refused: One of the topics is not selected, or not there.
         ClusterUnreachable: A cluster does not answer.
     """
-    selected = resolve_topics(pipeline, source)
+    selected = resolve_topics(pipeline, source, partly=topics is not None)
     if missing := sorted(set(topics or ()) - set(selected)):
         raise Refused(f"topics {', '.join(missing)} are not on the source, or not selected by the pipeline")
     described = source.describe(selected if topics is None else sorted(topics))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
-from k2k_assets.errors import K2KError
+from k2k_assets.errors import K2KError, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.planning import Ground, prepare
@@ -55,21 +55,43 @@ class Changes:
             new = self._new(ground)
             if not new:
                 return None
-            log.info("new on the source: %s", ", ".join(new))
-            return prepare(self._pipeline, *self._clusters, self._only)
+            log.info("new on the source: %s", ", ".join(new.values()))
+            return self._with(ground, list(new))
         except K2KError as error:
-            if str(error) != self._said:
-                log.error("what is new on the source cannot be copied yet: %s", error)
-            self._said = str(error)
+            self._say(str(error))
             return None
         finally:
             self._next = self._clock() + self._interval
 
-    def _new(self, ground: Ground) -> list[str]:
-        found = resolve_topics(self._pipeline, self._clusters[0])
+    def _new(self, ground: Ground) -> dict[str, str]:
+        """Topics that are new or have new partitions, in words."""
+        found = resolve_topics(self._pipeline, self._clusters[0], partly=True)
         known = {topic: count for topic, (_, count) in ground.topics.items()}
-        return [
-            f"{topic} ({count} partitions)" if topic not in known else f"{topic} ({known[topic]} to {count} partitions)"
+        return {
+            topic: f"{topic} ({f'{known[topic]} to ' if topic in known else ''}{count} partitions)"
             for topic, count in found.items()
             if count > known.get(topic, 0) and (self._only is None or topic in self._only)
-        ]
+        }
+
+    def _with(self, ground: Ground, names: Sequence[str]) -> Ground | None:
+        """With those of them that can be copied: one holds up no others."""
+        try:
+            return ground.with_new(prepare(self._pipeline, *self._clusters, names))
+        except Refused as error:
+            refused = [str(error)]
+        found = ground
+        if len(names) > 1:
+            refused = []
+            for name in names:
+                try:
+                    found = found.with_new(prepare(self._pipeline, *self._clusters, [name]))
+                except Refused as error:
+                    refused.append(str(error))
+        self._say("; ".join(refused))
+        return None if found is ground else found
+
+    def _say(self, words: str) -> None:
+        """The same is said once."""
+        if words and words != self._said:
+            log.error("what is new on the source cannot be copied yet: %s", words)
+        self._said = words

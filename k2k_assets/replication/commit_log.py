@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Message
 
 from k2k_assets.deadline import Deadline
-from k2k_assets.errors import K2KError, Refused
+from k2k_assets.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
@@ -85,6 +85,7 @@ def read_commit_log(
     # Only the last record of a key within a log partition can be the newest: writers are fenced in order.
     newest: dict[tuple[int, bytes], Message] = {}
     is_whole = True
+    before: NotReadToTheEnd | None = None
     with LogReader(pipeline.client_properties("target", "consumer"), starts, committed_only=True) as reader:
         while True:
             try:
@@ -95,7 +96,10 @@ def read_commit_log(
                     newest.update(zip(keys, batch, strict=True))
                 break
             except NotReadToTheEnd as blocked:
-                target.offsets(list(blocked.behind), "stable")  # no answer: nothing is held, nobody is there
+                if not _is_held(blocked, target):
+                    _ensure_nearer(blocked, before, target)
+                    before = blocked
+                    continue
                 if not _goes_on(pipeline, blocked, seconds, waits=keep_waiting is not None):
                     is_whole = False
                     break
@@ -105,6 +109,28 @@ def read_commit_log(
     if result.passed_over or not is_whole:
         result.sequences_below = sum(ends.values())
     return result
+
+
+def _is_held(blocked: NotReadToTheEnd, target: Cluster) -> bool:
+    """Whether an open transaction is in the way: else the target was away, or there is much to read.
+
+    Raises:
+        ClusterUnreachable: Nobody is there.
+    """
+    stable = target.offsets(list(blocked.behind), "stable")
+    return any(stable[tp] < end for tp, (_, end) in blocked.behind.items())
+
+
+def _ensure_nearer(blocked: NotReadToTheEnd, before: NotReadToTheEnd | None, target: Cluster) -> None:
+    """What nothing holds is read on as long as it comes.
+
+    Raises:
+        ClusterUnreachable: It does not.
+    """
+    if before is not None and blocked.behind == before.behind:
+        raise ClusterUnreachable(
+            f"the commit topic on the {target} was not read: {blocked}, and no transaction holds it"
+        )
 
 
 def _goes_on(pipeline: Pipeline, blocked: NotReadToTheEnd, seconds: float, waits: bool) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from k2k_assets.errors import NotAllowed, Refused
@@ -63,17 +63,37 @@ class Ground:
     def seen_again(self, source: Cluster, target: Cluster) -> Ground:
         """With the topics as they are now: one that was created anew may be copied again since, by an override.
 
-        A topic that is gone stays as it was: its slot tells.
+        A topic that is gone, or may not be seen any more, stays as it was: its slot tells.
 
         Raises:
             ClusterUnreachable: A cluster does not answer.
         """
+        on_source, on_target = source.describe_async(self.descriptions), target.describe_async(self.targets)
+        descriptions = self.descriptions | _seen(source, self.descriptions, on_source)
+        return replace(self, descriptions=descriptions, targets=self.targets | _seen(target, self.targets, on_target))
+
+    def with_new(self, new: Ground) -> Ground:
+        """With topics that were looked at since, and the control topics as they were then."""
+        return replace(
+            new,
+            topics=self.topics | new.topics,
+            descriptions=self.descriptions | new.descriptions,
+            targets=self.targets | new.targets,
+            batch_bytes=min(self.batch_bytes, new.batch_bytes),
+        )
+
+
+def _seen(
+    cluster: Cluster, names: Collection[str], asked: Callable[[], dict[str, TopicDescription]]
+) -> dict[str, TopicDescription]:
+    """What was asked for, without the topics that may not be seen."""
+    left = set(names)
+    while True:
         try:
-            on_source, on_target = source.describe_async(self.descriptions), target.describe_async(self.targets)
-            return replace(self, descriptions=self.descriptions | on_source(), targets=self.targets | on_target())
-        except NotAllowed as hidden:  # likewise
-            log.debug("topics are not looked at again: %s", hidden)
-            return self
+            return asked()
+        except NotAllowed as hidden:
+            left.discard(hidden.topic)
+            asked = cluster.describe_async(left)
 
 
 def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collection[str] | None) -> Ground:
@@ -83,7 +103,7 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
         pipeline: The pipeline.
         source: Source cluster.
         target: Target cluster.
-        only: Only these source topics.
+        only: Only these source topics; listed ones that do not exist are no matter then.
 
     Raises:
         Refused: Something stands against it.
@@ -92,7 +112,7 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
     cluster_id = source.cluster_id()
     target.cluster_id()
     ensure_transaction_timeout(pipeline, target)
-    selected = resolve_topics(pipeline, source)
+    selected = resolve_topics(pipeline, source, partly=only is not None)
     one_to_one = is_one_to_one(pipeline, selected)
     if only is not None:
         gone = sorted(set(only) - set(selected))

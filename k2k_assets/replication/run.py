@@ -96,7 +96,7 @@ class Run:
             K2KError: The run cannot go on.
         """
         started = time.monotonic()
-        failures = 0
+        failures = outrun = 0
         while True:
             plans = self._next_generation(stop)
             job = Job(runner, plans)
@@ -105,6 +105,11 @@ class Run:
             job.raise_errors()
             self._stopped.update(job.stopped)
             self._stopped_at.update({tp: self.progress.newest.get(tp) for tp in job.stopped})
+            outrun = outrun + 1 if job.outrun and self._copied() == copied_before else 0
+            if job.outrun:
+                log.info("a new generation is drawn: %s", job.outrun)
+            if outrun > 1:
+                stop.wait(_pause(outrun))
             if job.failure is not None:
                 self._ask_to_end(again=not stop.is_set())  # slots that Spark has lost sight of
                 if stop.is_set():
@@ -122,7 +127,7 @@ class Run:
     # -- generations --------------------------------------------------------------------------------------------
 
     def _next_generation(self, stop: threading.Event) -> list[SlotPlan]:
-        """Takes over; an instance that has worked already waits for a target that does not answer."""
+        """Takes over; an instance that has worked already waits for a cluster that does not answer."""
         pause = 0.5
         while True:
             try:
@@ -133,9 +138,10 @@ class Run:
             except ClusterUnreachable as error:
                 if self._generation < 0 or not isinstance(self.extent, Continuous) or stop.is_set():
                     raise
-                log.warning("waiting for the target: %s", error)
+                log.warning("waiting for a cluster: %s", error)
                 stop.wait(pause)
-                self.clusters[1].renew_if_disturbed()
+                for cluster in self.clusters:
+                    cluster.renew_if_disturbed()
                 pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _take_over(self, stop: threading.Event) -> list[SlotPlan]:
@@ -183,6 +189,8 @@ class Run:
             begins_at,
             dead=dead,
         )
+        for tp in mine:
+            self._stopped.pop(tp, None)  # its slot tells, if that is so still
         log.info("generation %d: %d partitions in %d slots", self._generation, len(mine), len(plans))
         return plans
 
@@ -224,7 +232,7 @@ class Run:
         if failures >= _MOST_FAILURES and not isinstance(self.extent, Continuous):
             raise K2KError(f"the Spark job failed {failures} times in a row: {words}")
         log.warning("the Spark job failed and is run again: %s", words)
-        stop.wait(min(0.5 * 2.0**failures, _LONGEST_PAUSE))
+        stop.wait(_pause(failures))
 
     # -- while the slots work -----------------------------------------------------------------------------------
 
@@ -336,6 +344,11 @@ class Run:
         if observer:
             observer(self.progress.current())
         return outcome_of(self._topics, commit_log, self.progress, self._stopped, self._generation, seconds)
+
+
+def _pause(times: int) -> float:
+    """Seconds before what went wrong so often in a row is tried again."""
+    return min(0.5 * 2.0**times, _LONGEST_PAUSE)
 
 
 def _superseded(elsewhere: dict[TopicPartition, str]) -> Superseded:

@@ -87,7 +87,7 @@ def resolve_starts(
             commit_topic = slot.pipeline.coordination.commit.topic
             starts.stopped[plan.source] = stop_reasons.positions_lost(plan.source, commit_topic)
             continue
-        state = PartitionState.of(slot, plan, record) if record else _first_state(slot, plan, low)
+        state = PartitionState.of(slot, plan, record) if record else _first_state(slot, plan, low, log.tells_all)
         reason = _range_reason(state, low, high)
         if reason:
             starts.stopped[plan.source] = reason
@@ -189,8 +189,12 @@ def _range_reason(state: PartitionState, low: int, high: int) -> str | None:
     return None
 
 
-def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int) -> PartitionState:
-    """A partition without a trace starts where the plan says, a later one of the topic at its beginning."""
+def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int, all_is_known: bool) -> PartitionState:
+    """A partition without a trace starts where the plan says, a later one of the topic at its beginning.
+
+    One that is to begin at the end of now, and may have a position that was not read, too: it was copied up to
+    anywhere.
+    """
     if slot.pipeline.start_from == "none" and plan.source.topic not in slot.known_topics:
         raise Refused(
             f"{plan.source} has no committed position and source.kafka.consumer.'auto.offset.reset' is none. "
@@ -198,5 +202,5 @@ def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int) -> PartitionStat
         )
     position = low if plan.begins_at is None else plan.begins_at
     if position == END_UNKNOWN:
-        position = plan.readable_end
+        position = plan.readable_end if all_is_known else low
     return PartitionState(plan, position, position, None, None, position)

@@ -88,9 +88,19 @@ def copy_slot(plan: SlotPlan) -> SlotResult:
             raise RuntimeError(f"another attempt of slot {plan.slot} of generation {plan.generation} copies instead")
         return SlotResult(plan.slot, "", "", memory.stopped, memory.taken)
     except K2KError as failure:
-        with suppress(K2KError):
-            write_stop(plan.pipeline, plan.generation)
+        _end_the_others(plan, failure)
         return SlotResult(plan.slot, type(failure).__name__, str(failure), {}, {})
+
+
+def _end_the_others(plan: SlotPlan, failure: K2KError) -> None:
+    """Asks the other slots to end, or fails as a task does, which ends the job: nobody else would ever do so."""
+    try:
+        write_stop(plan.pipeline, plan.generation)
+    except K2KError as unwritten:
+        raise RuntimeError(
+            f"slot {plan.slot} of generation {plan.generation} cannot go on: {failure}. Nor can it ask the others to "
+            f"end: {unwritten}"
+        ) from failure
 
 
 def _row(result: SlotResult) -> pa.RecordBatch:

@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
 
 
-def resolve_topics(pipeline: Pipeline, source: Cluster) -> dict[str, int]:
+def resolve_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False) -> dict[str, int]:
     """The source topics that a pipeline copies, as the cluster stands now.
 
     Args:
         pipeline: Its `selection` is one pattern or a list of names.
         source: Asked once.
+        partly: Whether listed topics that do not exist are left out.
 
     Returns:
-        Topic to partition count, sorted by name; never empty.
+        Topic to partition count, sorted by name; never empty, but if all listed topics are left out.
 
     Raises:
         Refused: A listed topic does not exist, or the pattern matches none.
@@ -32,7 +33,10 @@ def resolve_topics(pipeline: Pipeline, source: Cluster) -> dict[str, int]:
     """
     existing = source.topics()
     literal = pipeline.selection.literal
-    names = _matching(pipeline, existing, source) if literal is None else _listed(pipeline, literal, existing, source)
+    if literal is None:
+        names = _matching(pipeline, existing, source)
+    else:
+        names = existing.keys() & literal if partly else _listed(pipeline, literal, existing, source)
     return {name: existing[name] for name in sorted(names)}
 
 

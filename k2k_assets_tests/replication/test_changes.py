@@ -23,6 +23,8 @@ from k2k_assets_tests.support.verifying import verify
 
 pytestmark = pytest.mark.integration
 
+BOTH_MODES = pytest.mark.parametrize("pipeline", ["enabled", *in_storms(("disabled",))], indirect=True)
+
 
 @pytest.fixture
 def pipeline(request: pytest.FixtureRequest, clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
@@ -57,7 +59,7 @@ def begun(pipeline: Pipeline, servers: str) -> int:
     return len({r.source for r in commit_records(pipeline, servers)})
 
 
-@pytest.mark.parametrize("pipeline", ["enabled", *in_storms(("disabled",))], indirect=True)
+@BOTH_MODES
 def test_new_topics_and_partitions_are_copied_from_their_beginning_and_the_target_grows(
     clusters: KafkaSandbox, pipeline: Pipeline, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -103,10 +105,36 @@ def test_what_is_new_and_cannot_be_copied_disturbs_nothing_and_is_said_once(
     wait_until(lambda: words in caplog.text, 60, "the reason")
     produce(source, first, [b"on"] * 20)
     wait_until(lambda: running.copied() == 20, 60, "the first topic to go on")
+    third = create_topic(clusters.target_servers, named(fixed, "c"))
+    produce(source, create_topic(source, third), [b"new"] * 20)
+    wait_until(lambda: running.copied() == 40, 60, "the topic that can be copied")
     running.end()
     assert caplog.text.count(words) == 1
+    assert second in caplog.text
 
 
+@BOTH_MODES
+def test_a_listed_topic_that_is_gone_holds_up_nothing_that_is_new(
+    clusters: KafkaSandbox, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    kept, gone = (create_topic(source, named(pipeline, name)) for name in ("kept", "gone"))
+    mode = {"exactlyOnce": "enabled" if pipeline.features.exactly_once else "disabled"}
+    sync = {"metadataInterval": "1 second"}
+    listed = make_pipeline(tmp_path, source, target, [kept, gone], features=mode, sync=sync)
+    running = Running(listed, 1)
+    produce(source, kept, [b"first"] * 5)
+    wait_until(lambda: running.copied() == 5, 60, "the first records")
+    delete_topic(source, gone)
+    add_partitions(source, kept, 2)
+    produce(source, kept, [b"second"] * 5, 1)
+    wait_until(lambda: running.copied() == 10, 60, "the new partition")
+    running.end()
+    assert running.outcome is not None
+    assert running.outcome.stopped.keys() == {gone}
+
+
+@BOTH_MODES
 @pytest.mark.parametrize("role", ["source", "target"])
 def test_a_topic_that_is_deleted_while_a_run_is_prepared(
     clusters: KafkaSandbox, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, role: str

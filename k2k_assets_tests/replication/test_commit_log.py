@@ -284,6 +284,36 @@ def test_a_target_that_goes_while_positions_are_read_is_waited_for_and_not_calle
         read_commit_log(pipeline, source.cluster_id(), target, keep_waiting=lambda: None)
 
 
+@pytest.mark.parametrize("comes_on", [True, False])
+def test_a_target_that_was_away_and_is_back_is_not_called_held(
+    clusters: KafkaSandbox, make: Make, monkeypatch: pytest.MonkeyPatch, comes_on: bool
+) -> None:
+    """Its last stable offset is the end. It is read on as long as something comes; else with another client."""
+    topic = create_topic(clusters.source_servers, unique("back"))
+    produce(clusters.source_servers, topic, [b"a"] * 3)
+    pipeline = make([topic])
+    copy(pipeline)
+    read_until, calls = LogReader.read_until, 0
+
+    def slow(self: LogReader, ends: Any, deadline: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if comes_on and calls == 4:
+            return read_until(self, ends, deadline)
+        raise NotReadToTheEnd({tp: (calls if comes_on else 0, end) for tp, end in ends.items()})
+
+    monkeypatch.setattr(LogReader, "read_until", slow)
+    with both_clusters(pipeline) as (source, target):
+        if comes_on:
+            assert [r.position for r in read_commit_log(pipeline, source.cluster_id(), target).positions.values()] == [
+                3
+            ]
+        else:
+            with pytest.raises(ClusterUnreachable, match="no transaction holds it"):
+                read_commit_log(pipeline, source.cluster_id(), target)
+            assert calls == 2
+
+
 def test_a_commit_topic_that_was_created_anew_is_no_reason_to_copy_everything_again(
     clusters: KafkaSandbox, make: Make
 ) -> None:

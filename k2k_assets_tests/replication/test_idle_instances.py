@@ -290,8 +290,9 @@ def test_a_topic_that_was_created_anew_and_accepted_is_copied_on_by_one_of_two(
     pipeline = pipeline_of(clusters, tmp_path, "enabled", [good, bad])
     flow = Flow(clusters, bad, PARTITIONS)
     flow.write(10)
+    instances = []
     for number in (1, 2):
-        start(pipeline)
+        instances.append(start(pipeline))
         wait_until(lambda number=number: owners(clusters, pipeline) == {number}, 60, "it to hold all partitions")
     wait_until(lambda: copied_to(pipeline, clusters) == flow.written, 60, "all to be copied")
     delete_topic(source, bad)
@@ -317,6 +318,12 @@ def test_a_topic_that_was_created_anew_and_accepted_is_copied_on_by_one_of_two(
         [r.value for r in read_all(source, bad)] + [b"%d-%d" % (p, i) for p in range(PARTITIONS) for i in range(10)]
     )
     assert generations(clusters, pipeline) <= 5, "two instances, the tool, and whoever takes the topic up"
+    for instance in instances:
+        instance.end()
+    outcomes = [instance.outcome for instance in instances if instance.outcome]
+    assert [outcome.stopped for outcome in outcomes if outcome.generation == max(o.generation for o in outcomes)] == [
+        {}
+    ]
 
 
 def claimed_topics(clusters: KafkaSandbox, pipeline: Pipeline) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from k2k_assets.errors import NotAllowed, Refused
@@ -12,7 +13,7 @@ from k2k_assets.replication.planning import Ground
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.fake_transport import FakeCluster
 
-P0, P1, HIDDEN = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("hidden", 0)
+P0, P1, HIDDEN, HIDDEN1 = (TopicPartition(topic, p) for topic in ("t", "hidden") for p in range(2))
 
 
 class Secretive(FakeCluster):
@@ -50,7 +51,18 @@ def test_topics_are_looked_at_again() -> None:
     assert seen.topic_ids[TopicPartition("gone", 0)] == "first gone", "its slot tells"
 
 
-def test_where_one_may_not_be_seen_all_stay_as_they_were() -> None:
-    before = ground("t", "hidden")
+def test_one_that_may_not_be_seen_any_more_stays_as_it_was_alone() -> None:
+    """Another one that was created anew, and accepted, is never copied else."""
     secretive: Any = Secretive({"t": ("second t", 2)})
-    assert before.seen_again(secretive, secretive) is before
+    seen = ground("t", "hidden").seen_again(secretive, secretive)
+    assert seen.topic_ids == {P0: "second t", P1: "second t", HIDDEN: "first hidden", HIDDEN1: "first hidden"}
+    assert {name: target.topic_id for name, target in seen.targets.items()} == {
+        "t": "second t",
+        "hidden": "first hidden",
+    }
+
+
+def test_what_is_new_is_added_to_what_is_known() -> None:
+    both = ground("t").with_new(replace(ground("u"), batch_bytes=10))
+    assert both.topics == {"t": ("t", 2), "u": ("u", 2)}
+    assert both.batch_bytes == 10, "the smallest of all"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +37,25 @@ def test_slots_are_asked_to_end_until_they_do(monkeypatch: pytest.MonkeyPatch) -
     assert asked, "a new generation is needed, for what is new"
     assert run.ground is after
     assert not run._is_over(job, asked)
+
+
+def test_both_clients_are_renewed_between_generations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has seen a cluster without brokers may never find one again."""
+    monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.01)
+    renewed: set[str] = set()
+    clusters = [
+        SimpleNamespace(renew_if_disturbed=lambda name=name: renewed.add(name)) for name in ("source", "target")
+    ]
+    unused: Any = None
+    run = replace(_run_on(unused, unused), clusters=tuple(clusters), _generation=3)  # type: ignore[arg-type]
+
+    def take_over(*_: Any) -> list[Any]:
+        if len(renewed) < 2:
+            raise ClusterUnreachable("the source does not answer")
+        return []
+
+    monkeypatch.setattr(Run, "_take_over", take_over)
+    assert run._next_generation(threading.Event()) == []
 
 
 def _run_on(ground: Any, changes: Any) -> Run:

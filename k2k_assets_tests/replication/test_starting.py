@@ -243,6 +243,14 @@ def test_one_that_had_no_leader_at_the_first_start_begins_at_its_end(tmp_path: P
     assert [state.plan.source for state in starts.fresh] == [P0]
 
 
+@pytest.mark.parametrize("log", [CommitLog(passed_over=True), CommitLog(is_whole=False)], ids=["unreadable", "in part"])
+def test_one_that_may_have_a_position_that_was_not_read_begins_at_its_beginning(tmp_path: Path, log: CommitLog) -> None:
+    """Its first start is noted until all partitions have positions: by now it may have been copied up to anywhere."""
+    plan = slot(tmp_path, P0, reset="latest")
+    first = replace(plan.partitions[0], begins_at=END_UNKNOWN, readable_end=END_UNKNOWN)
+    assert positions(resolve(replace(plan, partitions=(first,)), log)) == {P0: 40}
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_plan_of_a_topic_that_was_created_anew_and_accepted_since_is_not_followed(tmp_path: Path, side: str) -> None:
     """What is there is what the position is of, and not what was planned: copying it would stop it."""

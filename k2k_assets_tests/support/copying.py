@@ -57,6 +57,7 @@ class Running:
     def __init__(self, pipeline: Pipeline, cores: int, runner: Runner = in_threads, **rest: Any) -> None:
         self.progress: Progress | None = None
         self.error: Exception | None = None
+        self.outcome: Outcome | None = None
         self.stop = threading.Event()
         self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(pipeline, cores, runner), kwargs=rest, daemon=True)
@@ -71,7 +72,8 @@ class Running:
                     threading.Event().wait()  # a driver that died says and does nothing any more
 
         try:
-            copy(pipeline, Continuous(), cores, held, stop=self.stop, observer=self._observe, **rest)
+            observed = {"stop": self.stop, "observer": self._observe}
+            self.outcome = copy(pipeline, Continuous(), cores, held, **observed, **rest)
         except Exception as error:
             self.error = error
 

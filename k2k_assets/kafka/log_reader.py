@@ -53,14 +53,16 @@ class LogReader:
         # The end of a partition behind trailing markers shows only when a fetch comes back empty, after this wait.
         wait = {"fetch.wait.max.ms": 100 if follow else 10}
         isolation = {"isolation.level": "read_committed" if committed_only else "read_uncommitted"}
-        self._consumer: Consumer = clients.consumer(properties, {**_SETTINGS, **isolation, **wait})
+        self._settings = {**_SETTINGS, **isolation, **wait}
         self._reached = dict(starts)
         self._properties = properties
+        self._consumer = self._client()
+        self._is_doubtful = False
         try:
             clients.know_cluster(self._consumer, 15.0)
         except KafkaException as error:
             raise self._failed(clients.error_of(error)) from None
-        self._consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, at) for tp, at in starts.items()])
+        self._assign()
 
     @property
     def reached(self) -> Mapping[TopicPartition, int]:
@@ -76,6 +78,7 @@ class LogReader:
         late = False
         while behind := {tp: (self._reached[tp], end) for tp, end in ends.items() if self._reached[tp] < end}:
             if late:
+                self._is_doubtful = True
                 raise NotReadToTheEnd(behind)
             late = deadline.expired()  # whoever does other things between two batches may find the end in a last one
             yield self.poll(min(0.5, deadline.remaining()))
@@ -86,6 +89,8 @@ class LogReader:
         Raises:
             ClusterUnreachable: The target does not let it read.
         """
+        if self._is_doubtful:
+            self._go_on_with_another()
         messages = self._consumer.consume(10_000, 0)
         if not messages and timeout > 0:
             one = self._consumer.poll(timeout)
@@ -99,6 +104,7 @@ class LogReader:
                 ends.append(message)
             elif not (error.retriable() or clients.is_unreachable(error) or clients.is_about_the_group(error)):
                 # Nothing has advanced yet: what came along with the error is not handed out, and will be read again.
+                self._is_doubtful = True
                 raise self._failed(error)
         for end in ends:
             self._advance(end.topic(), end.partition(), end.offset())
@@ -120,6 +126,19 @@ class LogReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _client(self) -> Consumer:
+        return clients.consumer(self._properties, self._settings)
+
+    def _assign(self) -> None:
+        self._consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, at) for tp, at in self._reached.items()])
+
+    def _go_on_with_another(self) -> None:
+        """What came along with an error is not handed out twice, and a client may never find its brokers again."""
+        self._consumer.close()
+        self._consumer = self._client()
+        self._is_doubtful = False
+        self._assign()
 
     def _failed(self, error: KafkaError) -> ClusterUnreachable:
         return clients.unreachable("target", self._properties, error.str())

@@ -146,8 +146,9 @@ class _Writer:
             self._fence_others(own)
             self._scene = self._seen_now()
             decided = self._decided(request, own)
-        except (Refused, Superseded):
-            self._claims.write(release)
+        except K2KError:
+            with suppress(Restart, Fenced):
+                self._claims.write(release)
             raise
         self._sink.begin()
         self._write(decided, request)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.kafka import clients
-from k2k_assets.kafka.log_reader import LogReader
+from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.topic_partition import TopicPartition
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -21,12 +22,39 @@ def _message(partition: int, offset: int, code: int | None = None) -> Any:
     return SimpleNamespace(topic=lambda: "t", partition=lambda: partition, offset=lambda: offset, error=lambda: error)
 
 
-def test_nothing_advances_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = [_message(0, 5), _message(0, 7, KafkaError._PARTITION_EOF), _message(1, 3, KafkaError.OFFSET_OUT_OF_RANGE)]
-    consumer = SimpleNamespace(consume=lambda count, timeout: batch, assign=lambda partitions: None)
+def played(monkeypatch: pytest.MonkeyPatch, batches: list[list[Any]]) -> list[dict[TopicPartition, int]]:
+    """Clients that hand out batches, one after the other; returns where each of them begins."""
+    begun: list[dict[TopicPartition, int]] = []
+
+    def assign(partitions: Any) -> None:
+        begun.append({TopicPartition(at.topic, at.partition): at.offset for at in partitions})
+
+    def consume(*_: Any) -> list[Any]:
+        return batches.pop(0) if batches else []
+
+    consumer = SimpleNamespace(consume=consume, assign=assign, poll=lambda timeout: None, close=lambda: None)
     monkeypatch.setattr(clients, "consumer", lambda *settings: consumer)
     monkeypatch.setattr(clients, "know_cluster", lambda client, timeout: None)
+    return begun
+
+
+def test_nothing_advances_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = [_message(0, 5), _message(0, 7, KafkaError._PARTITION_EOF), _message(1, 3, KafkaError.OFFSET_OUT_OF_RANGE)]
+    clients_of_it = played(monkeypatch, [batch, [_message(0, 9, KafkaError._PARTITION_EOF)]])
     reader = LogReader({"bootstrap.servers": "b"}, {P: 5, Q: 3}, committed_only=True)
     with pytest.raises(ClusterUnreachable):
         reader.poll(0)
     assert reader.reached == {P: 5, Q: 3}
+    reader.poll(0)
+    assert clients_of_it == [{P: 5, Q: 3}] * 2, "the same client would not hand it out again"
+    assert reader.reached == {P: 9, Q: 3}
+
+
+def test_a_client_that_stands_still_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was cut off at the wrong moment may never find its brokers again."""
+    clients_of_it = played(monkeypatch, [[], [_message(0, 6, KafkaError._PARTITION_EOF)]])
+    reader = LogReader({"bootstrap.servers": "b"}, {P: 5}, committed_only=True)
+    with pytest.raises(NotReadToTheEnd):
+        list(reader.read_until({P: 6}, Deadline(0)))
+    assert list(reader.read_until({P: 6}, Deadline(10))) == [[]]
+    assert clients_of_it == [{P: 5}] * 2

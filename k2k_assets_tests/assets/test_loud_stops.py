@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import dagster as dg
 import pytest
@@ -15,16 +15,23 @@ from pyspark.sql import SparkSession
 from k2k_assets.assets import metadata as keys
 from k2k_assets.cli.tool import cli
 from k2k_assets.overrides.request import Wanted
+from k2k_assets.replication import run
+from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_same_content
+from k2k_assets_tests.support.interleaving import cut_log
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, delete_records, delete_topic, produce, read_all
 from k2k_assets_tests.support.kafka import topics as topics_of
 from k2k_assets_tests.support.stage import Stage, failure_of
-from k2k_assets_tests.support.storms import MODES
+from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 _COMMAND = re.compile(r"k2k-tool set -f FILE -o [\w.-]+:(?:all|\d+):\w+(?: --[\w-]+)*")
+
+
+def _nothing(clusters: KafkaSandbox, topic: str) -> None:
+    pass
 
 
 class Damage(NamedTuple):
@@ -36,6 +43,7 @@ class Damage(NamedTuple):
         after: What is done behind them.
         words: What was found, with the offsets; `{topic}` stands for its name.
         remedies: The arguments of the commands that are told, behind `-o`.
+        planned: What is done when the run has planned its slots, and none of them has begun.
     """
 
     partitions: int
@@ -43,10 +51,7 @@ class Damage(NamedTuple):
     after: Callable[[KafkaSandbox, str], object]
     words: Sequence[str]
     remedies: Sequence[str]
-
-
-def _nothing(clusters: KafkaSandbox, topic: str) -> None:
-    pass
+    planned: Callable[[KafkaSandbox, str], object] = _nothing
 
 
 def _delete_past_the_position(clusters: KafkaSandbox, topic: str) -> None:
@@ -60,6 +65,14 @@ def _create_anew(clusters: KafkaSandbox, topic: str) -> None:
 
 def _write_beside(clusters: KafkaSandbox, topic: str) -> None:
     produce(clusters.target_servers, topic, [b"foreign"] * 2, 0)
+
+
+def _cut_the_source(clusters: KafkaSandbox, topic: str) -> None:
+    cut_log(clusters.source, topic, 2)
+
+
+def _delete_the_source(clusters: KafkaSandbox, topic: str) -> None:
+    delete_topic(clusters.source_servers, topic)
 
 
 def _delete_the_target(clusters: KafkaSandbox, topic: str) -> None:
@@ -102,32 +115,57 @@ DAMAGES = {
         ["the target topic {topic} was deleted and created anew (topic id ", "what was copied before 3 is gone"],
         ["{topic}:all:earliest --accept-new-topic", "{topic}:all:current --accept-new-topic"],
     ),
+    "cut": Damage(
+        1,
+        _cut_the_source,
+        _nothing,
+        ["the source log was truncated at 2, below position 3, and has grown again", "records 2 to 2 that were copied"],
+        ["{topic}:0:2", "{topic}:0:3"],
+    ),
+    "deleted": Damage(
+        1,
+        _nothing,
+        _nothing,
+        ["the source topic {topic} is gone. If it was deleted on purpose, take it out of the pipeline"],
+        ["{topic}:all:earliest --accept-new-topic"],
+        _delete_the_source,
+    ),
 }
+STORMY = {"cut"}  # a broker is started again
 
 
-@MODES
+@pytest.mark.parametrize(
+    ("mode", "names"),
+    [
+        ("enabled", DAMAGES.keys() - STORMY),
+        # At least once what somebody wrote between two runs stops nothing.
+        *in_storms(("enabled", STORMY), ("disabled", DAMAGES.keys() - {"foreign"})),
+    ],
+    ids=["enabled", "enabled, with a broker down", "disabled"],
+)
 def test_each_damage_stops_its_own_topic_by_name_with_range_and_remedy(
     clusters: KafkaSandbox,
     place: Path,
     prefix: str,
     spark: SparkSession,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
     mode: str,
+    names: Set[str],
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
-    # At least once what somebody wrote between two runs stops nothing.
-    damages = {name: damage for name, damage in DAMAGES.items() if mode == "enabled" or name != "foreign"}
-    good, bad = f"{prefix}.good", {f"{prefix}.{name}": damage for name, damage in damages.items()}
+    good, bad = f"{prefix}.good", {f"{prefix}.{name}": DAMAGES[name] for name in sorted(names)}
     topics = [good, *bad]
     for topic in topics:
         create_topic(source, topic, bad[topic].partitions if topic in bad else 1)
-        produce(source, topic, [b"a"] * 3, 0)
+        produce(source, topic, [b"a"] * 2, 0)
+        produce(source, topic, [b"a"], 0)  # a batch of its own
     stage = Stage(clusters, place, topics, mode=mode)
     assets = [stage.names.topic_key(topic) for topic in topics]
     assert stage.run(assets).success
     assert {topic: check.passed for topic, check in stage.check_topics().items()} == dict.fromkeys(topics, True)
 
-    _do(clusters, bad, good)
+    _do(clusters, bad, good, monkeypatch)
     held = {topic: _records(target, topic) for topic in bad}
     capsys.readouterr()
     result = stage.run(assets)
@@ -157,7 +195,7 @@ def test_each_damage_stops_its_own_topic_by_name_with_range_and_remedy(
             assert f"1 of {damage.partitions} partitions are stopped: {reason}" in (check.description or "")
 
 
-def _do(clusters: KafkaSandbox, damages: Mapping[str, Damage], good: str) -> None:
+def _do(clusters: KafkaSandbox, damages: Mapping[str, Damage], good: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All damages, and ten more records for every topic."""
     for topic, damage in damages.items():
         damage.before(clusters, topic)
@@ -165,6 +203,16 @@ def _do(clusters: KafkaSandbox, damages: Mapping[str, Damage], good: str) -> Non
         produce(clusters.source_servers, topic, [b"b"] * 10, 0)
     for topic, damage in damages.items():
         damage.after(clusters, topic)
+    plan_slots, left = run.plan_slots, list(damages.items())
+
+    def meanwhile(*args: Any, **rest: Any) -> list[SlotPlan]:
+        plans = plan_slots(*args, **rest)
+        while left:
+            topic, damage = left.pop()
+            damage.planned(clusters, topic)
+        return plans
+
+    monkeypatch.setattr(run, "plan_slots", meanwhile)
 
 
 def _assert_told(reason: str, topic: str, damage: Damage, pipeline_file: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,6 +173,16 @@ def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
         process.kill()
     assert {name for name, _ in search.in_arguments} == {"one"}
     assert search.in_open_files == {path} == search.in_files()
+
+
+def test_the_search_looks_into_databases(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    search = SecretsSearch({"one": b"s3cret-in-a-snapshot"}, tmp_path)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE snapshots (id INTEGER, body BLOB)")
+        database.execute("INSERT INTO snapshots VALUES (1, ?)", (zlib.compress(b"{" * 99 + b"s3cret-in-a-snapshot"),))
+        database.commit()
+    assert search.in_files() == {path}
 
 
 def _everything(path: Path, folder: Path) -> list[object]:

@@ -29,6 +29,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import (
     PROCESSES,
+    Running,
     assert_exact_mappings,
     assert_same_content,
     commit_records,
@@ -130,14 +131,8 @@ def test_a_partition_that_is_stopped_beside_healthy_ones_in_one_slot(
     produce(target, bad, [b"foreign"], 0)
     for topic, partition in sources:
         produce(source, topic, NEW, partition)
-
-    if not rule:  # the rule: it alone is left out of the next session, and the others go on there
-
-        def stop_all(self: Slot, _: Iterable[TopicPartition], reason: str) -> None:
-            stop(self, [plan.source for plan in self._plan.partitions], reason)
-
-        stop = Slot._stop
-        monkeypatch.setattr(Slot, "_stop", stop_all)
+    if not rule:
+        stop_all_with_one(monkeypatch)
     outcome = copy_alone(pipeline)
 
     if not rule:
@@ -156,6 +151,70 @@ def test_a_partition_that_is_stopped_beside_healthy_ones_in_one_slot(
         f"{bad}-1": (40, "release", True),
         f"{good}-0": (40, "release", True),
     }
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("damage", ["a foreign writer", "a record that is too large"])
+@RULE
+def test_at_least_once_a_partition_that_is_stopped_beside_healthy_ones_in_one_slot(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, damage: str
+) -> None:
+    """Within a session: between two, foreign records stop nothing. What is refused stops its topic."""
+    source, target = clusters.source_servers, clusters.target_servers
+    bad, good = create_topic(source, unique("bad"), 2), create_topic(source, unique("good"))
+    create_topic(target, bad, 2, {"max.message.bytes": "20000"})
+    sources = [TopicPartition(bad, 0), TopicPartition(bad, 1), TopicPartition(good, 0)]
+    pipeline = pipeline_of(clusters, tmp_path, [bad, good], mode="disabled")
+    for tp in sources:
+        produce(source, tp.topic, OLD, tp.partition)
+    if not rule:
+        stop_all_with_one(monkeypatch)
+    running = Running(pipeline, 1)
+    running.await_copied(60)
+
+    foreign = damage == "a foreign writer"
+    if foreign:
+        produce(target, bad, [b"foreign"], 0)
+    else:
+        produce(source, bad, [os.urandom(50_000)], 0)
+    produce(source, bad, NEW, 0)
+
+    def stopped() -> dict[TopicPartition, str]:
+        parts = running.progress.partitions if running.progress else {}
+        return {tp: part.stopped for tp, part in parts.items() if part.stopped}
+
+    wait_until(lambda: sources[0] in stopped(), SECONDS, "the stop")
+    ill = set(sources if not rule else sources[:1] if foreign else sources[:2])
+    reason = stopped()[sources[0]]
+    words = "1 records at {} offsets 20 to 20 were not written" if foreign else "the target refuses the record at {} "
+    assert words.format(sources[0]) in reason
+    for tp in sources[1:]:
+        produce(source, tp.topic, NEW, tp.partition)
+    if rule:
+        done = {tp: 40 for tp in sources if tp not in ill}
+        wait_until(lambda: done.items() <= running.positions().items(), SECONDS, "the healthy ones to go on")
+    running.end()
+
+    assert stopped().keys() == ill, "nothing is wrong with the others"
+    assert values(target, bad, 0) == ([*OLD, b"foreign", *NEW] if foreign else OLD), "not committed, and not mapped"
+    for tp in sources[1:]:
+        assert values(target, tp.topic, tp.partition) == (OLD if tp in ill else OLD + NEW)
+    newest = {record.source: record for record in commit_records(pipeline, target)}
+    assert {tp: (r.position, r.kind, r.reason) for tp, r in newest.items()} == {
+        tp: (20, "release", reason) if tp in ill else (40, "release", None) for tp in sources
+    }
+    if rule:
+        assert_exact_mappings(pipeline, source, target, good)
+
+
+def stop_all_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule: the one that cannot go on is left out of the next session, and the others go on there."""
+
+    def stop_all(self: Slot, _: Iterable[TopicPartition], reason: str) -> None:
+        stop(self, [plan.source for plan in self._plan.partitions], reason)
+
+    stop = Slot._stop
+    monkeypatch.setattr(Slot, "_stop", stop_all)
 
 
 # -- who is no longer right -------------------------------------------------------------------------------------------

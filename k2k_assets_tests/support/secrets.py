@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 
@@ -55,7 +58,8 @@ class SecretsSearch:
 
     def in_files(self) -> set[Path]:
         """The files below the folder that hold a secret now."""
-        return {path for path in self._folder.rglob("*") if path.is_file() and self.found_in(path.read_bytes())}
+        files = (path for path in self._folder.rglob("*") if path.is_file())
+        return {path for path in files if any(map(self.found_in, _contents(path)))}
 
     def _look_on(self) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
@@ -84,3 +88,20 @@ class SecretsSearch:
                     self._seen[path] = changed
                     if self.found_in(path.read_bytes()):
                         self.in_open_files.add(path)
+
+
+def _contents(path: Path) -> Iterator[bytes]:
+    """What is in a file; of a database also each value, as Dagster compresses some."""
+    content = path.read_bytes()
+    yield content
+    if not content.startswith(b"SQLite format 3\0"):
+        return
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            for value in chain.from_iterable(database.execute(f'SELECT * FROM "{table}"')):
+                if isinstance(value, str):
+                    yield value.encode()
+                elif isinstance(value, bytes):
+                    yield value
+                    with suppress(zlib.error):
+                        yield zlib.decompress(value)

@@ -34,8 +34,9 @@ def may_mount() -> bool:
     return known and subprocess.run([*_APART, "true"], check=False, capture_output=True).returncode == 0
 
 
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
 @pytest.mark.skipif(not may_mount(), reason="this machine forbids user namespaces")
-def test_a_disk_that_is_full_read_only_or_forbidden(clusters: KafkaSandbox, tmp_path: Path) -> None:
+def test_a_disk_that_is_full_read_only_or_forbidden(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
     topic = create_topic(clusters.source_servers, unique("disk"))
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -44,7 +45,7 @@ def test_a_disk_that_is_full_read_only_or_forbidden(clusters: KafkaSandbox, tmp_
         clusters.source_servers,
         clusters.target_servers,
         [topic],
-        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        features={"exactlyOnce": mode, "offsetMapping": "enabled"},
         index={"path": str(disk)},
     )
     command = [*_APART, sys.executable, "-m", _THIS, str(path), clusters.source_servers, topic, str(disk)]

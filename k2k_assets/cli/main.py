@@ -8,13 +8,12 @@ caught up, 130 interrupted.
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
 
-from k2k_assets.cli.program import run_program
+from k2k_assets.cli.program import end_process, run_program
 
 
 class _Entry(NamedTuple):
@@ -63,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: Without the program's name; those of the process by default.
     """
-    sys.exit(run(arguments))
+    end_process(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

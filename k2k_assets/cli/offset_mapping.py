@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.failback import failback
 from k2k_assets.cli.options import pipeline_files, start_options
-from k2k_assets.cli.program import run_program
+from k2k_assets.cli.program import end_process, run_program
 from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.termination_log import failure_written_to
@@ -86,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: Without the program's name; those of the process by default.
     """
-    sys.exit(run(arguments))
+    end_process(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
 
 import click
 
 from k2k_assets.cli.exit_codes import INTERRUPTED
 from k2k_assets.errors import K2KError
+
+_chosen: list[int] = []
 
 
 def run_program(command: click.Command, name: str, arguments: Sequence[str] | None) -> int:
@@ -31,3 +38,28 @@ def run_program(command: click.Command, name: str, arguments: Sequence[str] | No
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     return result if isinstance(result, int) else 0
+
+
+def end_process(code: int) -> NoReturn:
+    """Ends the process in Python's way, without what the C library does at an exit.
+
+    A question to a cluster may have been left behind in a thread, as after a refused login. The C library would clean
+    up OpenSSL under the connections of that thread's client, and the process would die by a signal.
+
+    Args:
+        code: The exit code.
+    """
+    _chosen.append(code)
+    sys.exit(code)
+
+
+def _leave() -> None:
+    if _chosen:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # who read it is gone
+                stream.flush()
+        os._exit(_chosen[0])
+
+
+# Functions that were registered later are called before.
+atexit.register(_leave)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import click
 
 from k2k_assets.cli.describe import describe
 from k2k_assets.cli.overrides import reset, set_positions
-from k2k_assets.cli.program import run_program
+from k2k_assets.cli.program import end_process, run_program
 from k2k_assets.cli.translate import translate
 
 NAME = "k2k-tool"
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: Without the program's name; those of the process by default.
     """
-    sys.exit(run(arguments))
+    end_process(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -58,6 +58,7 @@ class LogReader:
         self._properties = properties
         self._consumer = self._client()
         self._is_doubtful = False
+        self._held_back: list[Message] = []
         try:
             clients.know_cluster(self._consumer, 15.0)
         except KafkaException as error:
@@ -91,7 +92,7 @@ class LogReader:
         """
         if self._is_doubtful:
             self._go_on_with_another()
-        messages = self._consumer.consume(10_000, 0)
+        messages, self._held_back = [*self._held_back, *self._consumer.consume(10_000, 0)], []
         if not messages and timeout > 0:
             one = self._consumer.poll(timeout)
             messages = [one] if one is not None else []
@@ -103,8 +104,8 @@ class LogReader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends.append(message)
             elif not (error.retriable() or clients.is_unreachable(error) or clients.is_about_the_group(error)):
-                # Nothing has advanced yet: what came along with the error is not handed out, and will be read again.
-                self._is_doubtful = True
+                # Nothing has advanced yet, and the client hands out nothing twice.
+                self._held_back = [other for other in messages if other is not message]
                 raise self._failed(error)
         for end in ends:
             self._advance(end.topic(), end.partition(), end.offset())
@@ -134,8 +135,9 @@ class LogReader:
         self._consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, at) for tp, at in self._reached.items()])
 
     def _go_on_with_another(self) -> None:
-        """What came along with an error is not handed out twice, and a client may never find its brokers again."""
+        """A client that was cut off at the wrong moment may never find its brokers again."""
         self._consumer.close()
+        self._held_back = []
         self._consumer = self._client()
         self._is_doubtful = False
         self._assign()

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.overrides.decide import Facts
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.plan import is_one_to_one
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets.topics.selection import resolve_topics
+from k2k_assets.topics.selection import ensure_selected, resolve_topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +76,7 @@ def look(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collectio
         ClusterUnreachable: A cluster does not answer.
     """
     selected = resolve_topics(pipeline, source, partly=topics is not None)
-    if missing := sorted(set(topics or ()) - set(selected)):
-        raise Refused(f"topics {', '.join(missing)} are not on the source, or not selected by the pipeline")
+    ensure_selected(pipeline, source, topics or (), selected)
     described = source.describe(selected if topics is None else sorted(topics))
     targets = target.describe({pipeline.routing.target_topic(name) for name in described})
     partitions = [TopicPartition(t.name, p) for t in described.values() for p in range(t.partitions)]

@@ -6,13 +6,17 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from k2k_assets.errors import K2KError, Refused
+from k2k_assets.deadline import Deadline
+from k2k_assets.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.planning import Ground, prepare
 from k2k_assets.topics.selection import resolve_topics
 
 log = logging.getLogger("k2k.replication")
+
+# The driver does nothing else meanwhile; the next look goes on behind the last one tried.
+_ONE_BY_ONE_SECONDS = 5.0
 
 
 class Changes:
@@ -41,6 +45,7 @@ class Changes:
         self._interval = pipeline.sync.metadata_interval.total_seconds()
         self._next = clock() + self._interval
         self._said = ""
+        self._last_tried = ""
 
     def look(self, ground: Ground) -> Ground | None:
         """The clusters as they are now, if there is something new to copy and it is time to look; else nothing.
@@ -78,15 +83,21 @@ class Changes:
         try:
             return ground.with_new(prepare(self._pipeline, *self._clusters, names))
         except Refused as error:
-            refused = [str(error)]
-        found = ground
-        if len(names) > 1:
-            refused = []
-            for name in names:
-                try:
-                    found = found.with_new(prepare(self._pipeline, *self._clusters, [name]))
-                except Refused as error:
-                    refused.append(str(error))
+            if len(names) == 1:
+                raise
+            log.debug("what is new is looked at topic by topic: %s", error)
+        found, refused, patience = ground, list[str](), Deadline(_ONE_BY_ONE_SECONDS)
+        for name in sorted(names, key=lambda name: (name <= self._last_tried, name)):
+            if patience.expired():
+                break
+            self._last_tried = name
+            try:
+                found = found.with_new(prepare(self._pipeline, *self._clusters, [name]))
+            except Refused as error:
+                refused.append(str(error))
+            except ClusterUnreachable as error:
+                refused.append(str(error))
+                break
         self._say("; ".join(refused))
         return None if found is ground else found
 

@@ -97,7 +97,7 @@ def read_commit_log(
                 break
             except NotReadToTheEnd as blocked:
                 if not _is_held(blocked, target):
-                    _ensure_nearer(blocked, before, target)
+                    _ensure_nearer(blocked, before, target, may_read_on=patience is None)
                     before = blocked
                     continue
                 if not _goes_on(pipeline, blocked, seconds, waits=keep_waiting is not None):
@@ -118,16 +118,18 @@ def _is_held(blocked: NotReadToTheEnd, target: Cluster) -> bool:
         ClusterUnreachable: Nobody is there.
     """
     stable = target.offsets(list(blocked.behind), "stable")
-    return any(stable[tp] < end for tp, (_, end) in blocked.behind.items())
+    return any(stable.get(tp, end) < end for tp, (_, end) in blocked.behind.items())
 
 
-def _ensure_nearer(blocked: NotReadToTheEnd, before: NotReadToTheEnd | None, target: Cluster) -> None:
-    """What nothing holds is read on as long as it comes.
+def _ensure_nearer(
+    blocked: NotReadToTheEnd, before: NotReadToTheEnd | None, target: Cluster, may_read_on: bool
+) -> None:
+    """What nothing holds is read on as long as it comes, but by who has no patience.
 
     Raises:
         ClusterUnreachable: It does not.
     """
-    if before is not None and blocked.behind == before.behind:
+    if not may_read_on or (before is not None and blocked.behind == before.behind):
         raise ClusterUnreachable(
             f"the commit topic on the {target} was not read: {blocked}, and no transaction holds it"
         )

@@ -16,7 +16,7 @@ from k2k_assets.replication.leaderless import END_UNKNOWN, ends_of_each_topic
 from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan, is_one_to_one
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
-from k2k_assets.topics.selection import resolve_topics
+from k2k_assets.topics.selection import ensure_selected, resolve_topics
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.librdkafka_sink import timeout_too_long, transaction_timeout_ms
 
@@ -80,6 +80,7 @@ class Ground:
             descriptions=self.descriptions | new.descriptions,
             targets=self.targets | new.targets,
             batch_bytes=min(self.batch_bytes, new.batch_bytes),
+            one_to_one=self.one_to_one and new.one_to_one,  # what is gone may come back
         )
 
 
@@ -115,9 +116,7 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
     selected = resolve_topics(pipeline, source, partly=only is not None)
     one_to_one = is_one_to_one(pipeline, selected)
     if only is not None:
-        gone = sorted(set(only) - set(selected))
-        if gone:
-            raise Refused(f"topics {', '.join(gone)} are not on the source, or not selected by the pipeline")
+        ensure_selected(pipeline, source, only, selected)
         selected = {topic: count for topic, count in selected.items() if topic in only}
     names = {topic: pipeline.routing.target_topic(topic) for topic in selected}
     permissions = TopicCheck(pipeline, source, target, "replication", selected, names.values())

@@ -83,6 +83,7 @@ class Run:
     _generation: int = -1
     _stopped: dict[TopicPartition, str] = field(default_factory=dict)
     _stopped_at: dict[TopicPartition, CommitRecord | None] = field(default_factory=dict)
+    _stopped_in: dict[TopicPartition, int] = field(default_factory=dict)
     _topics: dict[str, tuple[str, int]] = field(default_factory=dict)
     _begun_with: frozenset[str] = frozenset()
     _next_observation: float = 0.0
@@ -105,6 +106,7 @@ class Run:
             job.raise_errors()
             self._stopped.update(job.stopped)
             self._stopped_at.update({tp: self.progress.newest.get(tp) for tp in job.stopped})
+            self._stopped_in.update(dict.fromkeys(job.stopped, self._generation))
             outrun = outrun + 1 if job.outrun and self._copied() == copied_before else 0
             if job.outrun:
                 log.info("a new generation is drawn: %s", job.outrun)
@@ -189,8 +191,6 @@ class Run:
             begins_at,
             dead=dead,
         )
-        for tp in mine:
-            self._stopped.pop(tp, None)  # its slot tells, if that is so still
         log.info("generation %d: %d partitions in %d slots", self._generation, len(mine), len(plans))
         return plans
 
@@ -269,7 +269,7 @@ class Run:
         """Of a record that was not acknowledged nobody knows whether it is there."""
         try:
             self._write_stop(again)
-        except ClusterUnreachable as error:
+        except K2KError as error:
             log.warning("the slots cannot be asked to end: %s", error)
 
     def _stand_by(self, stop: threading.Event, observer: Observer | None) -> None:
@@ -343,7 +343,16 @@ class Run:
             self.progress.apply(newest)
         if observer:
             observer(self.progress.current())
-        return outcome_of(self._topics, commit_log, self.progress, self._stopped, self._generation, seconds)
+        return outcome_of(self._topics, commit_log, self.progress, self._still_stopped(), self._generation, seconds)
+
+    def _still_stopped(self) -> dict[TopicPartition, str]:
+        """Without those that somebody has copied on since, or accepted."""
+        newest = self.progress.newest
+        return {
+            tp: reason
+            for tp, reason in self._stopped.items()
+            if (record := newest.get(tp)) is None or record.reason or record.generation <= self._stopped_in[tp]
+        }
 
 
 def _pause(times: int) -> float:

@@ -40,6 +40,25 @@ def resolve_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False)
     return {name: existing[name] for name in sorted(names)}
 
 
+def ensure_selected(pipeline: Pipeline, source: Cluster, wanted: Collection[str], selected: Collection[str]) -> None:
+    """Makes sure that topics are among those that a pipeline copies.
+
+    Args:
+        pipeline: Whose.
+        source: Asked about those that are not.
+        wanted: Source topics.
+        selected: What `resolve_topics` found, partly or not.
+
+    Raises:
+        Refused: One is hidden, does not exist, or is not selected.
+        ClusterUnreachable: The source does not answer.
+    """
+    missing = sorted(set(wanted) - set(selected))
+    if missing:
+        refuse(hidden_topics(pipeline, source, [name for name in missing if pipeline.selection.matches(name)]))
+        raise Refused(f"topics {', '.join(missing)} are not on the source, or not selected by the pipeline")
+
+
 def _listed(pipeline: Pipeline, literal: Collection[str], existing: Collection[str], source: Cluster) -> set[str]:
     unknown = [name for name in dict.fromkeys(literal) if name not in existing]
     if unknown:

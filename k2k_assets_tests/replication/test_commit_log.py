@@ -312,6 +312,10 @@ def test_a_target_that_was_away_and_is_back_is_not_called_held(
             with pytest.raises(ClusterUnreachable, match="no transaction holds it"):
                 read_commit_log(pipeline, source.cluster_id(), target)
             assert calls == 2
+        calls = 0
+        with pytest.raises(ClusterUnreachable, match="no transaction holds it"):
+            read_commit_log(pipeline, source.cluster_id(), target, patience=1)
+        assert calls == 1, "who has little patience reads on no more"
 
 
 def test_a_commit_topic_that_was_created_anew_is_no_reason_to_copy_everything_again(

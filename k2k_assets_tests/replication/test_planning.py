@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from k2k_assets.errors import NotAllowed, Refused
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.replication.leaderless import ends_of_each_topic
@@ -66,3 +68,10 @@ def test_what_is_new_is_added_to_what_is_known() -> None:
     both = ground("t").with_new(replace(ground("u"), batch_bytes=10))
     assert both.topics == {"t": ("t", 2), "u": ("u", 2)}
     assert both.batch_bytes == 10, "the smallest of all"
+    assert both.one_to_one
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_where_several_topics_fed_one_they_may_do_so_again(before: bool) -> None:
+    """One that is gone is not counted now, and comes back without being new."""
+    assert not replace(ground("t"), one_to_one=before).with_new(replace(ground("u"), one_to_one=not before)).one_to_one

@@ -13,6 +13,7 @@ from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.replication import run as module
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.run import Run
+from k2k_assets.topic_partition import TopicPartition
 
 
 def test_slots_are_asked_to_end_until_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,6 +57,25 @@ def test_both_clients_are_renewed_between_generations(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Run, "_take_over", take_over)
     assert run._next_generation(threading.Event()) == []
+
+
+@pytest.mark.parametrize(
+    ("record", "is_told"),
+    [
+        (None, True),
+        (SimpleNamespace(reason="why", generation=9), True),
+        (SimpleNamespace(reason=None, generation=3), True),
+        (SimpleNamespace(reason=None, generation=4), False),
+    ],
+    ids=["never begun", "stopped by another", "committed before", "copied or accepted since"],
+)
+def test_a_stop_is_told_at_the_end_unless_it_was_copied_on_since(record: Any, is_told: bool) -> None:
+    """Also where the slots of a later generation ended before they could say it again."""
+    unused: Any = None
+    tp = TopicPartition("t", 0)
+    run = replace(_run_on(unused, unused), _stopped={tp: "why"}, _stopped_in={tp: 3})
+    run.progress.newest = {tp: record} if record else {}  # type: ignore[misc]
+    assert run._still_stopped() == ({tp: "why"} if is_told else {})
 
 
 def _run_on(ground: Any, changes: Any) -> Run:

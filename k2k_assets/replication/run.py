@@ -54,6 +54,15 @@ _KILLED_WITH_US = (
 _STOPPED_SECONDS = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """Why a partition was stopped, by which generation, and its newest commit record then."""
+
+    reason: str
+    generation: int
+    newest: CommitRecord | None
+
+
 @dataclass(slots=True)
 class Run:
     """One instance.
@@ -81,9 +90,7 @@ class Run:
     changes: Changes
     _instance: Instance | None = None
     _generation: int = -1
-    _stopped: dict[TopicPartition, str] = field(default_factory=dict)
-    _stopped_at: dict[TopicPartition, CommitRecord | None] = field(default_factory=dict)
-    _stopped_in: dict[TopicPartition, int] = field(default_factory=dict)
+    _stopped: dict[TopicPartition, _Stop] = field(default_factory=dict)
     _topics: dict[str, tuple[str, int]] = field(default_factory=dict)
     _begun_with: frozenset[str] = frozenset()
     _next_observation: float = 0.0
@@ -104,9 +111,8 @@ class Run:
             copied_before = self._copied()
             asked = self._watch(job, stop, observer)
             job.raise_errors()
-            self._stopped.update(job.stopped)
-            self._stopped_at.update({tp: self.progress.newest.get(tp) for tp in job.stopped})
-            self._stopped_in.update(dict.fromkeys(job.stopped, self._generation))
+            for tp, reason in job.stopped.items():
+                self._stopped[tp] = _Stop(reason, self._generation, self.progress.newest.get(tp))
             outrun = outrun + 1 if job.outrun and self._copied() == copied_before else 0
             if job.outrun:
                 log.info("a new generation is drawn: %s", job.outrun)
@@ -303,7 +309,7 @@ class Run:
         """Partitions whose newest commit record says why they were stopped, or that has not changed since they were."""
         newest = self.progress.newest
         recorded = {tp for tp, record in newest.items() if record.reason}
-        return recorded.union(tp for tp, record in self._stopped_at.items() if newest.get(tp) == record)
+        return recorded.union(tp for tp, stop in self._stopped.items() if newest.get(tp) == stop.newest)
 
     def _read_progress(self) -> None:
         """What cannot be seen now is seen later: a target that restarts is the slots' matter."""
@@ -349,9 +355,9 @@ class Run:
         """Without those that somebody has copied on since, or accepted."""
         newest = self.progress.newest
         return {
-            tp: reason
-            for tp, reason in self._stopped.items()
-            if (record := newest.get(tp)) is None or record.reason or record.generation <= self._stopped_in[tp]
+            tp: stop.reason
+            for tp, stop in self._stopped.items()
+            if (record := newest.get(tp)) is None or record.reason or record.generation <= stop.generation
         }
 
 

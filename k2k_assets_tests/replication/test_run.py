@@ -12,7 +12,7 @@ import pytest
 from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.replication import run as module
 from k2k_assets.replication.extent import Continuous
-from k2k_assets.replication.run import Run
+from k2k_assets.replication.run import Run, _Stop
 from k2k_assets.topic_partition import TopicPartition
 
 
@@ -73,7 +73,7 @@ def test_a_stop_is_told_at_the_end_unless_it_was_copied_on_since(record: Any, is
     """Also where the slots of a later generation ended before they could say it again."""
     unused: Any = None
     tp = TopicPartition("t", 0)
-    run = replace(_run_on(unused, unused), _stopped={tp: "why"}, _stopped_in={tp: 3})
+    run = replace(_run_on(unused, unused), _stopped={tp: _Stop("why", 3, None)})
     run.progress.newest = {tp: record} if record else {}  # type: ignore[misc]
     assert run._still_stopped() == ({tp: "why"} if is_told else {})
 

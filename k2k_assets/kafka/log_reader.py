@@ -118,6 +118,14 @@ class LogReader:
             self._advance(topic, partition, offset + 1)
         return records
 
+    def doubt_if_behind(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Another client goes on, if this one has brought nothing for long and there is something to read.
+
+        Args:
+            ends: As far as it could have read by now.
+        """
+        self._is_doubtful |= any(self._reached[tp] < end for tp, end in ends.items())
+
     def close(self) -> None:
         """Lets go of the client."""
         self._consumer.close()

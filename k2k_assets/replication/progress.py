@@ -19,6 +19,8 @@ log = logging.getLogger("k2k.replication")
 
 # An open transaction on the source is ordinary for seconds; after a minute it is named.
 HELD_WARNING_SECONDS = 60.0
+# The commit topic is asked where it ends when nothing has come from it for so long.
+_SILENCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,11 @@ class ProgressReader:
         self._warned: set[TopicPartition] = set()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
         self.follow(partitions)
+        self._target = target
         starts = target.offsets(target.partitions_of([pipeline.coordination.commit.topic]), "stable")
         properties = pipeline.client_properties("target", "consumer")
         self._reader = LogReader(properties, starts, committed_only=True, follow=True)
+        self._asks_after = self._started + _SILENCE_SECONDS
 
     @property
     def newest(self) -> Mapping[TopicPartition, CommitRecord]:
@@ -126,6 +130,7 @@ class ProgressReader:
     def read(self) -> None:
         """Takes in what was committed since; does not wait."""
         while batch := self._reader.poll(0):
+            self._asks_after = time.monotonic() + _SILENCE_SECONDS
             for message in batch:
                 try:
                     record = CommitRecord.parse(message.key(), message.value(), f"offset {message.offset()}")
@@ -147,6 +152,9 @@ class ProgressReader:
     def refresh(self) -> Progress:
         """Asks the source for its ends and returns all there is to know; where there is no leader, what was known."""
         now = time.monotonic()
+        if now >= self._asks_after:
+            self._asks_after = now + _SILENCE_SECONDS
+            self._reader.doubt_if_behind(self._target.offsets(self._reader.reached, "stable"))
         leaderless: dict[TopicPartition, str] = {}
         readable = ends_with_leader(self._source, list(self._partitions), self._which, leaderless, patience=0)
         asked = [tp for tp in self._partitions if tp not in leaderless]

@@ -58,3 +58,15 @@ def test_a_client_that_stands_still_is_replaced(monkeypatch: pytest.MonkeyPatch)
         list(reader.read_until({P: 6}, Deadline(0)))
     assert list(reader.read_until({P: 6}, Deadline(10))) == [[]]
     assert clients_of_it == [{P: 5}] * 2
+
+
+def test_one_that_follows_is_replaced_only_if_there_is_something_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients_of_it = played(monkeypatch, [[], [_message(0, 6, KafkaError._PARTITION_EOF)]])
+    reader = LogReader({"bootstrap.servers": "b"}, {P: 5}, committed_only=True, follow=True)
+    reader.doubt_if_behind({P: 5})
+    reader.poll(0)
+    assert clients_of_it == [{P: 5}]
+    reader.doubt_if_behind({P: 6})
+    reader.poll(0)
+    assert clients_of_it == [{P: 5}] * 2
+    assert reader.reached == {P: 6}

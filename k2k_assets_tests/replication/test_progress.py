@@ -22,6 +22,7 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import CLUSTER, commit_record
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+COMMITS = TopicPartition("commits", 0)
 GENERATION = 17
 
 
@@ -30,6 +31,8 @@ class FakeLog:
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.batches: list[list[Any]] = []
+        self.reached = {COMMITS: 5}
+        self.doubts: list[Any] = []
 
     def write(self, key: bytes, value: bytes | None) -> None:
         message = SimpleNamespace(key=lambda: key, value=lambda: value, offset=lambda: 0)
@@ -37,6 +40,9 @@ class FakeLog:
 
     def poll(self, _: float) -> list[Any]:
         return self.batches.pop(0) if self.batches else []
+
+    def doubt_if_behind(self, ends: Any) -> None:
+        self.doubts.append(ends)
 
     def close(self) -> None:
         pass
@@ -59,7 +65,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, source
     monkeypatch.setattr(module, "LogReader", FakeLog)
     consumer = {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": "k2k.g"}}
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], source={"kafka": consumer})
-    target = SimpleNamespace(partitions_of=lambda _: [], offsets=lambda *_: {})
+    target = SimpleNamespace(partitions_of=lambda _: [COMMITS], offsets=lambda asked, _: dict.fromkeys(asked, 9))
     reader = ProgressReader(pipeline, CLUSTER, source, target, [P0, P1])  # type: ignore[arg-type]
     reader.counts_for(GENERATION)
     return reader
@@ -178,3 +184,19 @@ def test_an_unreachable_source_leaves_what_was_known(reader: ProgressReader, sou
     with pytest.raises(ClusterUnreachable):
         reader.refresh()
     assert (reader.current().partitions[P0].position, reader.current().partitions[P0].readable_end) == (60, 100)
+
+
+def test_a_commit_topic_that_is_silent_for_long_is_asked_where_it_ends(
+    reader: ProgressReader, write: Callable[[CommitRecord], None], clock: Clock
+) -> None:
+    log: FakeLog = reader._reader  # type: ignore[assignment]
+    clock.advance(29)
+    write(mine(1, 1))
+    reader.read()
+    clock.advance(29)
+    reader.refresh()
+    assert not log.doubts
+    clock.advance(2)
+    reader.refresh()
+    reader.refresh()
+    assert log.doubts == [{COMMITS: 9}]

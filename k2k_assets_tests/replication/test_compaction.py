@@ -143,7 +143,7 @@ class Stage:
         """
         assert assert_all_copied(self._clusters, self.pipeline, overtaken=slept) == self._flow.written
         (end,) = end_offsets(self._clusters.target_servers, self.claims_topic).values()
-        assert len(self._offsets()) < end / 4
+        assert len(self._offsets()) < end / 2
 
     def kill_all(self) -> None:
         """Of whatever is left."""

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+from k2k_assets.deadline import wait_until
 from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.outcome import Outcome
@@ -159,6 +160,9 @@ class TroubledCopy:
                     if self.case.waits:
                         fault.chosen.wait(_SOON)
                     if self.case.aborts:
+                        wait_until(
+                            lambda: self._is_begun(proxy, pipeline), _SOON, "the target to know of the transaction"
+                        )
                         raise Restart("a session that fails before its commit")
 
             if self.case.step == "again":
@@ -184,6 +188,12 @@ class TroubledCopy:
         else:
             assert_at_least_once(pipeline, self._written, self._source, self._target)
         assert_exact_mappings(pipeline, self._source, self._target, self._written.topic)
+
+    def _is_begun(self, proxy: Proxy, pipeline: Pipeline) -> bool:
+        """Whether the target knows of a partition in the open transaction: the client ends no other."""
+        of_slot = _ids(pipeline)[Carrying.ID]
+        begun, ended = (proxy.seen(api, of_slot) for api in (Api.ADD_PARTITIONS_TO_TXN, Api.END_TXN))
+        return max(r.at for r in begun) > max(r.at for r in ended)
 
     def _leave_a_dead_one(self, pipeline: Pipeline) -> None:
         run_and_kill(pipeline if self.case.follows is Follows.ITSELF else _other(pipeline))

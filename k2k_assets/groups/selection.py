@@ -21,7 +21,7 @@ class GroupSelection:
     def matches(self, group: str) -> bool:
         """Whether a group is selected."""
         if isinstance(self.groups, str):
-            return compile_java(self.groups).fullmatch(group) is not None
+            return compile_java(self.groups).matches(group)
         return group in self.groups
 
     def absent(self, existing: Collection[str]) -> tuple[str, ...]:

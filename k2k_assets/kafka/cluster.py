@@ -235,8 +235,13 @@ class Cluster:
         """
         return self.describe_async(names)()
 
-    def describe_async(self, names: Collection[str]) -> Callable[[], dict[str, TopicDescription]]:
-        """Like `describe`, but asks now and answers when called: the wait can overlap other work."""
+    def describe_async(self, names: Collection[str], partly: bool = False) -> Callable[[], dict[str, TopicDescription]]:
+        """Like `describe`, but asks now and answers when called: the wait can overlap other work.
+
+        Args:
+            names: Topics that may exist.
+            partly: Whether those that may not be described are left out, too.
+        """
         if not names:
             return dict
         asked = self.admin.describe_topics(TopicCollection(list(dict.fromkeys(names))), request_timeout=self.timeout)
@@ -245,9 +250,9 @@ class Cluster:
             found = {}
             for name, future in asked.items():
                 topic = self.answer(future, _WITHOUT_DESCRIPTION)
-                if topic is _HIDDEN:
+                if topic is _HIDDEN and not partly:
                     raise NotAllowed(name, f"the {self} does not let the topic {name} be seen. {clients.ACLS_HINT}")
-                if topic is not None:
+                if topic is not None and topic is not _HIDDEN:
                     found[name] = TopicDescription(name, topic_id(topic), len(topic.partitions))
             return found
 

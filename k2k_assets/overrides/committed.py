@@ -8,6 +8,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.replication.leaderless import ends_of_each_topic
 from k2k_assets.topic_partition import TopicPartition
 
 
@@ -18,7 +19,7 @@ class Committed:
     Attributes:
         source: Which.
         record: Its newest commit record; None if there is none that can be read.
-        last: `Pipeline.readable_end` of the source; None if the partition is gone.
+        last: `Pipeline.readable_end` of the source; None if the partition is gone, or may not be seen.
         stopped: Why it was stopped; None if it was not.
     """
 
@@ -53,8 +54,9 @@ def committed(pipeline: Pipeline, source: Cluster, target: Cluster) -> State:
     cluster, target_cluster = source.cluster_id(), target.cluster_id()
     log = read_commit_log(pipeline, cluster, target)
     known = sorted({*log.positions, *log.unreadable})
-    existing = set(source.partitions_of({tp.topic for tp in known}))
-    ends = source.offsets([tp for tp in known if tp in existing], pipeline.readable_end)
+    there = source.describe_async({tp.topic for tp in known}, partly=True)()
+    existing = [tp for tp in known if tp.topic in there and tp.partition < there[tp.topic].partitions]
+    ends = ends_of_each_topic(source, existing, pipeline.readable_end, {})
     return State(cluster, target_cluster, [_committed(tp, log.positions.get(tp), ends, log.unreadable) for tp in known])
 
 

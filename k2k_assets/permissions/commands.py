@@ -59,7 +59,8 @@ def optional(at: Administration) -> Iterator[str]:
     """
     yield "# Optional, on the target cluster: a transaction.timeout.ms that its brokers do not take is refused before"
     yield "# anything is created; without it, by the first transaction."
-    yield f"# {shlex.join([*_adding(at), '--operation', 'DescribeConfigs', '--cluster'])}"
+    command = shlex.join([*_adding(at), "--operation", "DescribeConfigs", "--cluster"])
+    yield from (f"# {line}" for line in command.split("\n"))  # a name may hold a line break: no part may be a command
 
 
 def _adding(at: Administration) -> list[str]:

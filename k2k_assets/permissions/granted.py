@@ -16,7 +16,13 @@ from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.required import DESCRIBING, Operation
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.librdkafka_sink import claim, transactional_producer
+from k2k_assets.transport.librdkafka_sink import (
+    TimeoutTooLong,
+    claim,
+    timeout_too_long,
+    transaction_timeout_ms,
+    transactional_producer,
+)
 
 _DENIAL = object()
 _INSTEAD = dict.fromkeys(
@@ -146,10 +152,13 @@ def may_use_transactional_id(pipeline_properties: Mapping[str, Any], transaction
 
     Raises:
         ClusterUnreachable: The target does not answer.
+        Refused: Its brokers do not take the transaction time-out; whether it is allowed cannot be told.
     """
     producer = transactional_producer(pipeline_properties, transactional_id)
     try:
         claim(producer, timeout, "looking whether transactions are allowed")
+    except TimeoutTooLong:
+        raise Refused(timeout_too_long(transaction_timeout_ms(pipeline_properties), None)) from None
     except Refused:
         return False
     except Restart as error:

@@ -166,6 +166,7 @@ def _mapper(pipeline: Pipeline) -> Iterator[Need]:
 def _checks(pipeline: Pipeline) -> Iterator[Need]:
     yield Need("target", "commit topic", "Read", "show positions")
     if not pipeline.features.offset_mapping:
+        yield Need("source", "copied topics", "Describe", "show how far they reach")
         return
     yield from _mappings()
     for cluster, subject in _BOTH_SIDES:

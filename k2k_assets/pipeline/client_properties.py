@@ -39,9 +39,10 @@ _REQUEST_MARGIN_MS = 500  # librdkafka wants socket.timeout.ms at least 100 ms b
 _READS = "control topics are read to their end: the engine sets it"
 _RESENDS = "when an answer counts as lost rests on it: under exactly-once the engine sets it"
 _POSITIONS = "positions rest on it: the engine sets it"
+_NO_GROUP = "no group is joined on the target"
 _SET_BY_ENGINE: dict[tuple[ClusterRole, ClientKind], dict[str, str]] = {
     ("source", "consumer"): {"enable.partition.eof": _POSITIONS, "enable.auto.offset.store": _POSITIONS},
-    ("target", "consumer"): dict.fromkeys(
+    ("target", "consumer"): {"group.id": _NO_GROUP} | dict.fromkeys(
         (
             "enable.partition.eof", "enable.auto.offset.store",
             "fetch.wait.max.ms", "fetch.queue.backoff.ms", "fetch.error.backoff.ms",
@@ -222,10 +223,10 @@ def transaction_timeout_ms(values: Mapping[str, Scalar]) -> int:
     """The producer's transaction time-out in milliseconds.
 
     Raises:
-        ValueError: it is no whole number, or below librdkafka's least of 1 000.
+        ValueError: it is no whole number, or not within the limits of librdkafka.
     """
     default = guarantees.DEFAULT_TRANSACTION_TIMEOUT.total_seconds() * 1000
     timeout = whole(values.get("transaction.timeout.ms", int(default)))
-    if timeout < 1000:
-        raise ValueError("a whole number of at least 1000")
+    if not 1000 <= timeout < 2**31:
+        raise ValueError("a whole number from 1000 to 2147483647")
     return timeout

@@ -52,7 +52,7 @@ PRODUCER: dict[str, Need] = {
 """Needed of the target's producer, always."""
 
 CONSUMER: dict[str, Need] = {
-    "isolation.level": Need("read_committed", lambda value: value == "read_committed"),
+    "isolation.level": Need("read_committed", lambda value: str(value).strip().lower() == "read_committed"),
 }
 """Needed of the source's consumer under exactly-once, and of the readers of control topics always."""
 

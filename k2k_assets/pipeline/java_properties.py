@@ -6,6 +6,7 @@ understood are in `security`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -105,6 +106,21 @@ def _start(value: Scalar) -> Scalar:
     return start
 
 
+def _isolation(value: Scalar) -> Scalar:
+    """As librdkafka takes it: in any case."""
+    level = str(value).strip().lower()
+    if level not in ("read_committed", "read_uncommitted"):
+        raise ValueError("read_committed or read_uncommitted")
+    return level
+
+
+def _openssl_providers(value: Scalar) -> Scalar:
+    """Names of what is installed; a path would be loaded as code."""
+    if not re.fullmatch(r"[\w, -]+", str(value), re.ASCII):
+        raise ValueError("names of OpenSSL's installed providers")
+    return value
+
+
 _JAVA_CLASS = "a Java class; records are copied as bytes"
 _JMX = "metrics of the Java client"
 _GROUP = "no consumer group is joined: partitions are assigned"
@@ -113,6 +129,8 @@ _JAVA_TLS = "a setting of Java's TLS; OpenSSL negotiates its own"
 _LOGIN = "a setting of Java's login module"
 _BROKER_SIDE = "it matters to brokers only"
 _JAVA_AUTH = "Java code cannot be loaded; use the sasl.oauthbearer.* properties of librdkafka"
+_VERSIONS = "what brokers can do is asked of them: old requests know no transactions"
+_NO_CODE = "a pipeline file does not load code"
 _COMMITS = "progress is committed to the commit topic, never to the source's group"
 
 RULES: dict[str, Rule] = {
@@ -122,6 +140,7 @@ RULES: dict[str, Rule] = {
     "fetch.max.bytes": Renamed("fetch.max.bytes", Between(0, 2_147_483_135)),
     "max.partition.fetch.bytes": Renamed("fetch.message.max.bytes", Between(1, 1_000_000_000)),
     "auto.offset.reset": Renamed("auto.offset.reset", _start),
+    "isolation.level": Renamed("isolation.level", _isolation),
     "max.poll.records": NoEffect(_POLL),
     "max.poll.interval.ms": NoEffect(_GROUP),
     "session.timeout.ms": NoEffect(_GROUP),
@@ -176,6 +195,9 @@ RULES: dict[str, Rule] = {
     "metrics.recording.level": NoEffect(_JMX),
     "metrics.sample.window.ms": NoEffect(_JMX),
     "interceptor.classes": NoEffect("Java classes are not loaded"),
+    "api.version.request": NoEffect(_VERSIONS, fine="true"),
+    "api.version.fallback.ms": NoEffect(_VERSIONS),
+    "broker.version.fallback": NoEffect(_VERSIONS),
     # TLS
     "ssl.protocol": NoEffect(_JAVA_TLS),
     "ssl.enabled.protocols": NoEffect(_JAVA_TLS),
@@ -185,6 +207,9 @@ RULES: dict[str, Rule] = {
     "ssl.secure.random.implementation": NoEffect(_JAVA_TLS),
     "ssl.engine.factory.class": Impossible("Java code cannot be loaded; use the ssl.* properties of librdkafka"),
     "security.providers": Impossible("Java code cannot be loaded"),
+    "ssl.engine.location": Impossible(_NO_CODE),
+    "ssl.engine.id": Impossible(_NO_CODE),
+    "ssl.providers": Renamed("ssl.providers", _openssl_providers),
     # SASL
     "sasl.client.callback.handler.class": Impossible(_JAVA_AUTH),
     "sasl.login.callback.handler.class": Impossible(_JAVA_AUTH),
@@ -225,6 +250,6 @@ RULES: dict[str, Rule] = {
     "produce.offset.report": NoEffect("the engine needs the reports of successes for target offsets"),
     "queuing.strategy": NoEffect("the order of records is kept"),
     "transactional.id": Impossible("the engine gives each slot its own; take it out"),
-    "plugin.library.paths": Impossible("a pipeline file does not load code"),
+    "plugin.library.paths": Impossible(_NO_CODE),
 }
 """What becomes of a name. Java's meaning counts where both libraries have the name."""

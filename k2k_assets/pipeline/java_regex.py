@@ -1,4 +1,4 @@
-"""Java regular expressions, as K2K files have them, for Python's `re`.
+"""Java regular expressions, as K2K files have them, in Python.
 
 Topic names are ASCII, so Java's Unicode classes come down to ASCII sets. What Java means differently from
 Python and cannot be said in Python is refused, never reinterpreted.
@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+
+import regex
+
+from k2k_assets.errors import Refused
 
 _CLASSES = {
     "Lower": "a-z", "Ll": "a-z", "IsLowercase": "a-z", "javaLowerCase": "a-z",
@@ -27,17 +31,49 @@ class RegexError(ValueError):
         self.position = position
 
 
+# An honest expression takes microseconds; one like `(a|a)*[bc]` could take years.
+_LONGEST_SECONDS = 0.2
+
+
+class JavaPattern:
+    """A Java regular expression.
+
+    Args:
+        pattern: As the file has it.
+        translated: The same for Python.
+    """
+
+    def __init__(self, pattern: str, translated: str) -> None:
+        self._pattern = pattern
+        self._compiled = regex.compile(translated, regex.ASCII | regex.VERSION0)
+
+    def matches(self, name: str) -> bool:
+        """Whether it matches the whole of a name, as Kafka's pattern subscription asks.
+
+        Raises:
+            Refused: It takes too long to tell.
+        """
+        try:
+            return self._compiled.fullmatch(name, timeout=_LONGEST_SECONDS) is not None
+        except TimeoutError:
+            raise Refused(
+                f"whether the regular expression '{self._pattern}' matches '{name}' takes too long to tell. Write it "
+                "without repetitions of repetitions"
+            ) from None
+
+
 @lru_cache(maxsize=4096)
-def compile_java(pattern: str) -> re.Pattern[str]:
-    """Compile a Java regex; use it with `fullmatch`, as Kafka's pattern subscription does.
+def compile_java(pattern: str) -> JavaPattern:
+    """Compiles a Java regex.
 
     Raises:
         RegexError: the pattern is no regex, or uses what only Java has (nested and intersected classes, ...).
     """
     translated, origin = _translate(pattern)
     try:
-        return re.compile(translated, re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
+        re.compile(translated, re.ASCII)  # it takes no more than Java does
+        return JavaPattern(pattern, translated)
+    except (re.error, regex.error, OverflowError, RecursionError) as error:
         position = getattr(error, "pos", None)
         at = origin[min(position, len(origin) - 1)] if position is not None and origin else position
         raise RegexError(getattr(error, "msg", "too large"), at) from None

@@ -22,7 +22,7 @@ from k2k_assets.pipeline.document import MAX_BYTES, Node, parse_document
 from k2k_assets.pipeline.merge import filled, merge
 from k2k_assets.pipeline.model import Pipeline
 from k2k_assets.pipeline.problems import DocumentError, Path, Problem, fail
-from k2k_assets.pipeline.redaction import redacted
+from k2k_assets.pipeline.redaction import redacting
 from k2k_assets.pipeline.schema import problem_at, problems_of
 from k2k_assets.pipeline.substitution import substitute
 
@@ -55,7 +55,7 @@ def load_pipeline(
         spanning = [problem_at(root, path, message) for path, message in checks.check_all(pipeline)]
         problems += _not_below(spanning, problems)
     if problems or not pipeline:
-        raise fail(redacted(problems, root))
+        raise fail(problems, redacting(root))
     pipeline._warnings = checks.warnings(pipeline)
     return pipeline
 

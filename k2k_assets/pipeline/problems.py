@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from k2k_assets.errors import PipelineFileError
@@ -66,9 +66,10 @@ def shorten(text: str) -> str:
 
 def is_secret(path: Path) -> bool:
     """Whether the value at a path may be a credential: such a value is never shown."""
-    # A section of client properties that is no mapping may be anything, also a password.
+    # A section of client properties that is no mapping may be anything, also a password; so may one of Spark's.
     client_section = path[:1] in (("source",), ("target",)) and len(path) <= 3
-    return client_section or any(isinstance(part, str) and _SECRET.search(part) for part in path)
+    spark_section = path in (("spark",), ("spark", "config"), ("spark", "remote"))
+    return client_section or spark_section or any(isinstance(part, str) and _SECRET.search(part) for part in path)
 
 
 def describe(value: object, path: Path = ()) -> str:
@@ -95,12 +96,20 @@ def nearest(key: str, known: Iterable[str]) -> str | None:
     return by_lower[close[0]] if close else None
 
 
-def fail(problems: Sequence[Problem]) -> PipelineFileError:
-    """The error that lists all faults, in the order of files and lines."""
+def fail(problems: Sequence[Problem], redacted: Callable[[Problem], Problem] | None = None) -> PipelineFileError:
+    """The error that lists all faults, in the order of files and lines.
+
+    Args:
+        problems: One or more.
+        redacted: What to show of each.
+    """
     unique = sorted(set(problems), key=lambda p: (p.file, p.line, str(p.path), p.message))
+    shown = unique[:_MAX_LISTED]
+    if redacted:
+        shown = list(map(redacted, shown))  # of those alone: it takes time
     if len(unique) == 1:
-        return PipelineFileError(str(unique[0]))
-    lines = [f"{len(unique)} faults in the pipeline file:", *(f"  {problem}" for problem in unique[:_MAX_LISTED])]
+        return PipelineFileError(str(shown[0]))
+    lines = [f"{len(unique)} faults in the pipeline file:", *(f"  {problem}" for problem in shown)]
     if len(unique) > _MAX_LISTED:
         lines.append(f"  and {len(unique) - _MAX_LISTED} more")
     return PipelineFileError("\n".join(lines))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from k2k_assets.pipeline.document import Node
@@ -11,22 +11,22 @@ from k2k_assets.pipeline.problems import Problem, describe, shorten
 _LONG_ENOUGH = 4  # shorter texts are hidden where they are quoted; elsewhere they would be found in any word
 
 
-def redacted(problems: Sequence[Problem], root: Node) -> list[Problem]:
-    """The problems, with the variable in the place of each value that came from it.
+def redacting(root: Node) -> Callable[[Problem], Problem]:
+    """Puts the variable in the place of each value that came from it, in the problems of a document.
 
     Args:
-        problems: Of a document.
         root: The document.
     """
     forms = dict(_forms(root))
     by_length = sorted(forms, key=len, reverse=True)
-    hidden = []
-    for problem in problems:
+
+    def redacted(problem: Problem) -> Problem:
         message = problem.message
         for form in by_length:
             message = message.replace(form, forms[form])
-        hidden.append(replace(problem, message=message))
-    return hidden
+        return replace(problem, message=message)
+
+    return redacted
 
 
 def _forms(node: Node) -> Iterator[tuple[str, str]]:

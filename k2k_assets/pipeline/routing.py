@@ -40,7 +40,7 @@ def _mapped(entries: tuple[tuple[str, str], ...], topic: str) -> str | None:
         if key == topic:
             return target
     for key, target in entries:
-        if compile_java(key).fullmatch(topic):
+        if compile_java(key).matches(topic):
             return target
     return None
 

@@ -50,7 +50,7 @@ class TopicSelection(Section):
     def matches(self, topic: str) -> bool:
         """Whether a source topic is selected."""
         if isinstance(self.topic, str):
-            return compile_java(self.topic).fullmatch(topic) is not None
+            return compile_java(self.topic).matches(topic)
         return topic in self.topic
 
     def describe(self) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from k2k_assets.errors import NotAllowed, Refused
+from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
@@ -68,9 +68,9 @@ class Ground:
         Raises:
             ClusterUnreachable: A cluster does not answer.
         """
-        on_source, on_target = source.describe_async(self.descriptions), target.describe_async(self.targets)
-        descriptions = self.descriptions | _seen(source, self.descriptions, on_source)
-        return replace(self, descriptions=descriptions, targets=self.targets | _seen(target, self.targets, on_target))
+        on_source = source.describe_async(self.descriptions, partly=True)
+        on_target = target.describe_async(self.targets, partly=True)
+        return replace(self, descriptions=self.descriptions | on_source(), targets=self.targets | on_target())
 
     def with_new(self, new: Ground) -> Ground:
         """With topics that were looked at since, and the control topics as they were then."""
@@ -82,19 +82,6 @@ class Ground:
             batch_bytes=min(self.batch_bytes, new.batch_bytes),
             one_to_one=self.one_to_one and new.one_to_one,  # what is gone may come back
         )
-
-
-def _seen(
-    cluster: Cluster, names: Collection[str], asked: Callable[[], dict[str, TopicDescription]]
-) -> dict[str, TopicDescription]:
-    """What was asked for, without the topics that may not be seen."""
-    left = set(names)
-    while True:
-        try:
-            return asked()
-        except NotAllowed as hidden:
-            left.discard(hidden.topic)
-            asked = cluster.describe_async(left)
 
 
 def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collection[str] | None) -> Ground:

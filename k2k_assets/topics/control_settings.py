@@ -21,7 +21,7 @@ class Settings:
         name: Its name.
         mapping: Whether it is the mapping topic; commit and assignment topic otherwise.
         config: All topic configs; of a topic that is to be created those that are given.
-        replication: Replicas of its partitions, the fewest; None while it does not exist.
+        replication: Replicas of its partitions, the fewest; None if they are the brokers' to choose.
         brokers: How many the cluster has.
         partitions: How many it has, and how many the pipeline file asks for; None while it does not exist, or where
             the file does not say.
@@ -96,8 +96,14 @@ def _bounds(settings: Settings) -> str:
     return " and ".join(f"{name}={value}" for name, value in found.items() if value != _NEVER)
 
 
+def _least_in_sync(settings: Settings) -> int:
+    """What is no number the target refuses when the topic is created."""
+    value = settings.config.get(_MIN_ISR, "1").strip()
+    return int(value) if value.isdecimal() else 1
+
+
 def _never_writable(settings: Settings) -> Iterator[str]:
-    least = int(settings.config.get(_MIN_ISR, 1))
+    least = _least_in_sync(settings)
     if settings.replication is not None and least > settings.replication:
         yield (
             f"'{settings.name}' has {_MIN_ISR}={least} and a replication factor of {settings.replication}: nothing can "
@@ -109,7 +115,7 @@ def _lost_with_brokers(settings: Settings) -> Iterator[str]:
     replication, config = settings.replication, settings.config
     if replication is None:
         return
-    if replication >= 3 and int(config.get(_MIN_ISR, 1)) < 2:
+    if replication >= 3 and _least_in_sync(settings) < 2:
         yield (
             f"'{settings.name}' has {replication} replicas and {_MIN_ISR}={config.get(_MIN_ISR, 1)}: the loss of one "
             f"broker can lose what was acknowledged. Set {_MIN_ISR}=2"

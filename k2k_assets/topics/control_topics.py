@@ -20,16 +20,19 @@ ControlTopic = Literal["commit", "assignment", "offset_mapping"]
 
 # By the target's clock: it refuses records whose own time is too far ahead, and a clock may jump.
 _TIMELESS = {"message.timestamp.type": "LogAppendTime"}
+# Where a broker's defaults keep less. Told too where nothing is deleted: the file may add `delete` to the policy.
+_FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 # Only closed segments are compacted: with small ones, and a cleaner that starts early, a commit topic that took
 # ten million records is read in seconds.
 _COMPACTED = {
     **_TIMELESS,
     "cleanup.policy": "compact",
+    **_FOR_EVER,
     "segment.bytes": str(16 * 1024 * 1024),
     "min.cleanable.dirty.ratio": "0.1",
 }
 # A large transaction over a source full of gaps makes many runs: its one mapping record may pass Kafka's usual 1 MB.
-_KEPT = {**_TIMELESS, "cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(8 * 1024 * 1024)}
+_KEPT = {**_TIMELESS, "cleanup.policy": "delete", **_FOR_EVER, "max.message.bytes": str(8 * 1024 * 1024)}
 
 
 def control_topics(pipeline: Pipeline) -> dict[str, WantedTopic]:
@@ -59,7 +62,11 @@ def ensure_control_topics(pipeline: Pipeline, target: Cluster) -> None:
             bookkeeping.
         ClusterUnreachable: The target does not answer.
     """
-    create_topics(pipeline, target, missing_control_topics(pipeline, target))
+    missing = missing_control_topics(pipeline, target)
+    create_topics(pipeline, target, missing)
+    if missing and pipeline.features.validate_control_topic_settings:
+        created = target.describe([topic.name for topic in missing])
+        _heed([judge(settings) for settings in _settings(pipeline, target, created)], target)
 
 
 def missing_control_topics(pipeline: Pipeline, target: Cluster) -> list[WantedTopic]:
@@ -77,7 +84,10 @@ def missing_control_topics(pipeline: Pipeline, target: Cluster) -> list[WantedTo
         )
     if pipeline.features.validate_control_topic_settings:
         mapping = _mapping_topic(pipeline)
-        _heed([judge(Settings(topic.name, topic.name == mapping, topic.config)) for topic in missing], target)
+        _heed(
+            [judge(Settings(topic.name, topic.name == mapping, topic.config, topic.replication)) for topic in missing],
+            target,
+        )
         _heed([judge(settings) for settings in _settings(pipeline, target, existing)], target)
     return missing
 

@@ -63,12 +63,17 @@ def transactional_producer(properties: Mapping[str, Any], transactional_id: str)
     return clients.producer({**PREFERRED, **properties}, {**FIXED, **settings})
 
 
+class TimeoutTooLong(Refused):
+    """The target's brokers take no transaction time-out as long as this producer's."""
+
+
 def call(step: str, function: Callable[..., Any], *args: object) -> Any:
     """Calls the producer and turns what it raises into the loop's terms.
 
     Raises:
         Fenced: A later holder of the id exists.
         Forbidden: The principal may not write to a topic.
+        TimeoutTooLong: The brokers do not take the transaction time-out.
         Refused: The principal may not do it at all.
         Fatal: The producer can do nothing any more.
         Restart: Anything else: nothing in memory can be trusted.
@@ -84,7 +89,7 @@ def call(step: str, function: Callable[..., Any], *args: object) -> Any:
         if error.code() in _FENCED:
             raise Fenced(f"{step}: {error.str()}") from None
         if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-            raise Refused(timeout_too_long(None, None)) from None
+            raise TimeoutTooLong(timeout_too_long(None, None)) from None
         not_allowed = f"target cluster: {step} is not allowed: {error.str()}{clients.advice(error)}"
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise Forbidden(not_allowed) from None

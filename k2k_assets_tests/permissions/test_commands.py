@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,21 @@ def test_what_is_optional_is_a_comment(tmp_path: Path, capsys: pytest.CaptureFix
         "--add --allow-principal User:target-user --operation DescribeConfigs --cluster"
     )
     assert "--cluster" not in _printed(capsys, path, "--for", "checks")
+
+
+def test_no_part_of_a_name_is_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line break in a quoted word would end a comment."""
+    hostile = "k2k\ntouch pwned #"
+    kafka = {"kafka": {"common": {"bootstrap.servers": "t:9093", **SCRAM, "sasl.username": hostile}}}
+    path = write_pipeline(tmp_path, "s:9092", "", ["orders"], target=kafka)
+    script = _printed(capsys, path, "--source-principal", "User:k2k")
+    assert "touch pwned" in script
+    stub = tmp_path / "kafka-acls.sh"
+    stub.write_text("#!/bin/sh\n")
+    stub.chmod(0o700)
+    path_of_programs = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["sh", "-c", script], cwd=tmp_path, env={"PATH": path_of_programs}, check=True, timeout=30)
+    assert not (tmp_path / "pwned").exists()
 
 
 def test_failback_is_said_to_write_to_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation
 
+from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.permissions import granted as module
 from k2k_assets.permissions.granted import Granted, on_groups_here, on_topics
 
 WANTED = ("Read", "DescribeConfigs")
@@ -47,6 +49,16 @@ def test_what_is_made_of_an_answer(answer: Any, lacking: list[str], absent: list
     granted = _asked(answer)
     assert granted.lacking.get("orders", []) == lacking
     assert granted.absent == absent
+
+
+def test_a_time_out_that_is_too_long_is_no_missing_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError.INVALID_TRANSACTION_TIMEOUT))
+
+    producer = SimpleNamespace(list_topics=lambda **_: None, init_transactions=refuse)
+    monkeypatch.setattr(module, "transactional_producer", lambda *_: producer)
+    with pytest.raises(Refused, match=r"'transaction.timeout.ms' is 900001, which is longer than the target cluster"):
+        module.may_use_transactional_id({"transaction.timeout.ms": 900001}, "id", 1.0)
 
 
 def test_a_coordinator_that_is_starting_is_asked_again() -> None:

@@ -14,30 +14,24 @@ from k2k_assets.cli.main import run
 from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
-from k2k_assets.sandbox.jars import KAFKA, fetch_jars, read_manifest
-from k2k_assets.sandbox.java import find_java
 from k2k_assets.sandbox.principals import acls_of, binding
 from k2k_assets_tests.permissions.stage import Stage
 from k2k_assets_tests.support import kafka, secure
 from k2k_assets_tests.support.acl_commands import granted
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
+from k2k_assets_tests.support.kafka_tools import tool
 
 pytestmark = [pytest.mark.integration, pytest.mark.storm]
 
-TOOLS = Path(__file__).with_name("kafka-tools-4.3.1.jars")
-TOOL = "org.apache.kafka.tools.AclCommand"
 RECORDS = 30
 
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a `kafka-acls.sh` that does what Kafka's does: hands its arguments to Kafka's program."""
-    assert {jar.version for jar in read_manifest(TOOLS)} <= {jar.version for jar in read_manifest(KAFKA)}
     folder = tmp_path_factory.mktemp("tools")
-    java = [str(find_java()), "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    command = shlex.join([*java, "-cp", f"{fetch_jars(TOOLS)}/*:{fetch_jars()}/*", TOOL])
     script = folder / "kafka-acls.sh"
-    script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(tool("AclCommand"))} "$@"\n')
     script.chmod(0o700)
     return folder
 

@@ -106,6 +106,11 @@ def test_what_others_imply_is_left_out(tmp_path: Path) -> None:
     assert describe not in acls(of, "mapper", "checks")
 
 
+def test_positions_are_shown_without_mappings_too(tmp_path: Path) -> None:
+    of = pipeline(tmp_path, features={"offsetMapping": "disabled"})
+    assert ("source", "copied topics", "'orders'", "Describe") in acls(of, "checks")
+
+
 @pytest.mark.parametrize(
     ("topics", "sink", "expected"),
     [

@@ -39,6 +39,9 @@ CASES: list[tuple[ClientKind, dict[str, Scalar], dict[str, Scalar]]] = [
     ("consumer", {"auto.offset.reset": "none"}, {"auto.offset.reset": "error"}),
     ("consumer", {"client.rack": "r", "check.crcs": True}, {"client.rack": "r", "check.crcs": True}),
     ("consumer", {"isolation.level": "read_uncommitted"}, {"isolation.level": "read_uncommitted"}),
+    ("consumer", {"isolation.level": " READ_Committed"}, {"isolation.level": "read_committed"}),
+    ("consumer", {"isolation.level": "READ_UNCOMMITTED"}, {"isolation.level": "read_uncommitted"}),
+    ("admin", {"ssl.providers": "default, legacy"}, {"ssl.providers": "default, legacy"}),
     ("consumer", {"queued.min.messages": 10}, {"queued.min.messages": 10}),
     ("producer", {"buffer.memory": 33_554_433}, {"queue.buffering.max.kbytes": 32_769}),
     ("producer", {"batch.size": 0}, {"batch.size": 1}),
@@ -169,6 +172,13 @@ def test_foreign_writers_cannot_be_told_where_several_partitions_feed_one(tmp_pa
     assert "errorHandling.onForeignWriter: where several" in warning
 
 
+def test_requests_that_know_no_transactions_cannot_be_asked_for() -> None:
+    given: dict[str, Scalar] = {"api.version.request": False, "broker.version.fallback": "0.9.0.1"}
+    found = translated("consumer", given, exactly_once=True)
+    assert not found.values
+    assert [remark.key for remark in found.warnings] == list(given)
+
+
 def test_what_happens_anyway_is_not_worth_a_warning() -> None:
     quiet: dict[str, Scalar] = {
         "enable.auto.commit": False,
@@ -196,12 +206,17 @@ def test_common_properties_of_other_clients_are_left_out() -> None:
         ("producer", {"linger.ms": -1}, "expected a number of milliseconds"),
         ("producer", {"partitioner.class": "my.Own"}, "expected one of Kafka's own partitioners"),
         ("producer", {"transactional.id": "x"}, "the engine gives each slot its own"),
-        ("producer", {"transaction.timeout.ms": 10}, "expected a whole number of at least 1000"),
+        ("producer", {"transaction.timeout.ms": 10}, "expected a whole number from 1000 to 2147483647"),
+        ("producer", {"transaction.timeout.ms": "9" * 21}, "expected a whole number from 1000 to 2147483647"),
+        ("consumer", {"isolation.level": "serializable"}, "expected read_committed or read_uncommitted"),
         ("producer", {"compression.type": "lz4", "compression.lz4.level": "x"}, "expected a whole number"),
         ("admin", {"sasl.login.callback.handler.class": "x"}, "Java code cannot be loaded"),
         ("admin", {"config.providers.file.class": "x"}, "not supported yet"),
         ("admin", {"config.providers": "file"}, "not supported yet"),
         ("admin", {"plugin.library.paths": "/evil.so"}, "does not load code"),
+        ("admin", {"ssl.engine.location": "/evil.so"}, "does not load code"),
+        ("admin", {"ssl.engine.id": "evil"}, "does not load code"),
+        ("admin", {"ssl.providers": "/evil.so"}, "expected names of OpenSSL's installed providers"),
         ("admin", {"ssl.truststore.location": "/t.jks"}, "keytool -importkeystore"),
         ("admin", {"ssl.truststore.location": "/t"}, "a JKS trust store cannot be read"),
         ("admin", {"ssl.truststore.location": "/t.p12"}, "openssl pkcs12 -in"),
@@ -242,6 +257,9 @@ def test_exactly_once_refuses_contrary_settings(
 
 
 def test_exactly_once_takes_right_settings() -> None:
+    for level in ("read_committed", "READ_COMMITTED", " read_committed "):
+        found = translated("consumer", {"isolation.level": level}, exactly_once=True)
+        assert found == Translation({"isolation.level": "read_committed"})
     right: dict[str, Scalar] = {"acks": -1, "enable.idempotence": "True", "max.in.flight": 5, "retries": 2147483647}
     assert translated("producer", right, exactly_once=True).faults == []
 

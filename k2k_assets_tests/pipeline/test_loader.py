@@ -169,6 +169,9 @@ def test_the_mapping_topic_is_no_other_control_topic(tmp_path: Path) -> None:
         {"sasl.jaas.config": SECRET},
         {"license": {"token": SECRET}, "name": 3},
         {"target/kafka/producer/transactional.id": SECRET},
+        {"spark": f"sc://h/;token={SECRET}"},
+        {"spark/config": f"spark.authenticate.secret={SECRET}"},
+        {"spark/remote": [f"sc://h/;token={SECRET}"]},
         {"target/kafka/common/ssl.keystore.key": SECRET, "target/kafka/common/ssl.keystore.location": SECRET + ".jks"},
     ],
 )
@@ -233,6 +236,37 @@ def test_many_unknown_keys_are_told_quickly_and_briefly(tmp_path: Path) -> None:
     assert time.thread_time() - start < 10.0
     assert len(message.splitlines()) < 110
     assert "and 9901 more" in message
+
+
+def test_many_faults_with_values_of_variables_are_told_quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINE", "hunter2")
+    text = "\n".join([TUTORIAL, *(f'unknown{n}: "{n}.${{MINE}}"' for n in range(10_000))])
+    start = time.thread_time()
+    message = refusal(tmp_path, text)
+    assert time.thread_time() - start < 10.0
+    assert "and 9900 more" in message
+    assert "hunter2" not in message
+
+
+def test_an_expression_that_takes_for_ever_is_refused(tmp_path: Path) -> None:
+    sink = {"topic": {"staticMapping": {"(a|a)*[bc]": "x"}}, "partition": "source"}
+    text = changed({"replication": [{"source": {"topic": ["a" * 40]}}, {"sink": sink}]})
+    start = time.thread_time()
+    message = refusal(tmp_path, text)
+    assert time.thread_time() - start < 1.0
+    assert "whether the regular expression '(a|a)*[bc]' matches" in message
+
+
+@pytest.mark.parametrize("timeout", ["9" * 21, 9e18])
+def test_a_time_out_beyond_all_limits_is_refused_in_words(tmp_path: Path, timeout: object) -> None:
+    changes = {"features/exactlyOnce": "enabled", "target/kafka/producer": {"transaction.timeout.ms": timeout}}
+    assert "expected a whole number from 1000 to 2147483647" in refusal(tmp_path, changed(changes))
+
+
+def test_the_target_s_group_id_is_of_no_use(tmp_path: Path) -> None:
+    pipeline = load_text(tmp_path, changed({"target/kafka/consumer": {"group.id": ""}}))
+    assert "group.id" not in pipeline.client_properties("target", "consumer")
+    assert any("no group is joined on the target" in line for line in pipeline.warnings)
 
 
 def test_a_pipeline_can_be_sent_to_another_process(tmp_path: Path) -> None:

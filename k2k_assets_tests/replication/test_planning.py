@@ -26,6 +26,9 @@ class Secretive(FakeCluster):
             raise NotAllowed("hidden", "it is hidden")
         return super().describe(names)
 
+    def describe_async(self, names: Any, partly: bool = False) -> Any:
+        return super().describe_async(set(names) - {"hidden"} if partly else names)
+
     def offsets(self, partitions: Any, *rest: Any, **more: Any) -> dict[TopicPartition, int]:
         if HIDDEN in partitions:
             raise Refused("it is hidden")

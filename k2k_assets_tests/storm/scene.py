@@ -16,6 +16,7 @@ from typing import Literal
 import yaml
 from confluent_kafka import KafkaException, Producer
 
+from k2k_assets.kafka.cluster import Role
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.sandbox import KafkaSandbox
@@ -208,6 +209,14 @@ class Scene:
         """Source topics and their partitions."""
         return dict(Counter(topic for topic, _ in self.writer.places))
 
+    def all_topics(self) -> dict[str, list[str]]:
+        """What is read and written, by the cluster's address."""
+        pipeline, topics = self.pipeline, list(self.topics())
+        control = [pipeline.coordination.assignment.topic, pipeline.coordination.commit.topic]
+        copies = map(pipeline.routing.target_topic, topics)
+        on_target = [*copies, *control, pipeline.offset_mapping.topic]
+        return {self.sandbox.source_servers: topics, self.sandbox.target_servers: on_target}
+
     def add_topic(self, partitions: int) -> str:
         """One more source topic that the pipeline selects."""
         topic = create_topic(self.sandbox.source_servers, unique(self.prefix), partitions)
@@ -249,7 +258,7 @@ class Scene:
     # -- clusters -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def broker(self, role: Literal["source", "target"]) -> Iterator[Broker | None]:
+    def broker(self, role: Role) -> Iterator[Broker | None]:
         """A broker for one fault alone; None while another one has it."""
         lock = self._broker_locks[role]
         if not lock.acquire(blocking=False):
@@ -257,15 +266,19 @@ class Scene:
             return
         try:
             self._trouble[role] = float("inf")
-            yield self.sandbox.source if role == "source" else self.sandbox.target
+            yield self._brokers[role]
         finally:
             self._trouble[role] = time.monotonic()
             lock.release()
 
     def lost_markers(self) -> bool:
         """Whether a broker took a partition for deleted, and left a transaction in it open for ever."""
-        logs = [broker.log_file.read_text(errors="replace") for broker in (self.sandbox.source, self.sandbox.target)]
+        logs = [broker.log_file.read_text(errors="replace") for broker in self._brokers.values()]
         return any("deleted already and hence can be skipped" in log for log in logs)
+
+    @property
+    def _brokers(self) -> dict[Role, Broker]:
+        return {"source": self.sandbox.source, "target": self.sandbox.target}
 
     def hold_commit_topic(self, seconds: float, end: Ending) -> None:
         """A transaction of somebody else in the commit topic."""

@@ -25,6 +25,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.faults import FAULTS, LEAVE_NO_SLEEPER, Fault
+from k2k_assets_tests.storm.hanging import HangingTransactions
 from k2k_assets_tests.storm.instances import Engine
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.storm.scene import Scene
@@ -198,12 +199,15 @@ def _act(fault: Fault, scene: Scene, rng: random.Random) -> None:
 
 def _settle(scene: Scene, report: Report, rng: random.Random) -> None:
     """After the last fault: the pipeline recovers by itself, catches up, and stops when it is asked to."""
-    slots = rng.randint(1, 4)
+    slots, hanging = rng.randint(1, 4), HangingTransactions(scene.journal)
     scene.journal.note("calm")
 
     def caught_up() -> bool:
         scene.keep_up(slots)
         try:
+            if scene.lost_markers():
+                for servers, topics in scene.all_topics().items():
+                    hanging.abort(servers, topics)
             return _caught_up(scene)
         except (KafkaException, TimeoutError):  # a broker has just come back
             return False

@@ -297,7 +297,7 @@ class FakeCluster:
     def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
         return {name: TopicDescription(name, *self.topics[name]) for name in names if name in self.topics}
 
-    def describe_async(self, names: Collection[str]):
+    def describe_async(self, names: Collection[str], partly: bool = False):
         return lambda: self.describe(names)
 
     def offsets(

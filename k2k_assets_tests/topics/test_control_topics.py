@@ -122,6 +122,38 @@ def test_settings_of_the_file_are_judged_before_anything_is_created(tmp_path: Pa
     assert target.describe(list(control_topics(pipeline))) == {}
 
 
+@pytest.mark.integration
+def test_one_that_can_never_be_written_is_not_created(tmp_path: Path, target: Cluster) -> None:
+    control = {"common": {"replication": 1, "config": {"min.insync.replicas": "2"}}}
+    pipeline = make_pipeline(tmp_path, "s:9092", target.servers, ".*", topicCreation={"control": control})
+    with pytest.raises(Refused, match=r"min.insync.replicas=2 and a replication factor of 1: nothing can be written"):
+        ensure_control_topics(pipeline, target)
+    assert target.describe(list(control_topics(pipeline))) == {}
+
+
+@pytest.mark.integration
+def test_what_the_brokers_choose_is_judged_too(tmp_path: Path, target: Cluster) -> None:
+    """The replication is theirs where the file has none."""
+    control = {"common": {"config": {"min.insync.replicas": "2"}}}
+    pipeline = make_pipeline(tmp_path, "s:9092", target.servers, ".*", topicCreation={"control": control})
+    with pytest.raises(Refused, match=r"min.insync.replicas=2 and a replication factor of 1: nothing can be written"):
+        ensure_control_topics(pipeline, target)
+
+
+@pytest.mark.integration
+def test_positions_are_kept_for_ever_even_where_the_file_has_them_deleted(tmp_path: Path, target: Cluster) -> None:
+    control = {"commit": {"config": {"cleanup.policy": "compact,delete"}}}
+    pipeline = make_pipeline(tmp_path, "s:9092", target.servers, ".*", topicCreation={"control": control})
+    ensure_control_topics(pipeline, target)
+    commit = pipeline.coordination.commit.topic
+    config = target.topic_configs([commit], only_changed=False)[commit]
+    assert (config["retention.ms"], config["retention.bytes"]) == ("-1", "-1")
+
+
+def test_what_is_no_number_is_left_to_the_target() -> None:
+    assert judge(Settings("books", False, {"min.insync.replicas": "abc"}, 3, brokers=3)).refusals == []
+
+
 @pytest.mark.parametrize(
     ("config", "replication", "brokers", "warned"),
     [

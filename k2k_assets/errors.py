@@ -34,6 +34,10 @@ class Refused(K2KError):
 
 
 class NotAllowed(Refused):
+    """The principal may not do it; somebody may give it the right."""
+
+
+class Hidden(NotAllowed):
     """The principal may not even see a topic.
 
     Args:

@@ -116,9 +116,14 @@ def is_refused_login(error: KafkaError) -> bool:
     return any(word in error.str() for word, _, _ in _CLOSED_DOORS)
 
 
+def is_about_rights(error: KafkaError) -> bool:
+    """Whether the principal lacks a right."""
+    return "AUTHORIZATION_FAILED" in error.name()
+
+
 def advice(error: KafkaError) -> str:
     """What to do about an error, to be put behind it: only a refusal for lack of rights has a general answer."""
-    return f". {ACLS_HINT}" if "AUTHORIZATION_FAILED" in error.name() else ""
+    return f". {ACLS_HINT}" if is_about_rights(error) else ""
 
 
 def is_about_the_group(error: KafkaError) -> bool:

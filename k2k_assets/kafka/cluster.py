@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 )
 
 from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, NotAllowed, Refused
+from k2k_assets.errors import ClusterUnreachable, Hidden, NotAllowed, Refused
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.answers import UNSETTLED, Answers, Unanswered, Unsettled, ask_until_settled, begun
 from k2k_assets.kafka.apart import Apart, Died
@@ -231,7 +231,7 @@ class Cluster:
         """Ids and partition counts; topics that do not exist are left out.
 
         Raises:
-            NotAllowed: The principal may not describe one of them.
+            Hidden: The principal may not describe one of them.
         """
         return self.describe_async(names)()
 
@@ -251,7 +251,7 @@ class Cluster:
             for name, future in asked.items():
                 topic = self.answer(future, _WITHOUT_DESCRIPTION)
                 if topic is _HIDDEN and not partly:
-                    raise NotAllowed(name, f"the {self} does not let the topic {name} be seen. {clients.ACLS_HINT}")
+                    raise Hidden(name, f"the {self} does not let the topic {name} be seen. {clients.ACLS_HINT}")
                 if topic is not None and topic is not _HIDDEN:
                     found[name] = TopicDescription(name, topic_id(topic), len(topic.partitions))
             return found
@@ -394,6 +394,7 @@ class Cluster:
 
         Raises:
             ClusterUnreachable: No answer in time.
+            NotAllowed: The principal may not ask it.
             Refused: Another error.
         """
         try:
@@ -429,7 +430,8 @@ class Cluster:
         if clients.is_unreachable(error):
             self.admin.poll(0)
             return clients.unreachable(self.role, self._properties, self._last_error or error.str())
-        return Refused(f"the {self} refused: {error.str()} ({error.name()}){clients.advice(error)}")
+        kind = NotAllowed if clients.is_about_rights(error) else Refused
+        return kind(f"the {self} refused: {error.str()} ({error.name()}){clients.advice(error)}")
 
     def _silent(self) -> ClusterUnreachable:
         return clients.unreachable(self.role, self._properties, self._last_error or "no answer in time")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,10 @@ _SETTINGS: dict[str, object] = {
     "fetch.queue.backoff.ms": 2,
     "fetch.error.backoff.ms": 100,
 }
+
+
+# No more often than that: whoever looks again and again may get the same error each time.
+_RENEW_SECONDS = 5.0
 
 
 class NotReadToTheEnd(Exception):
@@ -58,7 +63,7 @@ class LogReader:
         self._properties = properties
         self._consumer = self._client()
         self._is_doubtful = False
-        self._held_back: list[Message] = []
+        self._renewed = float("-inf")
         try:
             clients.know_cluster(self._consumer, 15.0)
         except KafkaException as error:
@@ -90,9 +95,9 @@ class LogReader:
         Raises:
             ClusterUnreachable: The target does not let it read.
         """
-        if self._is_doubtful:
-            self._go_on_with_another()
-        messages, self._held_back = [*self._held_back, *self._consumer.consume(10_000, 0)], []
+        if self._is_doubtful and not self._goes_on_with_another(timeout):
+            return []
+        messages = self._consumer.consume(10_000, 0)
         if not messages and timeout > 0:
             one = self._consumer.poll(timeout)
             messages = [one] if one is not None else []
@@ -104,8 +109,7 @@ class LogReader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends.append(message)
             elif not (error.retriable() or clients.is_unreachable(error) or clients.is_about_the_group(error)):
-                # Nothing has advanced yet, and the client hands out nothing twice.
-                self._held_back = [other for other in messages if other is not message]
+                self._is_doubtful = True  # another client reads again what came along: nothing has advanced yet
                 raise self._failed(error)
         for end in ends:
             self._advance(end.topic(), end.partition(), end.offset())
@@ -142,13 +146,18 @@ class LogReader:
     def _assign(self) -> None:
         self._consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, at) for tp, at in self._reached.items()])
 
-    def _go_on_with_another(self) -> None:
-        """A client that was cut off at the wrong moment may never find its brokers again."""
+    def _goes_on_with_another(self, timeout: float) -> bool:
+        """A client that was cut off at the wrong moment may never find its brokers again; waits if it is too soon."""
+        too_soon = self._renewed + _RENEW_SECONDS - time.monotonic()
+        if too_soon > timeout:
+            time.sleep(timeout)
+            return False
+        time.sleep(max(0.0, too_soon))
         self._consumer.close()
-        self._held_back = []
         self._consumer = self._client()
-        self._is_doubtful = False
+        self._is_doubtful, self._renewed = False, time.monotonic()
         self._assign()
+        return True
 
     def _failed(self, error: KafkaError) -> ClusterUnreachable:
         return clients.unreachable("target", self._properties, error.str())

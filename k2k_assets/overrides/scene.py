@@ -85,7 +85,7 @@ def look(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collectio
         cluster_id=source.cluster_id(),
         topics=described,
         targets=targets,
-        one_to_one=is_one_to_one(pipeline, selected),
+        one_to_one=is_one_to_one(pipeline, pipeline.selection.literal or selected),
         starts=source.offsets(partitions, "earliest"),
         readable=source.offsets(partitions, pipeline.readable_end),
         ends=source.offsets(partitions, "latest"),

@@ -59,7 +59,11 @@ def ends_with_leader(
 
 
 def ends_of_each_topic(
-    cluster: Cluster, partitions: Collection[TopicPartition], which: Which, unknown: dict[TopicPartition, str]
+    cluster: Cluster,
+    partitions: Collection[TopicPartition],
+    which: Which,
+    unknown: dict[TopicPartition, str],
+    patience: float = _ELECTION_SECONDS,
 ) -> dict[TopicPartition, int]:
     """As `ends_with_leader`; a topic that may not be seen any more is stopped by its slot, and holds up no others.
 
@@ -68,9 +72,10 @@ def ends_of_each_topic(
         partitions: Existing partitions.
         which: As for `Cluster.offsets`.
         unknown: Takes the others, with the reason.
+        patience: As for `Cluster.offsets`.
     """
     try:
-        return ends_with_leader(cluster, partitions, which, unknown)
+        return ends_with_leader(cluster, partitions, which, unknown, patience)
     except Refused:
         topics: dict[str, list[TopicPartition]] = {}
         for tp in partitions:
@@ -78,7 +83,7 @@ def ends_of_each_topic(
     ends: dict[TopicPartition, int] = {}
     for of_topic in topics.values():
         try:
-            ends |= ends_with_leader(cluster, of_topic, which, unknown)
+            ends |= ends_with_leader(cluster, of_topic, which, unknown, patience)
         except Refused as reason:
             unknown.update(dict.fromkeys(of_topic, str(reason)))
     return ends

@@ -101,7 +101,7 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
     target.cluster_id()
     ensure_transaction_timeout(pipeline, target)
     selected = resolve_topics(pipeline, source, partly=only is not None)
-    one_to_one = is_one_to_one(pipeline, selected)
+    one_to_one = is_one_to_one(pipeline, pipeline.selection.literal or selected)  # what is gone may come back
     if only is not None:
         ensure_selected(pipeline, source, only, selected)
         selected = {topic: count for topic, count in selected.items() if topic in only}

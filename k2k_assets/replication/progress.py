@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from k2k_assets.errors import K2KError
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
-from k2k_assets.replication.leaderless import END_UNKNOWN, ends_with_leader
+from k2k_assets.replication.leaderless import END_UNKNOWN, ends_of_each_topic, ends_with_leader
 from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.replication")
@@ -79,6 +81,7 @@ class ProgressReader:
 
     Attributes:
         starts: Position of each partition when the run began.
+        set_by_hand: Partitions that nobody has copied since their position was, with the generation of that.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class ProgressReader:
         self._by_generation: dict[tuple[TopicPartition, int], CommitRecord] = {}
         self._generations: set[int] = set()
         self.starts: dict[TopicPartition, int] = {}
+        self.set_by_hand: dict[TopicPartition, int] = {}
         self._warned: set[TopicPartition] = set()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
         self.follow(partitions)
@@ -144,23 +148,28 @@ class ProgressReader:
         known = self._newest.get(record.source)
         if known is None or record.order >= known.order:
             self._newest[record.source] = record
+            self.set_by_hand.pop(record.source, None)
+            if record.overridden and not record.reason:
+                self.set_by_hand[record.source] = record.generation
         if record.generation in self._generations:
             self._by_generation[record.source, record.generation] = record
             if record.kind == "start":
                 self.starts.setdefault(record.source, record.position)
 
     def refresh(self) -> Progress:
-        """Asks the source for its ends and returns all there is to know; where there is no leader, what was known."""
+        """Asks the source for its ends and returns all there is to know; where it does not say, what was known."""
         now = time.monotonic()
         if now >= self._asks_after:
             self._asks_after = now + _SILENCE_SECONDS
-            self._reader.doubt_if_behind(self._target.offsets(self._reader.reached, "stable"))
-        leaderless: dict[TopicPartition, str] = {}
-        readable = ends_with_leader(self._source, list(self._partitions), self._which, leaderless, patience=0)
-        asked = [tp for tp in self._partitions if tp not in leaderless]
-        high = ends_with_leader(self._source, asked, "latest", leaderless, patience=0)
+            with suppress(K2KError):  # the source's ends do not depend on it
+                ends = ends_with_leader(self._target, self._reader.reached, "stable", {}, patience=0)
+                self._reader.doubt_if_behind(ends)
+        unknown: dict[TopicPartition, str] = {}
+        readable = ends_of_each_topic(self._source, list(self._partitions), self._which, unknown, patience=0)
+        asked = [tp for tp in self._partitions if tp not in unknown]
+        high = ends_of_each_topic(self._source, asked, "latest", unknown, patience=0)
         for tp in asked:
-            if tp not in leaderless:
+            if tp not in unknown:
                 before = self._partitions[tp]
                 self._partitions[tp] = self._progress(
                     tp, before, readable.get(tp, END_UNKNOWN), high.get(tp, END_UNKNOWN), now

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, K2KError, Superseded, words_of
+from k2k_assets.errors import ClusterUnreachable, K2KError, NotAllowed, Superseded, words_of
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.dead_holders import DeadHolders
 from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.replication.assignment.records import Instance
+from k2k_assets.replication.assignment.tail import AssignmentTopicLost
 from k2k_assets.replication.assignment.writing import new_instance, write_stop
 from k2k_assets.replication.changes import Changes
 from k2k_assets.replication.commit_log import CommitLog, read_commit_log
@@ -46,6 +47,7 @@ _ASK_AGAIN_SECONDS = 5.0
 # A Spark job that fails (a killed worker, a lost executor) is run again under a new generation, this often in a row.
 _MOST_FAILURES = 5
 _LONGEST_PAUSE = 30.0
+_MOST_DOUBLINGS = 10
 _KILLED_WITH_US = (
     "the Spark job failed while it was to stop: %s. What its slots had in hand is copied by the next run. Was the "
     "signal sent to all processes? It is for this one alone"
@@ -108,7 +110,7 @@ class Run:
         while True:
             plans = self._next_generation(stop)
             job = Job(runner, plans)
-            copied_before = self._copied()
+            copied_before, begun = self._copied(), time.monotonic()
             asked = self._watch(job, stop, observer)
             job.raise_errors()
             for tp, reason in job.stopped.items():
@@ -123,7 +125,8 @@ class Run:
                 if stop.is_set():
                     log.warning(_KILLED_WITH_US, words_of(job.failure)[0])
             if job.failure is not None and not stop.is_set():
-                failures = 1 if self._copied() > copied_before else failures + 1
+                worked = self._copied() > copied_before or time.monotonic() - begun > _LONGEST_PAUSE
+                failures = 1 if worked else failures + 1
                 self._pause_after(job.failure, failures, stop)
             elif stop.is_set() or self._is_over(job, asked):
                 return self._outcome(time.monotonic() - started, stop.is_set(), observer)
@@ -135,7 +138,7 @@ class Run:
     # -- generations --------------------------------------------------------------------------------------------
 
     def _next_generation(self, stop: threading.Event) -> list[SlotPlan]:
-        """Takes over; an instance that has worked already waits for a cluster that does not answer."""
+        """Takes over; an instance that has worked already waits for a cluster that does not answer, or let it."""
         pause = 0.5
         while True:
             try:
@@ -143,7 +146,7 @@ class Run:
             except _StoppedMeanwhile:
                 log.warning("stopped while the commit topic was held by somebody else's transaction")
                 return []
-            except ClusterUnreachable as error:
+            except (ClusterUnreachable, NotAllowed) as error:
                 if self._generation < 0 or not isinstance(self.extent, Continuous) or stop.is_set():
                     raise
                 log.warning("waiting for a cluster: %s", error)
@@ -300,10 +303,16 @@ class Run:
             self.progress.follow(new)
             self.vacancies.appeared(new)
         try:
-            return self.vacancies.look(self.ground.topic_ids, self._would_stop_again)
+            vacant = self.vacancies.look(self.ground.topic_ids, self._would_stop_again)
         except K2KError as error:
+            if isinstance(error, AssignmentTopicLost) and not copying:
+                raise  # who copies ends when it would draw a generation
             log.warning("what other instances do is not known: %s", error)
             return False
+        # Of a topic that was created anew the claims are under another id, which nobody looks for yet.
+        by_hand = self.progress.set_by_hand.items()
+        mine = self.ground.topic_ids.keys() - self.vacancies.waited_for if by_hand else ()
+        return vacant or any(tp in mine and generation > self._generation for tp, generation in by_hand)
 
     def _would_stop_again(self) -> set[TopicPartition]:
         """Partitions whose newest commit record says why they were stopped, or that has not changed since they were."""
@@ -363,7 +372,7 @@ class Run:
 
 def _pause(times: int) -> float:
     """Seconds before what went wrong so often in a row is tried again."""
-    return min(0.5 * 2.0**times, _LONGEST_PAUSE)
+    return min(0.5 * 2.0 ** min(times, _MOST_DOUBLINGS), _LONGEST_PAUSE)
 
 
 def _superseded(elsewhere: dict[TopicPartition, str]) -> Superseded:

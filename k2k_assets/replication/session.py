@@ -193,7 +193,8 @@ class Session:
         noted = self._memory.stopped.keys() - self._memory.unnoted
         stopped = [tp for tp in self._memory.stopped if tp in noted and tp in commit_log.positions and tp in held]
         released = [s for tp, s in self._states.items() if tp in commit_log.positions and not s.unreleased]
-        starting = fresh if self._pipeline.features.exactly_once else [*fresh, *released]
+        again = self._with_ends(commit_log) if self._pipeline.features.exactly_once else released
+        starting = [*fresh, *again]
         if not (starting or stopped):
             return
         self._transactions.begin()
@@ -207,6 +208,13 @@ class Session:
                 stopped_record(self._plan, record, self._memory.sequence, now_ms(), self._memory.stopped[tp])
             )
         self._transactions.commit()
+
+    def _with_ends(self, commit_log: CommitLog) -> list[PartitionState]:
+        """Where others feed the target too, an end that was noted before they did is no longer one."""
+        if self._plan.one_to_one:
+            return []
+        noted = {tp for tp, record in commit_log.positions.items() if record.target_end is not None}
+        return [state for tp, state in self._states.items() if tp in noted]
 
     def _last_sequence(self, commit_log: CommitLog) -> int:
         """Of this slot in this generation: should Spark run its task a second time, the numbers still rise."""

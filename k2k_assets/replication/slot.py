@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from k2k_assets.errors import ClusterUnreachable, K2KError
+from k2k_assets.errors import ClusterUnreachable, K2KError, NotAllowed
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.tail import AssignmentTail
@@ -103,7 +103,9 @@ class Slot:
                     with ExitStack() as session_stack:
                         if self._session(session_stack, source, target):
                             return self._memory
-                except (Restart, ClusterUnreachable) as error:
+                except (Restart, ClusterUnreachable, NotAllowed) as error:
+                    if isinstance(error, NotAllowed) and not isinstance(self._plan.extent, Continuous):
+                        raise
                     if self._has_to_leave(error):
                         return self._memory
                     cause = self._cause(error, target)

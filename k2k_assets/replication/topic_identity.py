@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from k2k_assets import stop_reasons
-from k2k_assets.errors import NotAllowed
+from k2k_assets.errors import Hidden
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.replication.commit_log import ensure_same_commit_topic
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -61,11 +61,11 @@ def ask_topics(
     def answers() -> tuple[Topics, Topics]:
         try:
             on_source = of_source()
-        except NotAllowed as hidden:
+        except Hidden as hidden:
             raise SourceStopped(_first(plans, hidden.topic), str(hidden)) from None
         try:
             on_target = of_target()
-        except NotAllowed as hidden:
+        except Hidden as hidden:
             raise Forbidden(str(hidden)) from None
         _ensure_positions(slot, on_target.get(commit_topic))
         return on_source, on_target

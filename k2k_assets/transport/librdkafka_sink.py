@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from k2k_assets.deadline import Deadline
-from k2k_assets.errors import Refused
+from k2k_assets.errors import NotAllowed, Refused
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.deliveries import FULL_QUEUE_WAIT, PendingDelivery, produce_chunk, raise_errors, results
@@ -74,7 +74,7 @@ def call(step: str, function: Callable[..., Any], *args: object) -> Any:
         Fenced: A later holder of the id exists.
         Forbidden: The principal may not write to a topic.
         TimeoutTooLong: The brokers do not take the transaction time-out.
-        Refused: The principal may not do it at all.
+        NotAllowed: The principal may not do it at all.
         Fatal: The producer can do nothing any more.
         Restart: Anything else: nothing in memory can be trusted.
     """
@@ -94,7 +94,7 @@ def call(step: str, function: Callable[..., Any], *args: object) -> Any:
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise Forbidden(not_allowed) from None
         if error.code() in _FORBIDDEN:
-            raise Refused(not_allowed) from None
+            raise NotAllowed(not_allowed) from None
         raise (Fatal if error.fatal() else Restart)(f"{step}: {error.str()} ({error.name()})") from None
 
 
@@ -126,7 +126,7 @@ def claim(producer: Producer, timeout: float, what: str) -> None:
     """Claims the producer's transactional id: its former holder is fenced, what that left open is aborted.
 
     Raises:
-        Refused: The principal may not do it.
+        NotAllowed: The principal may not do it.
         Restart: The target did not answer in time.
     """
     call(what, clients.know_cluster, producer, timeout)

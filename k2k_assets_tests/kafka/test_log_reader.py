@@ -1,4 +1,4 @@
-"""What comes along with an error is handed out after it, never passed over."""
+"""What comes along with an error is read again after it, never passed over."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.kafka import clients
+from k2k_assets.kafka import log_reader as module
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.topic_partition import TopicPartition
 
@@ -38,16 +39,32 @@ def played(monkeypatch: pytest.MonkeyPatch, batches: list[list[Any]]) -> list[di
     return begun
 
 
-def test_nothing_advances_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = [_message(0, 7, KafkaError._PARTITION_EOF), _message(1, 3, KafkaError.OFFSET_OUT_OF_RANGE)]
-    clients_of_it = played(monkeypatch, [batch, [_message(1, 9, KafkaError._PARTITION_EOF)]])
+def test_nothing_advances_with_an_error_and_another_client_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that reported it has given the partition up."""
+    end_of_p = _message(0, 7, KafkaError._PARTITION_EOF)
+    batches = [[end_of_p, _message(1, 3, KafkaError.OFFSET_OUT_OF_RANGE)], [end_of_p]]
+    clients_of_it = played(monkeypatch, batches)
     reader = LogReader({"bootstrap.servers": "b"}, {P: 5, Q: 3}, committed_only=True)
     with pytest.raises(ClusterUnreachable):
         reader.poll(0)
     assert reader.reached == {P: 5, Q: 3}
     reader.poll(0)
-    assert reader.reached == {P: 7, Q: 9}, "what came along with it, and after it"
-    assert clients_of_it == [{P: 5, Q: 3}]
+    assert reader.reached == {P: 7, Q: 3}
+    assert clients_of_it == [{P: 5, Q: 3}] * 2
+
+
+def test_one_error_after_the_other_makes_no_client_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RENEW_SECONDS", 0.2)
+    clients_of_it = played(monkeypatch, [[_message(0, 3, KafkaError.OFFSET_OUT_OF_RANGE)] for _ in range(3)])
+    reader = LogReader({"bootstrap.servers": "b"}, {P: 5}, committed_only=True)
+    for _ in range(2):
+        with pytest.raises(ClusterUnreachable):
+            reader.poll(0)
+    assert reader.poll(0) == []
+    assert len(clients_of_it) == 2
+    with pytest.raises(ClusterUnreachable):
+        reader.poll(0.5)
+    assert len(clients_of_it) == 3
 
 
 def test_a_client_that_stands_still_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from pathlib import Path
@@ -18,6 +19,7 @@ from k2k_assets.mapping.index.manifest import Position
 from k2k_assets.overrides import apply
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.replication.plan import slot_of
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation import Translator
@@ -296,3 +298,31 @@ def test_who_stopped_a_topic_that_was_created_anew_still_holds_it(
     running.end()
     assert stage.newest(bad).reason is None
     assert stage.values(bad) == [b"a"] * 3 + [b"%d" % i for i in range(5)]
+
+
+def test_a_topic_that_was_created_anew_is_taken_up_once_it_is_accepted(
+    clusters: KafkaSandbox, tmp_path: Path, capsys: Any
+) -> None:
+    """Its slot had nothing else and has let go of it, so nobody stands in the way of the override."""
+    source = clusters.source_servers
+    bad = create_topic(source, unique("bad"))
+    names = (unique("good") for _ in itertools.count())
+    good = create_topic(source, next(n for n in names if _slot(n) != _slot(bad)))
+    for topic in (good, bad):
+        produce(source, topic, [b"a"] * 3)
+    stage = Stage(clusters, tmp_path, capsys, good, bad)
+    running = Running(stage.pipeline, 2)
+    running.await_copied(6)
+    delete_topic(source, bad)
+    create_topic(source, bad)
+    produce(source, bad, [b"%d" % i for i in range(5)])
+    wait_until(lambda: stage.newest(bad).reason, 60, "the topic to be stopped")
+    accepted = ("set", "-o", f"{bad}:all:earliest", "--accept-new-topic")
+    wait_until(lambda: stage.tool(*accepted)[0] == 0, 60, "the slot to let go of it")
+    wait_until(lambda: stage.newest(bad).position == 5, 60, "the new topic to be copied")
+    running.end()
+    assert stage.values(bad) == [b"a"] * 3 + [b"%d" % i for i in range(5)]
+
+
+def _slot(topic: str) -> int:
+    return slot_of(TopicPartition(topic, 0), 2)

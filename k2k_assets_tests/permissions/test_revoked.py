@@ -121,3 +121,24 @@ def test_while_progress_may_not_be_written_nothing_is_copied_and_it_says_so(
     copying.running.end()
     if exactly_once:
         copying.assert_copied()
+
+
+@pytest.mark.parametrize("which", ["assignment", *in_storms(("commit",))])
+def test_while_a_control_topic_may_not_even_be_seen_it_is_waited_for(
+    secure_clusters: KafkaSandbox, tmp_path: Path, which: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, logger="k2k.replication")
+    copying = Copying(secure_clusters, tmp_path, exactly_once=True)
+    coordination = copying.pipeline.coordination
+    copying.revoke("target", (coordination.assignment if which == "assignment" else coordination.commit).topic)
+    copying.write()
+
+    def sessions() -> int:
+        return sum("k2k acls" in record.getMessage() for record in caplog.records)
+
+    wait_until(lambda: sessions() >= 3, 60, "three sessions that end with the reason")
+    assert not copying.stopped()
+    copying.give_back()
+    wait_until(lambda: set(copying.running.positions().values()) == {4}, 60, "both topics to be copied")
+    copying.running.end()
+    copying.assert_copied()

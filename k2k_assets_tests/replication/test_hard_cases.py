@@ -36,6 +36,7 @@ from k2k_assets_tests.support.copying import (
 )
 from k2k_assets_tests.support.kafka import (
     OpenTransaction,
+    add_partitions,
     create_topic,
     delete_records,
     delete_topic,
@@ -167,6 +168,27 @@ def test_an_assignment_topic_that_was_lost_is_refused(clusters: KafkaSandbox, ma
     for _ in range(3):
         copy(pipeline)
     delete_topic(clusters.target_servers, pipeline.coordination.assignment.topic)
+    with pytest.raises(Refused, match="would be generation"):
+        copy(pipeline)
+
+
+def test_an_assignment_topic_that_is_lost_while_an_instance_copies_ends_it(clusters: KafkaSandbox, make: Make) -> None:
+    """With the next generation, at the latest: its claims would be looked for in a topic that never held them."""
+    topic = written(clusters, "lost")
+    pipeline = make([topic], sync={"metadataInterval": "200 milliseconds"})
+    for _ in range(3):
+        copy(pipeline)
+    running = Running(pipeline, 1)
+    wait_until(lambda: running.progress, 60, "the copy to begin")
+    claims = pipeline.coordination.assignment.topic
+    delete_topic(clusters.target_servers, claims)
+    create_topic(clusters.target_servers, claims, 1, {"cleanup.policy": "compact"})
+    add_partitions(clusters.source_servers, topic, 2)
+    produce(clusters.source_servers, topic, [b"new"] * 5, 1)
+    wait_until(lambda: running.error, 60, "the instance to end")
+    assert isinstance(running.error, Refused)
+    assert f"the assignment topic {claims}" in str(running.error)
+    assert "Stop all instances of the pipeline, and start again" in str(running.error)
     with pytest.raises(Refused, match="would be generation"):
         copy(pipeline)
 

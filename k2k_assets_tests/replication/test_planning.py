@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import NotAllowed, Refused
+from k2k_assets.errors import Hidden, Refused
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.replication.leaderless import ends_of_each_topic
 from k2k_assets.replication.plan import ControlTopics
@@ -23,7 +23,7 @@ class Secretive(FakeCluster):
 
     def describe(self, names: Any) -> dict[str, TopicDescription]:
         if "hidden" in names:
-            raise NotAllowed("hidden", "it is hidden")
+            raise Hidden("hidden", "it is hidden")
         return super().describe(names)
 
     def describe_async(self, names: Any, partly: bool = False) -> Any:

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.errors import ClusterUnreachable, Refused
 from k2k_assets.replication import progress as module
 from k2k_assets.replication.commit_log import CommitLog
-from k2k_assets.replication.commit_record import CommitRecord
+from k2k_assets.replication.commit_record import CommitRecord, Overridden
+from k2k_assets.replication.leaderless import END_UNKNOWN
 from k2k_assets.replication.outcome import outcome_of
 from k2k_assets.replication.progress import ProgressReader
 from k2k_assets.topic_partition import TopicPartition
@@ -65,7 +66,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, source
     monkeypatch.setattr(module, "LogReader", FakeLog)
     consumer = {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": "k2k.g"}}
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], source={"kafka": consumer})
-    target = SimpleNamespace(partitions_of=lambda _: [COMMITS], offsets=lambda asked, _: dict.fromkeys(asked, 9))
+    target = SimpleNamespace(partitions_of=lambda _: [COMMITS], offsets=lambda asked, *_: dict.fromkeys(asked, 9))
     reader = ProgressReader(pipeline, CLUSTER, source, target, [P0, P1])  # type: ignore[arg-type]
     reader.counts_for(GENERATION)
     return reader
@@ -119,6 +120,19 @@ def test_a_run_of_several_generations_adds_them_up_and_begins_at_its_first_start
     reader.apply(commit_record(P0, 55, generation=GENERATION + 5, sequence=1, records=15))
     assert reader.current().partitions[P0].records == 45
     assert reader.starts == {P0: 10}
+
+
+def test_what_was_set_by_hand_is_told_until_somebody_copies_on(
+    reader: ProgressReader, write: Callable[[CommitRecord], None]
+) -> None:
+    write(mine(10, 1))
+    done = Overridden("anna", None, 10, "s", "t", None)
+    write(commit_record(P0, 3, generation=GENERATION + 2, kind="override", overridden=done))
+    reader.read()
+    assert reader.set_by_hand == {P0: GENERATION + 2}
+    write(commit_record(P0, 4, generation=GENERATION + 3))
+    reader.read()
+    assert reader.set_by_hand == {}
 
 
 def test_a_reason_counts_only_if_this_run_gave_it(reader: ProgressReader) -> None:
@@ -184,6 +198,24 @@ def test_an_unreachable_source_leaves_what_was_known(reader: ProgressReader, sou
     with pytest.raises(ClusterUnreachable):
         reader.refresh()
     assert (reader.current().partitions[P0].position, reader.current().partitions[P0].readable_end) == (60, 100)
+
+
+def test_a_topic_that_may_not_be_seen_any_more_hides_no_other(
+    reader: ProgressReader, source: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = source.offsets
+
+    def offsets(partitions: Any, *rest: Any) -> dict[TopicPartition, int]:
+        if any(tp.topic == "hidden" for tp in partitions):
+            raise Refused("it is hidden")
+        return everything(partitions, *rest)
+
+    monkeypatch.setattr(source, "offsets", offsets)
+    hidden = TopicPartition("hidden", 0)
+    reader.follow([hidden])
+    seen = reader.refresh().partitions
+    assert seen[P0].readable_end == 100
+    assert seen[hidden].readable_end == END_UNKNOWN
 
 
 def test_a_commit_topic_that_is_silent_for_long_is_asked_where_it_ends(

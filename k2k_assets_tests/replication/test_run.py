@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.errors import ClusterUnreachable, NotAllowed
 from k2k_assets.replication import run as module
+from k2k_assets.replication.assignment.tail import AssignmentTopicLost
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.run import Run, _Stop
 from k2k_assets.topic_partition import TopicPartition
@@ -59,6 +60,60 @@ def test_both_clients_are_renewed_between_generations(monkeypatch: pytest.Monkey
     assert run._next_generation(threading.Event()) == []
 
 
+@pytest.mark.parametrize("why", [ClusterUnreachable, NotAllowed])
+def test_a_cluster_that_does_not_answer_or_does_not_let_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, why: type[Exception]
+) -> None:
+    monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.01)
+    unused: Any = None
+    asked: list[int] = []
+
+    def take_over(*_: Any) -> list[Any]:
+        asked.append(1)
+        if len(asked) < 3:
+            raise why("not now")
+        return []
+
+    monkeypatch.setattr(Run, "_take_over", take_over)
+    begun = replace(_run_on(unused, unused), clusters=(), _generation=3)  # type: ignore[arg-type]
+    assert begun._next_generation(threading.Event()) == []
+    asked.clear()
+    with pytest.raises(why):
+        replace(begun, _generation=-1)._next_generation(threading.Event())
+
+
+def test_what_fails_for_days_is_tried_again_all_the_same() -> None:
+    assert module._pause(5000) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("by_hand", "waited_for", "is_taken_up"),
+    [(4, False, True), (3, False, False), (4, True, False)],
+    ids=["since", "before", "but another instance's"],
+)
+def test_a_partition_whose_position_was_set_by_hand_is_taken_up(
+    by_hand: int, waited_for: bool, is_taken_up: bool
+) -> None:
+    """Of a topic that was created anew the claims of the override are under another id, which nobody looks for yet."""
+    tp = TopicPartition("t", 0)
+    ground = SimpleNamespace(topic_ids={tp: "id"})
+    run = replace(_run_on(ground, SimpleNamespace(look=lambda _: None)), _generation=3)
+    run.progress.set_by_hand = {tp: by_hand}
+    run.vacancies.waited_for = {tp} if waited_for else set()
+    assert run._needs_new_generation(copying=True) == is_taken_up
+
+
+def test_a_lost_assignment_topic_ends_an_instance_that_stands_by() -> None:
+    def look(*_: Any) -> bool:
+        raise AssignmentTopicLost("it is another one")
+
+    run = _run_on(SimpleNamespace(topic_ids={}), SimpleNamespace(look=lambda _: None))
+    run.vacancies.look = look  # type: ignore[method-assign]
+    with pytest.raises(AssignmentTopicLost):
+        run._needs_new_generation(copying=False)
+    assert not run._needs_new_generation(copying=True), "its slots are not left alone"
+
+
 @pytest.mark.parametrize(
     ("record", "is_told"),
     [
@@ -80,6 +135,6 @@ def test_a_stop_is_told_at_the_end_unless_it_was_copied_on_since(record: Any, is
 
 def _run_on(ground: Any, changes: Any) -> Run:
     unused: Any = None
-    progress: Any = SimpleNamespace(read=lambda: None, refresh=lambda: None, current=lambda: None)
+    progress: Any = SimpleNamespace(set_by_hand={}, read=lambda: None, refresh=lambda: None, current=lambda: None)
     vacancies: Any = SimpleNamespace(waited_for=set(), look=lambda *_: False, copies_still=lambda _: True)
     return Run(unused, Continuous(), ground, unused, unused, progress, unused, vacancies, changes)

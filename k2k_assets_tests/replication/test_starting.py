@@ -159,6 +159,35 @@ def test_a_target_topic_that_is_not_the_planned_one(
     assert set(starts.states) == {OTHER}
 
 
+@pytest.mark.parametrize(
+    ("former", "words"),
+    [
+        ({"source_topic_id": "former"}, "created anew"),
+        ({"target_topic_id": "former"}, "created anew"),
+        ({"target_topic_id": "former", "target_topic": "elsewhere"}, None),
+        ({}, None),
+    ],
+    ids=["source", "target", "another target", "none"],
+)
+def test_a_topic_that_was_created_anew_with_more_partitions_stops_in_all(
+    tmp_path: Path, former: dict[str, Any], words: str | None
+) -> None:
+    """Else those that it did not have before would be copied beside the old records, and again by the remedy."""
+    starts = resolve(slot(tmp_path, P0, P1), CommitLog({P0: commit_record(P0, 100, **former)}))
+    assert (P1 in starts.stopped) == (words is not None)
+    if words:
+        assert words in starts.stopped[P1]
+        assert starts.stopped.keys() == {P0, P1}
+
+
+def test_once_one_of_its_partitions_was_accepted_the_others_begin(tmp_path: Path) -> None:
+    log = CommitLog({P0: commit_record(P0, 100, source_topic_id="former"), OTHER: commit_record(OTHER, 100)})
+    assert resolve(slot(tmp_path, P1), log).stopped
+    p9 = TopicPartition("t", 9)
+    log.positions[p9] = commit_record(p9, 100)  # type: ignore[index]
+    assert not resolve(slot(tmp_path, P1), log).stopped
+
+
 def test_a_topic_that_was_created_anew_after_the_plan_was_made(tmp_path: Path) -> None:
     starts = resolve(slot(tmp_path, P0), topics={"t": ("s-new", 2)})
     assert "topic id s-t is now s-new" in starts.stopped[P0]

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 
 from confluent_kafka import Message
 
 from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, Refused
-from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.errors import ClusterUnreachable, NotAllowed, Refused
+from k2k_assets.kafka.answers import begun
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import PARTITION
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.topic_partition import TopicPartition
+
+# The topic is asked where it ends when nothing has come from it for so long.
+_SILENCE_SECONDS = 30.0
+
+
+class AssignmentTopicLost(Refused):
+    """The assignment topic is not the one any more that an instance began with."""
 
 
 class AssignmentTail:
@@ -36,7 +46,12 @@ class AssignmentTail:
         self._clock = clock
         self._heard: dict[tuple[int, int], tuple[int, float]] = {}
         self.state = Assignments()
+        self._id = self._described(target.describe_async([self._at.topic]))
         starts = target.offsets([self._at], "earliest")
+        if self._at not in starts:
+            raise self._lost()
+        self._asked: Future[Mapping[TopicPartition, int]] | None = None
+        self._asks_after = clock() + _SILENCE_SECONDS
         self._reader = LogReader(
             pipeline.client_properties("target", "consumer"), starts, committed_only=False, follow=True
         )
@@ -46,8 +61,9 @@ class AssignmentTail:
 
         Raises:
             ClusterUnreachable: Not in time.
+            AssignmentTopicLost: It is another one.
         """
-        ends = self._target.offsets([self._at], "latest")
+        ends = self._end_of_the_same()
         try:
             for batch in self._reader.read_until(ends, Deadline(timeout)):
                 self._apply(batch)
@@ -56,7 +72,13 @@ class AssignmentTail:
         return self.state
 
     def look(self, timeout: float = 0.0) -> Assignments:
-        """What came since the last look; waits up to `timeout` seconds only if there is nothing."""
+        """What came since the last look; waits up to `timeout` seconds only if there is nothing.
+
+        Raises:
+            ClusterUnreachable: It cannot be read.
+            AssignmentTopicLost: It is another one.
+        """
+        self._look_where_it_ends()
         self._apply(self._reader.poll(timeout))
         return self.state
 
@@ -86,7 +108,36 @@ class AssignmentTail:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _look_where_it_ends(self) -> None:
+        """A client may stand still without a word. Nobody waits for the answer."""
+        if self._asked is not None and self._asked.done():
+            asked, self._asked = self._asked, None
+            with suppress(ClusterUnreachable, NotAllowed):
+                self._reader.doubt_if_behind(asked.result())
+        elif self._asked is None and self._clock() >= self._asks_after:
+            self._asks_after = self._clock() + _SILENCE_SECONDS
+            self._asked = begun(self._end_of_the_same)
+
+    def _end_of_the_same(self) -> Mapping[TopicPartition, int]:
+        described = self._target.describe_async([self._at.topic])
+        ends = self._target.offsets([self._at], "latest")
+        if self._described(described) != self._id or ends.get(self._at, -1) < self.end:
+            raise self._lost()
+        return ends
+
+    def _described(self, described: Callable[[], Mapping[str, TopicDescription]]) -> str:
+        topic = described().get(self._at.topic)
+        return topic.topic_id if topic else ""
+
+    def _lost(self) -> AssignmentTopicLost:
+        return AssignmentTopicLost(
+            f"the assignment topic {self._at.topic} on the {self._target} was deleted, created anew or cut off while "
+            "this instance ran: it no longer tells who copies what. Stop all instances of the pipeline, and start again"
+        )
+
     def _apply(self, batch: list[Message]) -> None:
+        if batch:
+            self._asks_after = self._clock() + _SILENCE_SECONDS
         for message in batch:
             try:
                 self.state.apply(self._group, message.offset(), message.key(), message.value())

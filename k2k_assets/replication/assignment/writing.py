@@ -8,7 +8,7 @@ import uuid
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from k2k_assets.errors import Refused
+from k2k_assets.errors import NotAllowed
 from k2k_assets.kafka import clients
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import (
@@ -59,7 +59,7 @@ def write_record(pipeline: Pipeline, key: bytes, value: bytes | None) -> int:
 
     Raises:
         ClusterUnreachable: It was not taken.
-        Refused: It may not be written.
+        NotAllowed: It may not be written.
     """
     return write_records(pipeline, [(key, value)])[0]
 
@@ -69,7 +69,7 @@ def write_records(pipeline: Pipeline, records: list[tuple[bytes, bytes | None]])
 
     Raises:
         ClusterUnreachable: One was not taken.
-        Refused: The topic may not be written.
+        NotAllowed: The topic may not be written.
     """
     if not records:
         return []
@@ -91,8 +91,8 @@ def write_records(pipeline: Pipeline, records: list[tuple[bytes, bytes | None]])
         producer.produce(topic, value, key, PARTITION, answer)
     producer.flush(_WRITE_TIMEOUT + 5)
     failure = next((error for error, _ in answers if error is not None), None)
-    if failure is not None and (advice := clients.advice(failure)):
-        raise Refused(f"the target does not let {topic} be written: {failure.str()}{advice}")
+    if failure is not None and clients.is_about_rights(failure):
+        raise NotAllowed(f"the target does not let {topic} be written: {failure.str()}{clients.advice(failure)}")
     if failure is not None or len(answers) < len(records):
         why = failure.str() if failure else "no answer in time"
         raise clients.unreachable("target", properties, f"writing to {topic} failed: {why}")

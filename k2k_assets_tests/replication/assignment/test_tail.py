@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from k2k_assets.deadline import wait_until
 from k2k_assets.replication.assignment import tail as module
 from k2k_assets.replication.assignment.records import PARTITION, Claim, beat_key, time_value
-from k2k_assets.replication.assignment.tail import AssignmentTail
+from k2k_assets.replication.assignment.tail import AssignmentTail, AssignmentTopicLost
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -24,26 +25,61 @@ BEAT, FAREWELL = ((beat_key(GROUP, *OWNER), value) for value in (time_value(1), 
 Hear = Callable[..., float]
 
 
+class FakeLog:
+    """Stands in for the reader of the assignment topic."""
+
+    def __init__(self, _: Any, starts: Mapping[TopicPartition, int], **__: Any) -> None:
+        self.reached = dict(starts)
+        self.batches: list[list[Any]] = []
+        self.doubts: list[Any] = []
+
+    def poll(self, _: float) -> list[Any]:
+        return self.batches.pop() if self.batches else []
+
+    def read_until(self, *_: Any) -> list[list[Any]]:
+        return []
+
+    def doubt_if_behind(self, ends: Any) -> None:
+        self.doubts.append(ends)
+
+
+class Stage:
+    """A tail whose clock, log and cluster are played."""
+
+    def __init__(self, directory: Path) -> None:
+        kafka = {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": GROUP}}
+        pipeline = make_pipeline(directory, "a:1", "b:1", ["orders"], source={"kafka": kafka})
+        self.topic = pipeline.coordination.assignment.topic
+        self.at = TopicPartition(self.topic, PARTITION)
+        self.now = 0.0
+        self.cluster = FakeCluster({self.topic: ("a-id", 1)}, ends={self.at: 0})
+        self.begin = lambda: AssignmentTail(pipeline, self.cluster, lambda: self.now)  # type: ignore[arg-type]
+
+    def end_at(self, offset: int) -> None:
+        """The log of the topic ends there from now on."""
+        self.cluster._offsets["latest"] = {self.at: offset}
+
+
 @pytest.fixture
-def hear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hear:
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    monkeypatch.setattr(module, "LogReader", FakeLog)
+    return Stage(tmp_path)
+
+
+@pytest.fixture
+def hear(stage: Stage) -> Hear:
     """Reads records at a time, in one batch; returns how long the owner has been silent then."""
-    now = 0.0
-    batches: list[list[Any]] = []
     offset = 0
-    monkeypatch.setattr(module, "LogReader", lambda *_, **__: SimpleNamespace(poll=lambda _: batches.pop()))
-    kafka = {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": GROUP}}
-    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["orders"], source={"kafka": kafka})
-    target: Any = FakeCluster({}, ends={TopicPartition(pipeline.coordination.assignment.topic, PARTITION): 0})
-    tail = AssignmentTail(pipeline, target, lambda: now)
+    tail = stage.begin()
 
     def hear(at: float, *records: tuple[bytes, bytes | None]) -> float:
-        nonlocal now, offset
-        now = at
+        nonlocal offset
+        stage.now = at
         batch = []
         for key, value in records:
             batch.append(SimpleNamespace(offset=lambda at=offset: at, key=lambda k=key: k, value=lambda v=value: v))
             offset += 1
-        batches.append(batch)
+        tail._reader.batches.append(batch)  # type: ignore[attr-defined]
         tail.look()
         return tail.silence(OWNER)
 
@@ -62,3 +98,43 @@ def test_one_that_said_farewell_and_left_a_claim_is_silent_all_the_same(hear: He
     assert hear(10, CLAIMED, FAREWELL) == 0
     assert hear(70) == 60, "or its claim would hold the partition for ever"
     assert hear(80, BEAT) == 0, "it lives"
+
+
+def test_a_topic_that_is_silent_for_long_is_asked_where_it_ends(stage: Stage) -> None:
+    """A client may stand still without a word: its slot would never hear that it is to stop."""
+    tail = stage.begin()
+    log: Any = tail._reader
+    stage.end_at(8)
+    stage.now = 29.0
+    tail.look()
+    assert tail._asked is None
+    stage.now = 31.0
+    tail.look()
+    wait_until(lambda: tail._asked is not None and tail._asked.done(), 10, "the answer")
+    assert not log.doubts
+    tail.look()
+    assert log.doubts == [{stage.at: 8}]
+    tail.look()
+    assert len(log.doubts) == 1
+
+
+@pytest.mark.parametrize("case", ["deleted", "created anew", "cut off"])
+def test_a_topic_that_is_another_one_is_told(stage: Stage, case: str) -> None:
+    """Generations are its offsets; what it said before, another one does not say."""
+    tail = stage.begin()
+    tail._reader.reached[stage.at] = 5  # type: ignore[index]
+    stage.end_at(5)
+    tail.catch_up()
+    if case == "deleted":
+        del stage.cluster.topics[stage.topic]
+    elif case == "created anew":
+        stage.cluster.topics[stage.topic] = ("b-id", 1)
+    else:
+        stage.end_at(4)
+    with pytest.raises(AssignmentTopicLost, match="was deleted, created anew or cut off"):
+        tail.catch_up()
+    stage.now = 31.0
+    tail.look()
+    wait_until(lambda: tail._asked is not None and tail._asked.done(), 10, "the answer")
+    with pytest.raises(AssignmentTopicLost):
+        tail.look()

@@ -68,6 +68,7 @@ class Bench:
         extent: When to end.
         positions: What the commit topic says; start positions are 0 otherwise.
         chain: Follows the target offsets; without it nothing is predicted.
+        one_to_one: Whether nobody else feeds the target partitions.
     """
 
     def __init__(
@@ -85,10 +86,11 @@ class Bench:
         starts: Mapping[TopicPartition, int] | None = None,
         fail_at_commit: int = 0,
         chain: TargetChain | None = None,
+        one_to_one: bool = True,
     ) -> None:
         self.began = clock.now
         self.clock = clock
-        self.plan: SlotPlan = slot_plan(pipeline, ends, extent)
+        self.plan: SlotPlan = slot_plan(pipeline, ends, extent, one_to_one=one_to_one)
         self.commit_log = CommitLog(dict(positions or {}))
         self.memory = SlotMemory(started=clock.now)
         self.source = FakeSource(

@@ -40,6 +40,13 @@ def test_a_known_position_is_not_started_again(bench: Any) -> None:
     assert [t.offsets for t in made.copying if t.chunks] == [{P0: [5, 6]}]
 
 
+def test_an_end_that_was_noted_before_others_fed_the_target_too_is_taken_back_at_once(bench: Any) -> None:
+    """Even if nothing is copied meanwhile: alone again it would be expected, and others have written since."""
+    made = bench([], {P0: 5}, positions={P0: commit_record(P0, 5)}, one_to_one=False).run()
+    (start,) = (r for t in made.sink.transactions for r in made.commits(t, "start"))
+    assert (start.position, start.target_end) == (5, None)
+
+
 def test_what_was_stopped_is_left_out_and_released_with_its_reason_where_it_is(bench: Any) -> None:
     made = bench(arrivals(5, source=P1), {P0: 7, P1: 6}, positions={P0: commit_record(P0, 5), P1: commit_record(P1, 5)})
     made.memory.stopped[P0] = "deleted"

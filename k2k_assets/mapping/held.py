@@ -77,8 +77,9 @@ class Held:
         newest: Order of the newest record folded in.
         tables: Runs from `since` on, by target partition. Tables are replaced, never changed.
         ends: Offsets after the last record below `since`, by target partition.
-        recopied: Offset in the mapping topic of the last record that cancelled others; -1 if none did.
-        recopied_in: The partition of the mapping topic that it lies in (later records may lie in a newer one).
+        recopied: Next offsets in the mapping topic behind the records that cancelled others, by its partitions.
+        is_doubtful: Whether records of it may have been deleted before they were read: what comes next may be of a
+            copy that began anywhere.
         marks: What `drop` goes by, oldest first.
     """
 
@@ -87,8 +88,8 @@ class Held:
     newest: Order = NEVER
     tables: dict[Target, RunTable] = field(default_factory=dict)
     ends: dict[Target, End] = field(default_factory=dict)
-    recopied: int = -1
-    recopied_in: int = 0
+    recopied: dict[int, int] = field(default_factory=dict)
+    is_doubtful: bool = False
     marks: list[Mark] = field(default_factory=list)
 
     @classmethod
@@ -127,11 +128,14 @@ class Held:
         start, end = min(record.covered_from for record in records), self.covered_end
         if start < min(self.since, end):
             raise BelowHeld(f"a copy starts again at {start}, and only what lies from {self.since} on is held")
+        if self.is_doubtful:
+            self._break_off_before(min(records, key=lambda record: (record.generation, record.sequence)))
         added = PartitionMapping(covered=list(self.covered), newest=self.newest)
         fold(added, records)
         self.covered, self.newest = added.covered, added.newest
         if start < end or _goes_back(records):
-            self.recopied, self.recopied_in = placed[-1].offset, placed[-1].partition
+            for each in placed:
+                self.recopied[each.partition] = max(self.recopied.get(each.partition, 0), each.offset + 1)
             self._cancel_from(start)
         for target, runs in added.runs.items():
             self.tables[target] = run_tables.joined(self.tables.get(target, NO_RUNS), RunTable.of(runs))
@@ -205,6 +209,14 @@ class Held:
         # Where a mapping record is missing in between, another record may have been the last.
         whole = any(each.start <= end.source and self.since <= each.end for each in self.covered)
         return run_tables.joined(run_tables.end_of_read(self.since if whole else end.source, end.target), table)
+
+    def _break_off_before(self, record: MappingRecord) -> None:
+        """What is known ends before it, unless it goes on where the same generation stood."""
+        self.is_doubtful = False
+        if record.generation != self.newest.generation or record.covered_from < self.covered_end:
+            last = record.covered_from - 1
+            self.covered = list(without(self.covered, Covered(last, max(self.covered_end, last))))
+            self._cancel_from(last)
 
     def _cancel_from(self, start: int) -> None:
         cut = {target: run_tables.before(table, start) for target, table in self.tables.items()}

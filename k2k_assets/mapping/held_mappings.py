@@ -27,13 +27,21 @@ class HeldMappings:
         self._mark_every = mark_every
         self._owners: dict[SourcePartition, str] = {}
         self._own: dict[SourcePartition, Held] = {}
+        self._began_at: dict[int, int] = {}
         self._others: dict[tuple[str, SourcePartition], Held] = {}
         self._partition_of: dict[SourcePartition, int] = {}
         self._alone: dict[SourcePartition, tuple[tuple[Covered, ...], Tables]] = {}
 
-    def begin(self, held: Mapping[SourcePartition, Held]) -> None:
-        """Starts with what is given, and nothing else."""
+    def begin(self, held: Mapping[SourcePartition, Held], read_to: Mapping[int, int] | None = None) -> None:
+        """Starts with what is given, and nothing else.
+
+        Args:
+            held: By source partition.
+            read_to: Offsets of the mapping topic, by partition, up to which everything is read anew: an index that has
+                not read so far may hold what that cancels. None: what is given is the index's.
+        """
         self._own = dict(held)
+        self._began_at = dict(read_to or {})
         self._others, self._alone = {}, {}
 
     def sources(self) -> Iterable[SourcePartition]:
@@ -55,10 +63,15 @@ class HeldMappings:
         found = ((group, held) for (group, at), held in self._others.items() if at == source)
         return {group: PartitionMap(source, None, *held.alone()) for group, held in found}
 
-    def read_to(self, source: SourcePartition) -> tuple[int, int]:
-        """Partition and offset in the mapping topic that an index must have read to agree with what is held."""
-        held = self.held(source)
-        return held.recopied_in, held.recopied
+    def read_to(self, source: SourcePartition) -> Mapping[int, int]:
+        """Offsets of the mapping topic, by partition, up to which an index has to have read to agree with this."""
+        recopied = self.held(source).recopied
+        return {p: max(self._began_at.get(p, 0), recopied.get(p, 0)) for p in {*self._began_at, *recopied}}
+
+    def doubt(self) -> None:
+        """Records of the mapping topic were deleted before they were read."""
+        for held in (*self._own.values(), *self._others.values()):
+            held.is_doubtful = True
 
     def take(self, records: Records) -> None:
         """Adds mapping records.

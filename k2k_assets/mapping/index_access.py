@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 
 from k2k_assets.mapping.index import IndexReader, IndexReplaced, IndexUnusable
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
@@ -64,15 +65,16 @@ class IndexAccess:
             self.reader = found
         return self.reader
 
-    def below(self, source: SourcePartition, lowest: int, since: int, read_to: tuple[int, int]) -> PartitionMap | None:
+    def below(
+        self, source: SourcePartition, lowest: int, since: int, read_to: Mapping[int, int]
+    ) -> PartitionMap | None:
         """What the index has of a source partition's positions from `lowest` to `since`.
 
         Args:
             source: Which.
             lowest: Lowest position that will be looked up.
             since: End of what is wanted.
-            read_to: Partition and offset in the mapping topic up to which the index must have read; an offset of -1:
-                any will do.
+            read_to: Offsets of the mapping topic, by partition, up to which the index must have read.
 
         Returns:
             None: there is no index that has read so far.
@@ -97,11 +99,11 @@ class IndexAccess:
             self._kept[source] = (reader.manifest.number, lowest, since, found)
         return found
 
-    def _reaches(self, source: SourcePartition, since: int, read_to: tuple[int, int]) -> bool:
+    def _reaches(self, source: SourcePartition, since: int, read_to: Mapping[int, int]) -> bool:
         if self.reader is None or not self._has_read(read_to):
             return False
         return self.reader.partition_map(source, since, since).covered_end >= since
 
-    def _has_read(self, read_to: tuple[int, int]) -> bool:
-        partition, offset = read_to
-        return offset < 0 or self.offsets.get(partition, 0) > offset
+    def _has_read(self, read_to: Mapping[int, int]) -> bool:
+        offsets = self.offsets
+        return all(offsets.get(partition, 0) >= offset for partition, offset in read_to.items())

@@ -214,6 +214,7 @@ class LiveMappings:
             if self._anew:
                 self._read_anew(patience)
             for batch in self._tail.read_until(ends, patience):
+                self._note_lost()
                 self._held.take(self._messages.read(batch))
         except (LateRecord, BelowHeld) as reason:
             log.info("the mappings are read from the start of %s again: %s", self._topic, reason)
@@ -221,7 +222,11 @@ class LiveMappings:
         except Refused as error:
             self._unreadable = error
             raise
+        self._note_lost()
+
+    def _note_lost(self) -> None:
         for partition, start, end in self._tail.take_lost():
+            self._held.doubt()
             log.warning(
                 "records %d to %d of %s-%d were deleted before they were read: positions that they map are unknown",
                 start, end - 1, self._topic, partition,
@@ -231,10 +236,12 @@ class LiveMappings:
         """From the topic alone, and folded at once: then the order in which partitions are read does not matter."""
         self._anew = True
         self._tail.close()
-        self._held.begin({})
         self._tail = self._tail_from(self._describe()[self._topic], {})
+        ends = self._tail.ends()
+        self._held.begin({}, {tp.partition: end for tp, end in ends.items()})
+        self._note_lost()  # of nothing that is held
         everything: Records = defaultdict(list)
-        for batch in self._tail.read_until(self._tail.ends(), patience):
+        for batch in self._tail.read_until(ends, patience):
             for key, records in self._messages.read(batch).items():
                 everything[key] += records
         self._held.take(everything)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,7 +116,7 @@ def test_with_an_index_it_answers_below_too(records: list[MappingRecord], data: 
         except BelowHeld:
             return
     held.drop(older_than=data.draw(st.integers(0, 13_000)))
-    if held.recopied >= max(opened, newer):
+    if any(offset > max(opened, newer) for offset in held.recopied.values()):
         return  # such an index is not asked: it does not know of the re-copy
     wanted = whole(records)
     if not wanted.covered:
@@ -155,7 +156,7 @@ def test_a_copy_that_starts_again_below_what_is_held_is_not_guessed_at() -> None
     with pytest.raises(BelowHeld, match="starts again at 29"):
         held.extend([Placed(0, 8, record(3, (29, 40), {0: [(29, 50, 10)]}))], mark_every=1)
     held.extend([Placed(0, 9, record(4, (35, 36), {0: [(35, 60, 1)]}))], mark_every=1)
-    assert held.recopied == 9
+    assert held.recopied == {0: 10}
     assert held.tables == {TARGETS[0]: RunTable.of([Run(30, 30, 5), Run(35, 60, 1)])}
 
 
@@ -165,4 +166,46 @@ def test_what_an_index_must_have_read_is_where_the_copy_started_again() -> None:
     held.take({("g", SOURCE): [Placed(3, 7, record(1, (0, 30), {0: [(0, 0, 30)]}))]})
     held.take({("g", SOURCE): [Placed(3, 8, record(2, (20, 40), {0: [(20, 50, 20)]}))]})
     held.take({("g", SOURCE): [Placed(4, 0, record(3, (40, 50), {0: [(40, 70, 10)]}))]})
-    assert held.read_to(SOURCE) == (3, 8)
+    assert held.read_to(SOURCE) == {3: 9}
+
+
+def test_where_the_copy_started_again_may_lie_in_several_partitions() -> None:
+    """In whichever order they are read."""
+    held = HeldMappings("g", mark_every=1)
+    again = [Placed(4, 3, record(2, (0, 40), {0: [(0, 50, 40)]})), Placed(3, 7, record(1, (0, 30), {0: [(0, 0, 30)]}))]
+    held.take({("g", SOURCE): again})
+    assert held.read_to(SOURCE) == {4: 4, 3: 8}
+
+
+def test_an_index_must_have_read_what_was_read_anew() -> None:
+    """It may hold what was cancelled by records of which nothing is to be seen any more."""
+    held = HeldMappings("g", mark_every=1)
+    held.begin({}, {0: 12, 1: 5})
+    held.take({("g", SOURCE): [Placed(0, 11, record(2, (40, 50), {0: [(40, 0, 10)]}))]})
+    assert held.read_to(SOURCE) == {0: 12, 1: 5}
+
+
+@pytest.mark.parametrize(
+    ("next_one", "generation", "joined"),
+    [((30, 40), 0, True), ((30, 40), 1, False), ((20, 40), 0, False), ((33, 40), 1, False)],
+    ids=["goes on", "another generation", "goes back", "leaves something out"],
+)
+def test_after_a_loss_only_what_surely_goes_on_joins_on(
+    next_one: tuple[int, int], generation: int, joined: bool
+) -> None:
+    """What was lost may have begun another copy, of which this is the middle."""
+    held = HeldMappings("g", mark_every=1)
+    held.take({("g", SOURCE): [Placed(0, 0, record(1, (0, 30), {0: [(0, 0, 30)]}))]})
+    held.doubt()
+    start, end = next_one
+    first = record(2, next_one, {1: [(start, 0, end - start)]})
+    later = replace(first, generation=first.generation + generation)
+    held.take({("g", SOURCE): [Placed(0, 9, later)]})
+    covered, tables = held.alone(SOURCE)
+    assert (len(covered) == 1) == joined
+    known = PartitionMap(SOURCE, 0, covered, tables)
+    answer = translate(known, TARGETS[1], np.array([5]))
+    assert (answer.states.tolist() == [State.EXACT]) == joined, "the first record of the other target follows on 5"
+    last = replace(later, sequence=9, covered_from=end, covered_to=60, targets=())
+    held.take({("g", SOURCE): [Placed(0, 10, last)]})
+    assert len(held.alone(SOURCE)[0]) == len(covered), "told once"

@@ -102,6 +102,11 @@ class Manifest(Identity):
     segments: list[Segment] = Field(default=[], description="oldest first")
     positions: list[Position] = []
     pruned: list[Pruned] = []
+    doubtful: list[tuple[str, str, str, int]] = Field(
+        default=[],
+        description="source partitions (cluster, topic, topic id, number) of which records may have been lost "
+        "since the newest that was read",
+    )
 
 
 class IndexOutdated(IndexUnusable):

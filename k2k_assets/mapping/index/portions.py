@@ -13,7 +13,7 @@ of a segment stay as they were written, and only the table of portions changes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from k2k_assets.mapping import run_tables
@@ -107,13 +107,17 @@ def by_target(portions: Sequence[Portion]) -> list[tuple[Target, list[tuple[Port
     return sorted(grouped.items())
 
 
-def extended(before: Iterable[Portion], added: Iterable[Portion], load: Load) -> list[Portion]:
+def extended(
+    before: Iterable[Portion], added: Iterable[Portion], load: Load, doubtful: Collection[SourcePartition] = ()
+) -> list[Portion]:
     """The portions after a new segment, which cuts what it was copied over.
 
     Args:
         before: In any order.
         added: Those of the new segment, at most one of each source partition.
         load: Asked for a piece that a cut goes through.
+        doubtful: Records of these may have been lost in between: what is added may be of a copy that began anywhere,
+            and joins on to what was known only if it goes on where the same generation stood.
 
     Raises:
         LateRecord: The new segment holds a record that is older than one that was folded in before.
@@ -123,8 +127,15 @@ def extended(before: Iterable[Portion], added: Iterable[Portion], load: Load) ->
         earlier = known.get(portion.source, [])
         if earlier and portion.oldest < earlier[-1].newest:
             raise LateRecord(f"{portion.source}: {portion.oldest} after {earlier[-1].newest}")
-        known[portion.source] = [*(kept for p in earlier if (kept := cut(p, portion.start, load))), portion]
+        at = portion.start
+        if earlier and portion.source in doubtful and not _goes_on(earlier[-1], portion):
+            at -= 1
+        known[portion.source] = [*(kept for p in earlier if (kept := cut(p, at, load))), portion]
     return [portion for source in sorted(known) for portion in known[source]]
+
+
+def _goes_on(before: Portion, portion: Portion) -> bool:
+    return portion.oldest.generation == before.newest.generation and portion.start >= before.end
 
 
 def cut(portion: Portion, at: int, load: Load) -> Portion | None:

@@ -22,6 +22,7 @@ class State:
         records_read: Mapping records folded in.
         number: Of the newest version.
         kept: Versions that readers may have open.
+        doubtful: See `Manifest.doubtful`.
     """
 
     portions: list[Portion] = field(default_factory=list)
@@ -30,12 +31,18 @@ class State:
     records_read: int = 0
     number: int = 0
     kept: list[str] = field(default_factory=list)
+    doubtful: frozenset[SourcePartition] = frozenset()
 
     @classmethod
     def of(cls, manifest: Manifest, portions: list[Portion]) -> State:
         """The state of a version."""
         m = manifest
-        return cls(portions, m.segments, m.pruned, m.records_read, m.number, [m.directory])
+        doubtful = frozenset(SourcePartition(*source) for source in m.doubtful)
+        return cls(portions, m.segments, m.pruned, m.records_read, m.number, [m.directory], doubtful)
+
+    def doubted(self) -> State:
+        """After records of the mapping topic were deleted before they were read."""
+        return replace(self, doubtful=self.doubtful.union(portion.source for portion in self.portions))
 
     def emptied(self) -> State:
         """To be built from the start, in place of this one."""
@@ -51,7 +58,8 @@ class State:
             return self
         return replace(
             self,
-            portions=extended(self.portions, added, load),
+            portions=extended(self.portions, added, load, self.doubtful),
+            doubtful=self.doubtful.difference(portion.source for portion in added),
             segments=[*self.segments, _segment(name, added)],
             records_read=self.records_read + sum(portion.records for portion in added),
         )

@@ -115,8 +115,10 @@ class Update:
             _log.warning("files of the mapping index in %s are missing: built from the start", self.root)
             return self._anew(before, "files of it are missing")
         new = self.look(before)
+        if before and (new.lost != before.lost or new.mapping_topic_id != before.mapping_topic_id):
+            state = state.doubted()
         if before and not new.ranges and not self._pruned(state, new)[1]:
-            return self._seen(before, new)
+            return self._seen(before, new, state)
         try:
             return self._rounds(state, new, before, MOST_BYTES)
         except LateRecord as late:
@@ -159,11 +161,12 @@ class Update:
             return None
         return State.of(before, portions) if has_all_files(self.root, portions) else None
 
-    def _seen(self, before: Manifest, new: Unread) -> Manifest:
+    def _seen(self, before: Manifest, new: Unread, state: State) -> Manifest:
         """The same version, which knows the positions of now."""
         seen = {"positions": new.positions, "offsets": new.offsets, "lost": new.lost}
         topics = {"mapping_topic_id": new.mapping_topic_id, "earlier_topics": new.earlier_topics}
-        manifest = before.model_copy(update={**seen, **topics})
+        doubtful = {"doubtful": sorted(state.doubtful)}
+        manifest = before.model_copy(update={**seen, **topics, **doubtful})
         switch(self.root, manifest)
         return manifest
 
@@ -231,4 +234,5 @@ class Update:
             positions=new.positions,
             lost=new.lost,
             pruned=state.pruned,
+            doubtful=sorted(state.doubtful),
         )

@@ -21,6 +21,8 @@ from k2k_assets.topic_partition import TopicPartition
 
 # The topic is asked where it ends when nothing has come from it for so long.
 _SILENCE_SECONDS = 30.0
+# A broker that has just come back may still find its end.
+_SETTLE_SECONDS = 5.0
 
 
 class AssignmentTopicLost(Refused):
@@ -121,6 +123,10 @@ class AssignmentTail:
     def _end_of_the_same(self) -> Mapping[TopicPartition, int]:
         described = self._target.describe_async([self._at.topic])
         ends = self._target.offsets([self._at], "latest")
+        settle = Deadline(_SETTLE_SECONDS)
+        while self._at in ends and ends[self._at] < self.end and not settle.expired():
+            time.sleep(0.1)
+            ends = self._target.offsets([self._at], "latest")
         if self._described(described) != self._id or ends.get(self._at, -1) < self.end:
             raise self._lost()
         return ends

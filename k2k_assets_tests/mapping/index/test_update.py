@@ -253,6 +253,33 @@ def test_what_the_topic_lost_leaves_a_hole(index: LocalIndex) -> None:
     assert [(gone.start, gone.end, gone.before_first_read) for gone in manifest.lost] == [(10, 12, False)]
 
 
+@pytest.mark.parametrize("when", ["at once", "an update later"])
+@pytest.mark.parametrize("how", ["expired", "created anew"])
+def test_a_copy_of_which_the_beginning_was_lost_does_not_join_on_to_an_earlier_one(
+    index: LocalIndex, when: str, how: str
+) -> None:
+    """What is mapped of the first copy lies in a target topic that is gone, and may all be in the second one too."""
+    source = index.topic
+    source.write(mapping_record((1, 0), (0, 10), [(0, 0, 10)]))
+    index.update()
+    source.write(mapping_record((2, 0), (0, 9), [(0, 0, 9)]))
+    if how == "expired":
+        source.expire()
+    else:
+        source.id, source.partitions = "topic-2", [[], []]
+    if when == "an update later":
+        index.update()
+    source.write(mapping_record((2, 1), (9, 12), [(9, 9, 3)]))
+    manifest = index.update()
+    (only,) = index.maps().values()
+    assert [tuple(covered) for covered in only.covered] == [(0, 8), (9, 12)]
+    assert not manifest.doubtful
+    source.write(mapping_record((3, 0), (12, 14), [(12, 12, 2)]))
+    index.update()
+    (only,) = index.maps().values()
+    assert [tuple(covered) for covered in only.covered] == [(0, 8), (9, 14)]
+
+
 def test_a_late_record_is_not_worth_what_the_topic_has_lost(index: LocalIndex) -> None:
     index.topic.write(mapping_record((2, 0), (4, 6), [(4, 50, 2)]))
     index.update()

@@ -72,7 +72,7 @@ def _coverage(evidence: Evidence) -> Verdict:
 
 
 def _watermarks(evidence: Evidence) -> Verdict:
-    return check_watermarks(target_extents(evidence.index.runs(evidence.spark)), evidence.target)
+    return check_watermarks(target_extents(evidence.index.runs(evidence.spark)), evidence.source, evidence.target)
 
 
 def _content(evidence: Evidence) -> Verdict:

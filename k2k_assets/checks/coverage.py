@@ -76,8 +76,10 @@ def check_coverage(
     if gone:
         offenders += beginnings
     unsure = [f"{p.topic}-{p.partition}" for p in positions if p.began is None]
+    indexed = {(p.topic, p.partition) for p in positions}
+    half_built = sorted({tp for tp, _ in ranges if (tp.topic, tp.partition) not in indexed})
     good = f"all positions of {counts['partitions']} partitions are answered for"
-    return verdict(offenders, len(offenders), good, counts, _doubt(gone, unsure, beginnings))
+    return verdict(offenders, len(offenders), good, counts, _doubt(gone, unsure, beginnings, half_built))
 
 
 def _nothing_copied(position: Position) -> bool:
@@ -121,7 +123,14 @@ def _without_position(mapped: set[TopicPartition], positions_now: Mapping[TopicP
     ]
 
 
-def _doubt(lost: list[Lost], unsure: list[str], beginnings: list[Offender]) -> str | None:
+def _doubt(
+    lost: list[Lost], unsure: list[str], beginnings: list[Offender], half_built: list[TopicPartition]
+) -> str | None:
+    if half_built:
+        return (
+            f"the index was not built to its end: nothing tells how far {half_built[0]} should be mapped. Materialize "
+            "offset_mappings"
+        )
     if lost and unsure:
         first = lost[0]
         return (

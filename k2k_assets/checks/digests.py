@@ -68,13 +68,19 @@ def digest(message: Any, headers: bool, timestamp: bool) -> bytes:
     """
     fields: list[bytes | None] = [message.key(), message.value()]
     if headers:
-        for name, value in message.headers() or ():
-            fields += [name.encode(), value]
+        fields += _headers(message)
     made = blake2b(digest_size=16)
     for field in fields:
         # Null and empty differ, and no two lists of fields give the same bytes.
         made.update(b"-" if field is None else b"%d:" % len(field))
         made.update(field or b"")
     if timestamp:
-        made.update(b"@%d" % message.timestamp()[1])
+        made.update(b"@%d" % (message.timestamp()[1] or 1))  # 0 cannot be written: its copy has 1
     return made.digest()
+
+
+def _headers(message: Any) -> list[bytes | None]:
+    try:
+        return [field for name, value in message.headers() or () for field in (name.encode(), value)]
+    except SystemError:
+        return [b"a key that is not UTF-8"]  # the client cannot read it; such a record is never copied

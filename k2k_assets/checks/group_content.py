@@ -153,7 +153,9 @@ def _judge(
         return
     found = match(Sides(sources, window, place.alone and place.word is Word.EXACT, exactly_once))
     nothing_there = not window.records or not any(one.records for one in sources.values())
-    faulty = bool(found.skipped or found.different or (place.alone and found.read_again))
+    # Whoever stands ahead of the copy reads again what was copied since, as is said.
+    read_again = place.alone and place.word is Word.EXACT and found.read_again
+    faulty = bool(found.skipped or found.different or read_again)
     if found.compared or nothing_there or faulty:
         told.counts["compared"] += 1
     else:

@@ -14,13 +14,18 @@ from k2k_assets.topic_partition import TopicPartition
 
 
 class TargetExtent(NamedTuple):
-    """Between which offsets the mappings point into a target partition: start inclusive, end exclusive."""
+    """Between which offsets the mappings point into a target partition: start inclusive, end exclusive.
+
+    Attributes:
+        sources: Names and ids of the source topics that they map.
+    """
 
     topic: str
     topic_id: str
     partition: int
     start: int
     end: int
+    sources: frozenset[tuple[str, str]]
 
 
 def target_extents(runs: DataFrame) -> list[TargetExtent]:
@@ -31,20 +36,33 @@ def target_extents(runs: DataFrame) -> list[TargetExtent]:
     """
     keys = ("target_topic", "target_topic_id", "target_partition")
     end = F.max(F.col("target_start") + F.col("count"))
-    rows = runs.groupBy(*keys).agg(F.min("target_start").alias("start"), end.alias("end")).orderBy(*keys).collect()
+    sources = F.collect_set(F.struct("topic", "source_topic_id"))
+    wanted = (F.min("target_start").alias("start"), end.alias("end"), sources.alias("sources"))
+    rows = runs.groupBy(*keys).agg(*wanted).orderBy(*keys).collect()
     return [
-        TargetExtent(row["target_topic"], row["target_topic_id"], row["target_partition"], row["start"], row["end"])
+        TargetExtent(
+            row["target_topic"],
+            row["target_topic_id"],
+            row["target_partition"],
+            row["start"],
+            row["end"],
+            frozenset((source["topic"], source["source_topic_id"]) for source in row["sources"]),
+        )
         for row in rows
     ]
 
 
-def check_watermarks(extents: Iterable[TargetExtent], target: Cluster) -> Verdict:
+def check_watermarks(extents: Iterable[TargetExtent], source: Cluster, target: Cluster) -> Verdict:
     """Compares the extents with the target's watermarks.
 
+    A target topic that is gone like all that was copied to it was retired, and its mappings are of no use.
+
     Raises:
-        ClusterUnreachable: The target does not answer.
+        ClusterUnreachable: A cluster does not answer.
     """
     found = list(extents)
+    on_source = source.describe_async({name for extent in found for name, _ in extent.sources}, partly=True)()
+    alive = {(name, topic.topic_id) for name, topic in on_source.items()}
     topics = target.describe({extent.topic for extent in found})
     existing = [
         TopicPartition(e.topic, e.partition)
@@ -56,7 +74,9 @@ def check_watermarks(extents: Iterable[TargetExtent], target: Cluster) -> Verdic
     offenders = []
     for extent in found:
         tp = TopicPartition(extent.topic, extent.partition)
-        if extent.topic not in topics:
+        if extent.topic not in topics and alive.isdisjoint(extent.sources):
+            counts["of_former_topics"] += 1
+        elif extent.topic not in topics:
             offenders.append(_offender(extent, f"{tp}: the topic does not exist on the target any more"))
         elif topics[extent.topic].topic_id != extent.topic_id:
             counts["of_former_topics"] += 1

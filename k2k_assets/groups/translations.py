@@ -23,7 +23,7 @@ from k2k_assets.groups.versions import parse
 from k2k_assets.mapping.cut import Feed, combine
 from k2k_assets.mapping.fold import Covered, Target
 from k2k_assets.mapping.partition_map import Offsets, PartitionMap
-from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, translate
+from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, translate, unknown_where
 from k2k_assets.pipeline.routing import Routing
 from k2k_assets.topic_partition import TopicPartition
 
@@ -111,7 +111,7 @@ class _Translation:
         mapping, ends = self._map(source, positions), self.copied.ends.get(target)
         if mapping is None or ends is None:
             return _not_replicated(len(positions))
-        return _unknown_where(
+        return unknown_where(
             self._of_another_log(source, positions), translate(mapping, self._identified(target), positions, ends.start)
         )
 
@@ -141,7 +141,7 @@ class _Translation:
             ends = self.copied.ends.get(target)
             combined = _not_replicated(len(names))
             if feeds and ends:
-                combined = _unknown_where(other_logs, combine(self._identified(target), feeds, ends.end))
+                combined = unknown_where(other_logs, combine(self._identified(target), feeds, ends.end))
             rows = zip(names, combined.offsets.tolist(), combined.states.tolist(), commits, ours, strict=True)
             for name, offset, state, own, translated in rows:
                 yield name, Answer(target, offset, _STATES[state], own, translated)
@@ -220,12 +220,6 @@ def feeding(
     else:
         for topic, feeds in by_topic.items():
             yield sorted(tp for tp in ends if tp.topic == topic), feeds
-
-
-def _unknown_where(flags: NDArray[np.bool_], found: Translated) -> Translated:
-    flags = flags & (found.states != State.NOT_REPLICATED)
-    offsets = np.where(flags, np.int64(NO_OFFSET), found.offsets)
-    return Translated(offsets, np.where(flags, np.uint8(State.UNKNOWN), found.states).astype(np.uint8))
 
 
 def _not_replicated(count: int) -> Translated:

@@ -74,6 +74,18 @@ class Translated:
     states: NDArray[np.uint8]
 
 
+def unknown_where(flags: NDArray[np.bool_], found: Translated) -> Translated:
+    """Without the answers to some positions, of which something else tells that they mean nothing.
+
+    Args:
+        flags: Which, in the order of the answers.
+        found: The answers.
+    """
+    flags = flags & (found.states != State.NOT_REPLICATED)
+    offsets = np.where(flags, np.int64(NO_OFFSET), found.offsets)
+    return Translated(offsets, np.where(flags, np.uint8(State.UNKNOWN), found.states).astype(np.uint8))
+
+
 def translate(mapping: PartitionMap, target: Target, positions: Offsets, floor: int | None = None) -> Translated:
     """Positions on the source as positions on the target.
 

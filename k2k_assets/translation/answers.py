@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import Offsets, PartitionMap
-from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, translate, translate_back
+from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, translate, translate_back, unknown_where
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation.routes import Routes, Standing
 
@@ -35,13 +35,15 @@ class Answers(NamedTuple):
     states: NDArray[np.uint8]
 
 
-def on_target(routes: Routes, mapping: PartitionMap, positions: Offsets) -> list[Answers]:
+def on_target(routes: Routes, mapping: PartitionMap, positions: Offsets, log_end: int | None = None) -> list[Answers]:
     """Positions of a source partition, in each target partition that it goes to.
 
     Args:
         routes: What is copied where.
         mapping: Of the source partition.
         positions: Next offsets to read.
+        log_end: High watermark of the source partition: a position beyond it is of a log that is no more (truncated,
+            created anew). None: it is not known.
 
     Returns:
         At least one. What several source partitions feed is translated for this one alone: a group that reads them
@@ -58,9 +60,11 @@ def on_target(routes: Routes, mapping: PartitionMap, positions: Offsets) -> list
     else:
         wanted = (routes.targets.get(topic), routes.target.ids.get(routes.targets.get(topic, "")))
         targets = sorted(target for target in mapping.runs if (target.topic, target.topic_id) == wanted)
-    answers = [
-        _clamped(_place(target), translate(mapping, target, positions, floor), routes.target) for target in targets
-    ]
+    of_another_log = np.zeros(positions.shape, dtype=np.bool_) if log_end is None else positions > log_end
+    answers = []
+    for target in targets:
+        found = translate(mapping, target, positions, floor)
+        answers.append(_clamped(_place(target), unknown_where(of_another_log, found), routes.target))
     return answers or [nowhere(len(positions))]
 
 

@@ -148,10 +148,10 @@ def _copied(translator: Translator, sources: Mapping[TopicPartition, SourceParti
     commits, cut = translator.mappings.copied(), translator.cut
     positions = {tp: commits[source].position for tp, source in sources.items() if source in commits}
     ends = {tp: Ends(cut.starts[tp], stable) for tp, stable in cut.stable.items()}
+    logs = translator.source_logs(sources)
     if translator.pipeline.features.exactly_once:
-        return Copied(positions, ends, cut.topic_ids)
-    known = translator.source.offsets(sources, "latest") if translator.routes.source.starts else {}
-    return Copied(positions, ends, cut.topic_ids, {tp: known.get(tp, _FAR) for tp in sources})
+        return Copied(positions, ends, cut.topic_ids, source_logs=logs)
+    return Copied(positions, ends, cut.topic_ids, {tp: (logs or {}).get(tp, _FAR) for tp in sources}, logs)
 
 
 def _read(translator: Translator, mapping: PartitionMap, positions: Mapping[TopicPartition, int]) -> dict[Target, int]:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
 from k2k_assets.mapping.live import Cut, LiveMappings
@@ -137,7 +138,9 @@ class Translator:
         positions = _positions(offsets)
         source = self.ensure_copied(topic, partition)
         mapping = self.mappings.map_of(source, int(positions.min(initial=0)))
-        return _rows(TopicPartition(topic, partition), positions, on_target(self.routes, mapping, positions))
+        asked = TopicPartition(topic, partition)
+        end = (self.source_logs([asked]) or {}).get(asked)
+        return _rows(asked, positions, on_target(self.routes, mapping, positions, end))
 
     def translate_back(self, topic: str, partition: int, offsets: Iterable[int]) -> list[TranslatedOffset]:
         """Positions on the target as positions on the source; the rest as in `translate_offsets`."""
@@ -149,6 +152,15 @@ class Translator:
             return _rows(asked, positions, [nowhere(len(positions))])
         maps = [self.mappings.map_of(source, 0) for source in self.partitions_of(sources)]
         return _rows(asked, positions, on_source(self.routes, maps, target, positions, self.cut.stable.get(asked)))
+
+    def source_logs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
+        """High watermarks on the source, of those that have a leader; None if it did not answer."""
+        if not self.routes.source.starts:
+            return None
+        try:
+            return self.source.offsets(partitions, "latest", without_leader={}, patience=0)
+        except NoLeader:
+            return {}
 
     def offset_at(self, topic: str, partition: int, timestamp: int, *, reverse: bool = False) -> int:
         """The first offset whose record is not older than a time; the end of the log if there is none.

@@ -37,6 +37,12 @@ def _pruned(before: int, topic_id: str = "id") -> tuple[Pruned, ...]:
     return (Pruned(topic="orders", partition=0, source_topic_id=topic_id, before=before),)
 
 
+def test_of_an_index_whose_build_was_killed_nothing_is_known() -> None:
+    verdict = check_coverage([CoveredRow("orders", "id", 0, 0, 500)], [], {_TP: 1000}, ())
+    assert verdict.judgement is Judgement.WARNED
+    assert "the index was not built to its end" in verdict.summary
+
+
 def test_an_unbroken_range_up_to_the_position_is_good() -> None:
     verdict = _check((100, 700), (700, 1000), position=1000)
     assert verdict.passed

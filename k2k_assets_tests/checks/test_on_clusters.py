@@ -230,6 +230,17 @@ def test_a_deleted_target_topic_is_named(world: World) -> None:
     assert verdicts["content"].judgement is Judgement.WARNED
 
 
+def test_a_topic_that_was_retired_on_both_sides_is_none_of_todays(world: World) -> None:
+    world.source()
+    world.target()
+    world.mapped((0, 0, 10))
+    for servers in (world.clusters.source_servers, world.clusters.target_servers):
+        delete_topic(servers, world.topic)
+    verdict = world.verdict("within_watermarks")
+    assert verdict.passed, verdict.summary
+    assert verdict.counts["of_former_topics"] == 1
+
+
 def test_the_first_run_of_a_pipeline_without_data_passes(world: World) -> None:
     verdicts = world.verdicts(*CHECKS)
     assert {name: v.summary for name, v in verdicts.items() if not v.passed} == {}

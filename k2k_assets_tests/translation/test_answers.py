@@ -34,6 +34,12 @@ def test_each_partition_into_its_own() -> None:
     assert _shown(answers) == [("t-0", [10, 11, 15], ["exact", "exact", "ahead"])]
 
 
+def test_beyond_the_log_of_the_source_nobody_knows() -> None:
+    """A topic that was created anew and copied again: what a reader of the former one has read tells nothing."""
+    answers = on_target(_routes(), _map({0: [Run(2, 10, 5)]}), np.array([3, 12, 13]), log_end=12)
+    assert _shown(answers) == [("t-0", [11, 15, -1], ["exact", "ahead", "unknown"])]
+
+
 def test_below_the_log_start_is_expired_and_raised_to_it() -> None:
     mapping = _map({0: [Run(2, 10, 5)]})
     routes = _routes(target={TopicPartition("t", 0): 12}, source={TopicPartition("s", 0): 4})

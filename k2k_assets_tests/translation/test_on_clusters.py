@@ -99,6 +99,19 @@ def test_one_to_one(
     _a_checkpoint(capsys, path, topic, there, source, tmp_path / "17")
     _a_frame(spark, pipeline, there, back, monkeypatch)
     _without_the_source(pipeline, path, tmp_path, there, monkeypatch)
+    _ahead_of_the_copy(clusters, path, topic)
+
+
+def _ahead_of_the_copy(clusters: KafkaSandbox, path: Path, topic: str) -> None:
+    ((_, end),) = kafka.produce(clusters.source_servers, topic, [b"later"] * 3, 0)[-1:]
+    copied = _records(clusters.target_servers, f"copy.{topic}", 0)
+    with Translator.open(path) as translator:
+        (ahead,) = translator.translate(topic, 0, [end + 1])
+        assert (ahead.state, ahead.to_offset) == ("ahead", copied[-1].offset + 1)
+        (beyond,) = translator.translate(topic, 0, [end + 9])
+        assert beyond.state == "unknown"
+    for offset, is_complete in ((end + 1, True), (end + 9, False)):
+        assert translate_checkpoint(path, {TopicPartition(topic, 0): offset}).complete == is_complete
 
 
 def _nothing_skipped_nothing_read_again(translator: Translator, topic: str, copied: str) -> Iterator[TranslatedOffset]:
@@ -111,8 +124,8 @@ def _nothing_skipped_nothing_read_again(translator: Translator, topic: str, copi
             assert (answer.to_topic, answer.to_partition, answer.state) == (copied, p, "exact")
             assert _values(target, answer.to_offset or 0) == _values(source, answer.offset)
             yield answer
-        ahead = translator.translate(topic, p, [end + 9])[0]
-        assert (ahead.state, ahead.to_offset) == ("ahead", target[-1].offset + 1)
+        beyond = translator.translate(topic, p, [end + 9])[0]
+        assert (beyond.state, beyond.to_offset) == ("unknown", None), "it is of a log that is no more"
 
 
 def _back_again(translator: Translator, topic: str, copied: str) -> Iterator[TranslatedOffset]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from k2k_assets.automation import discovery
@@ -40,7 +39,8 @@ def look_at_groups(pipeline: Pipeline) -> GroupLook:
     with both_clusters(pipeline, CALL_SECONDS) as (source, target):
         found = discovery.refresh(pipeline, source, target)
         seen = SourceGroups(source, discovery.selection_of(pipeline)).observe(found.topics)
-        on_target = _on_target(target, seen.groups, pipeline.groups.offset_guard_prefix)
+        copies = {pipeline.routing.target_topic(topic) for topic in found.topics}
+        on_target = _on_target(target, seen.groups, copies, pipeline.groups.offset_guard_prefix)
         log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
     copied = {tp: record.position for tp, record in log.positions.items()}
     groups = {
@@ -53,10 +53,17 @@ def look_at_groups(pipeline: Pipeline) -> GroupLook:
     return GroupLook(groups, bool(copied))
 
 
-def _on_target(target: Cluster, groups: Collection[str], prefix: str) -> Mapping[str, list[str]]:
-    """Why a group may have to be moved on the target though it stands still on the source."""
+def _on_target(target: Cluster, groups: Collection[str], copies: Collection[str], prefix: str) -> dict[str, list[str]]:
+    """Why a group may have to be moved on the target though it stands still on the source.
+
+    A topic that is created anew takes the commits on it with it; one that stood in the way may have been deleted.
+    """
     found = TargetGroups(target).observe(groups)
-    said: dict[str, list[str]] = defaultdict(list)
+    ids = [f"{topic.name} is {topic.topic_id}" for topic in target.describe(copies).values()]
+    said: dict[str, list[str]] = {name: list(ids) for name in groups}
+    for name, group in found.groups.items():
+        foreign = (tp for tp, committed in group.offsets.items() if not parse(committed.metadata, prefix))
+        said[name] += [f"foreign {tp}" for tp in foreign if tp.topic in copies]
     ours = {
         (name, tp): committed.offset
         for name, group in found.groups.items()

@@ -13,9 +13,9 @@ from k2k_assets.definitions import build_definitions
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
-from k2k_assets_tests.support.groups import commit, member
+from k2k_assets_tests.support.groups import commit, delete_group, member
 from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import create_topic, delete_records, produce, unique
+from k2k_assets_tests.support.kafka import create_topic, delete_records, delete_topic, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 
@@ -130,6 +130,17 @@ def test_it_asks_for_the_groups_that_moved(clusters: KafkaSandbox, place: Path) 
     delete_records(clusters.target_servers, topic, 0, 6)
     assert ticks.request().asset_selection[-1] == names.consumer_group_key(group)
     commit(clusters.target_servers, group, {at: 6}, "k2k_1.2")
+    ticks.settle()
+
+    # What stood in the way there, and is gone; and a topic that took the commits on it with it.
+    commit(clusters.target_servers, group, {at: 7}, "somebody else's")
+    ticks.settle()
+    delete_group(clusters.target_servers, group)
+    assert ticks.request().asset_selection[-1] == names.consumer_group_key(group)
+    ticks.settle()
+    delete_topic(clusters.target_servers, topic)
+    create_topic(clusters.target_servers, topic)
+    assert ticks.request().asset_selection[-1] == names.consumer_group_key(group)
     ticks.settle()
 
     ticks.judge(passed=True)

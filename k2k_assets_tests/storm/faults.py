@@ -210,7 +210,6 @@ FAULTS = [
 
 LEAVE_NO_SLEEPER = frozenset(
     {
-        "worker killed",
         "everything killed",
         "source broker killed",
         "source broker restarted",
@@ -225,4 +224,6 @@ LEAVE_NO_SLEEPER = frozenset(
         "partition added",
     }
 )
-"""Faults after which no writer goes on that somebody has taken over from."""
+"""Faults after which no writer goes on that somebody has taken over from. A killed worker leaves the others of its
+instance at work: while the target is away none of them hears that all was taken over, and what is queued is on its way.
+"""

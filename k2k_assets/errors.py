@@ -41,11 +41,11 @@ class Hidden(NotAllowed):
     """The principal may not even see a topic.
 
     Args:
-        topic: Which.
         words: What the cluster said.
+        topic: Which; empty where that is not known any more.
     """
 
-    def __init__(self, topic: str, words: str) -> None:
+    def __init__(self, words: str, topic: str = "") -> None:
         super().__init__(words)
         self.topic = topic
 
@@ -66,6 +66,11 @@ class NotCaughtUp(K2KError):
     """A replication with an end was told to stop before it got there; nothing was lost."""
 
     exit_code = 6
+
+
+def kind_of(error: K2KError) -> str:
+    """The name of the nearest class in this module, to be raised again elsewhere from its words alone."""
+    return next(kind.__name__ for kind in type(error).__mro__ if globals().get(kind.__name__) is kind)
 
 
 def words_of(error: BaseException) -> list[str]:

@@ -108,11 +108,19 @@ def too_few_partitions(topic: str, partitions: int) -> str:
     )
 
 
-def source_created_anew(topic: str, expected: str, found: str, position: int) -> str:
-    """Another source topic has the name now."""
+def source_created_anew(topic: str, expected: str, found: str, position: int | None) -> str:
+    """Another source topic has the name now.
+
+    Args:
+        topic: Its name.
+        expected: Id of the one that was copied.
+        found: Id of the one that is there.
+        position: Up to where this partition was copied; None if the other one did not have it.
+    """
+    other = "nothing of it is copied yet" if position is None else f"offsets before {position} mean other records"
     return (
-        f"the source topic was deleted and created anew (topic id {expected} is now {found}), so offsets before "
-        f"{position} mean other records. {new_source(topic)}"
+        f"the source topic was deleted and created anew (topic id {expected} is now {found}), so {other}. "
+        f"{new_source(topic)}"
     )
 
 

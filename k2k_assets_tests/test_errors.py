@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from k2k_assets.errors import words_of
+from k2k_assets.errors import ClusterUnreachable, Hidden, K2KError, NotAllowed, Superseded, kind_of, words_of
+from k2k_assets.mapping.topic_tail import Replaced
+from k2k_assets.replication.assignment.tail import AssignmentTopicLost
+from k2k_assets.replication.job import Job
+from k2k_assets.replication.task import SlotResult
+from k2k_assets.transport.librdkafka_sink import TimeoutTooLong
 
 
 class OfADeadJvm(Exception):
@@ -24,3 +29,28 @@ class OfADeadJvm(Exception):
 )
 def test_an_error_always_has_words(error: Exception, words: list[str]) -> None:
     assert words_of(error) == words
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Hidden("it is hidden", "orders"),
+        NotAllowed("no"),
+        Superseded("newer"),
+        ClusterUnreachable("away"),
+        TimeoutTooLong("60000 is too long"),
+        AssignmentTopicLost("another one"),
+        Replaced("created anew"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_ends_a_slot_ends_its_run_in_the_same_way(error: K2KError) -> None:
+    """Only the name of a class and the words come from a worker."""
+    job = Job(lambda _: [], [])
+    job._results = [SlotResult(0, kind_of(error), str(error), {}, {})]
+    if isinstance(error, Superseded):
+        assert job.outrun == str(error)
+        return
+    with pytest.raises(K2KError, match=str(error)) as raised:
+        job.raise_errors()
+    assert raised.value.exit_code == error.exit_code

@@ -251,7 +251,7 @@ class Cluster:
             for name, future in asked.items():
                 topic = self.answer(future, _WITHOUT_DESCRIPTION)
                 if topic is _HIDDEN and not partly:
-                    raise Hidden(name, f"the {self} does not let the topic {name} be seen. {clients.ACLS_HINT}")
+                    raise Hidden(f"the {self} does not let the topic {name} be seen. {clients.ACLS_HINT}", name)
                 if topic is not None and topic is not _HIDDEN:
                     found[name] = TopicDescription(name, topic_id(topic), len(topic.partitions))
             return found

@@ -71,12 +71,16 @@ def compile_java(pattern: str) -> JavaPattern:
     """
     translated, origin = _translate(pattern)
     try:
-        re.compile(translated, re.ASCII)  # it takes no more than Java does
+        re.compile(translated, re.ASCII)  # of what `regex` has besides nothing is taken
         return JavaPattern(pattern, translated)
     except (re.error, regex.error, OverflowError, RecursionError) as error:
         position = getattr(error, "pos", None)
         at = origin[min(position, len(origin) - 1)] if position is not None and origin else position
         raise RegexError(getattr(error, "msg", "too large"), at) from None
+
+
+# Anything else in braces Java refuses; to `regex` it may be how many errors a match may have.
+_REPETITION = re.compile(r"\{\d+(,\d*)?\}")
 
 
 def _translate(pattern: str) -> tuple[str, list[int]]:
@@ -106,6 +110,8 @@ def _translate(pattern: str) -> tuple[str, list[int]]:
             at = emit("[^" if rest[1:2] == "^" else "[", 2 if rest[1:2] == "^" else 1)
         elif re.match(r"\(\?<[a-zA-Z]", rest):
             at = emit("(?P<", 3)
+        elif rest.startswith("{") and not _REPETITION.match(rest):
+            raise RegexError("illegal repetition; for the character itself write \\{", at)
         else:
             at = emit(rest[0], 1)
     return "".join(out), origin

@@ -59,7 +59,7 @@ class Job:
         """
         for result in self._results:
             if result.error and result.error != "Superseded":
-                kind = getattr(errors, result.error, K2KError)
+                kind: type[K2KError] = getattr(errors, result.error)
                 raise kind(result.message)
 
     def _run(self, runner: Runner, plans: Sequence[SlotPlan]) -> None:

@@ -76,17 +76,10 @@ def ends_of_each_topic(
     """
     try:
         return ends_with_leader(cluster, partitions, which, unknown, patience)
-    except Refused:
-        topics: dict[str, list[TopicPartition]] = {}
-        for tp in partitions:
-            topics.setdefault(tp.topic, []).append(tp)
-    ends: dict[TopicPartition, int] = {}
-    for of_topic in topics.values():
-        try:
-            ends |= ends_with_leader(cluster, of_topic, which, unknown, patience)
-        except Refused as reason:
-            unknown.update(dict.fromkeys(of_topic, str(reason)))
-    return ends
+    except Refused as reason:
+        seen = cluster.describe_async({tp.topic for tp in partitions}, partly=True)()
+        unknown.update((tp, str(reason)) for tp in partitions if tp.topic not in seen)
+    return ends_with_leader(cluster, [tp for tp in partitions if tp.topic in seen], which, unknown, patience)
 
 
 def without_leader(

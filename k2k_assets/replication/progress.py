@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from k2k_assets.errors import K2KError
+from k2k_assets.kafka.answers import begun
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader
 from k2k_assets.pipeline import Pipeline
@@ -110,6 +112,7 @@ class ProgressReader:
         properties = pipeline.client_properties("target", "consumer")
         self._reader = LogReader(properties, starts, committed_only=True, follow=True)
         self._asks_after = self._started + _SILENCE_SECONDS
+        self._asked: Future[Mapping[TopicPartition, int]] | None = None
 
     @property
     def newest(self) -> Mapping[TopicPartition, CommitRecord]:
@@ -159,11 +162,7 @@ class ProgressReader:
     def refresh(self) -> Progress:
         """Asks the source for its ends and returns all there is to know; where it does not say, what was known."""
         now = time.monotonic()
-        if now >= self._asks_after:
-            self._asks_after = now + _SILENCE_SECONDS
-            with suppress(K2KError):  # the source's ends do not depend on it
-                ends = ends_with_leader(self._target, self._reader.reached, "stable", {}, patience=0)
-                self._reader.doubt_if_behind(ends)
+        self._look_where_it_ends(now)
         unknown: dict[TopicPartition, str] = {}
         readable = ends_of_each_topic(self._source, list(self._partitions), self._which, unknown, patience=0)
         asked = [tp for tp in self._partitions if tp not in unknown]
@@ -175,6 +174,17 @@ class ProgressReader:
                     tp, before, readable.get(tp, END_UNKNOWN), high.get(tp, END_UNKNOWN), now
                 )
         return self.current()
+
+    def _look_where_it_ends(self, now: float) -> None:
+        """The commit topic's client may stand still without a word. Nobody waits for the answer."""
+        if self._asked is not None and self._asked.done():
+            asked, self._asked = self._asked, None
+            with suppress(K2KError):
+                self._reader.doubt_if_behind(asked.result())
+        elif self._asked is None and now >= self._asks_after:
+            self._asks_after = now + _SILENCE_SECONDS
+            at = list(self._reader.reached)
+            self._asked = begun(lambda: ends_with_leader(self._target, at, "stable", {}, patience=0))
 
     def current(self) -> Progress:
         """What was known at the last refresh, with the newest positions."""

@@ -125,7 +125,8 @@ class Run:
                 if stop.is_set():
                     log.warning(_KILLED_WITH_US, words_of(job.failure)[0])
             if job.failure is not None and not stop.is_set():
-                worked = self._copied() > copied_before or time.monotonic() - begun > _LONGEST_PAUSE
+                lasted = isinstance(self.extent, Continuous) and time.monotonic() - begun > _LONGEST_PAUSE
+                worked = self._copied() > copied_before or lasted
                 failures = 1 if worked else failures + 1
                 self._pause_after(job.failure, failures, stop)
             elif stop.is_set() or self._is_over(job, asked):

@@ -67,7 +67,7 @@ def resolve_starts(
             _unreadable_reason(plan.source, log)
             or _source_reason(plan, record, known, copied)
             or _target_reason(plan, record, there)
-            or (_former_reason(plan, log, known, there) if record is None else None)
+            or (_former_reason(plan, log, known) if record is None else None)
         )
         if reason:
             starts.stopped[plan.source] = reason
@@ -170,22 +170,12 @@ def _target_reason(
     return None
 
 
-def _former_reason(
-    plan: PartitionPlan,
-    log: CommitLog,
-    known: Mapping[str, TopicDescription],
-    there: Mapping[str, TopicDescription],
-) -> str | None:
+def _former_reason(plan: PartitionPlan, log: CommitLog, known: Mapping[str, TopicDescription]) -> str | None:
     """Of a partition without a position: all others of its topic are those of a former topic, which had fewer."""
-    of_topic = [record for tp, record in log.positions.items() if tp.topic == plan.source.topic]
-    sources = [record.source_topic_id for record in of_topic]
+    sources = [record.source_topic_id for tp, record in log.positions.items() if tp.topic == plan.source.topic]
     topic = known[plan.source.topic]
     if sources and topic.topic_id not in sources:
-        return stop_reasons.source_created_anew(topic.name, sources[0], topic.topic_id, 0)
-    targets = [record.target_topic_id for record in of_topic if record.target_topic == plan.target_topic]
-    target = there[plan.target_topic]
-    if targets and target.topic_id not in targets:
-        return stop_reasons.target_created_anew(topic.name, target.name, targets[0], target.topic_id, 0)
+        return stop_reasons.source_created_anew(topic.name, sources[0], topic.topic_id, None)
     return None
 
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from k2k_assets.errors import K2KError
+from k2k_assets.errors import K2KError, kind_of
 from k2k_assets.replication.assignment.writing import write_stop
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import Slot
@@ -41,7 +41,7 @@ class SlotResult:
 
     Attributes:
         slot: Which.
-        error: Name of the error class; empty if it ended well.
+        error: Name of the error class in `errors`; empty if it ended well.
         message: The error's message.
         stopped: Partitions that were stopped, with the reason.
         taken: Partitions that were left to others, with who that is.
@@ -89,7 +89,7 @@ def copy_slot(plan: SlotPlan) -> SlotResult:
         return SlotResult(plan.slot, "", "", memory.stopped, memory.taken)
     except K2KError as failure:
         _end_the_others(plan, failure)
-        return SlotResult(plan.slot, type(failure).__name__, str(failure), {}, {})
+        return SlotResult(plan.slot, kind_of(failure), str(failure), {}, {})
 
 
 def _end_the_others(plan: SlotPlan, failure: K2KError) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.pipeline.java_regex import RegexError, compile_java
+from k2k_assets.pipeline.java_regex import RegexError, _translate, compile_java
 
 NAMES = st.text("abcABC019._-", min_size=1, max_size=12)
 
@@ -63,6 +66,24 @@ def test_refusals_name_the_position(pattern: str, position: int | None) -> None:
         compile_java(pattern)
     if position is not None:
         assert caught.value.position == position
+
+
+@pytest.mark.parametrize("pattern", ["orders-{e}", "orders-{i}", "a{d}", "(a){s<=9}", "a{,3}", "a{ 1}", "{", "a{1"])
+def test_braces_are_repetitions_or_refused_as_java_does(pattern: str) -> None:
+    """In the engine's own language some of them allow errors in a match."""
+    with pytest.raises(RegexError, match="illegal repetition"):
+        compile_java(pattern)
+
+
+@given(st.text("ab{}e1,[]()*+?|\\\\.-i<=", max_size=10), st.text("abe1.-{}", max_size=5))
+def test_it_matches_what_python_s_own_engine_does(pattern: str, name: str) -> None:
+    try:
+        found = compile_java(pattern)
+    except RegexError:
+        return
+    with warnings.catch_warnings(action="ignore"):
+        expected = re.compile(_translate(pattern)[0], re.ASCII).fullmatch(name)
+    assert found.matches(name) == (expected is not None)
 
 
 @given(NAMES, NAMES)

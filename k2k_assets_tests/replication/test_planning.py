@@ -23,7 +23,7 @@ class Secretive(FakeCluster):
 
     def describe(self, names: Any) -> dict[str, TopicDescription]:
         if "hidden" in names:
-            raise Hidden("hidden", "it is hidden")
+            raise Hidden("it is hidden", "hidden")
         return super().describe(names)
 
     def describe_async(self, names: Any, partly: bool = False) -> Any:
@@ -42,7 +42,7 @@ def ground(*names: str) -> Ground:
 
 
 def test_one_topic_that_may_not_be_seen_any_more_holds_up_no_others() -> None:
-    source: Any = Secretive({}, ends={P0: 10, P1: 20})
+    source: Any = Secretive({"t": ("s-t", 2)}, ends={P0: 10, P1: 20})
     unknown: dict[TopicPartition, str] = {}
     assert ends_of_each_topic(source, [P0, HIDDEN, P1], "latest", unknown) == {P0: 10, P1: 20}
     assert unknown == {HIDDEN: "it is hidden"}

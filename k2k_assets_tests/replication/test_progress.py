@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.deadline import wait_until
 from k2k_assets.errors import ClusterUnreachable, Refused
 from k2k_assets.replication import progress as module
 from k2k_assets.replication.commit_log import CommitLog
@@ -229,6 +230,8 @@ def test_a_commit_topic_that_is_silent_for_long_is_asked_where_it_ends(
     reader.refresh()
     assert not log.doubts
     clock.advance(2)
+    reader.refresh()
+    wait_until(lambda: reader._asked is not None and reader._asked.done(), 10, "the answer")
     reader.refresh()
     reader.refresh()
     assert log.doubts == [{COMMITS: 9}]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import ClusterUnreachable, NotAllowed
+from k2k_assets.errors import ClusterUnreachable, K2KError, NotAllowed
 from k2k_assets.replication import run as module
 from k2k_assets.replication.assignment.tail import AssignmentTopicLost
-from k2k_assets.replication.extent import Continuous
+from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 from k2k_assets.replication.run import Run, _Stop
 from k2k_assets.topic_partition import TopicPartition
 
@@ -80,6 +80,20 @@ def test_a_cluster_that_does_not_answer_or_does_not_let_it_is_waited_for(
     asked.clear()
     with pytest.raises(why):
         replace(begun, _generation=-1)._next_generation(threading.Event())
+
+
+def test_a_run_with_an_end_gives_up_however_long_its_jobs_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.0)
+    failed = SimpleNamespace(
+        failure=RuntimeError("an executor was lost"), outrun=None, stopped={}, raise_errors=lambda: None
+    )
+    monkeypatch.setattr(module, "Job", lambda *_: failed)
+    for name, answer in {"_next_generation": [], "_watch": False, "_copied": 0, "_ask_to_end": None}.items():
+        monkeypatch.setattr(Run, name, lambda *_, answer=answer, **__: answer)
+    unused: Any = None
+    run = replace(_run_on(unused, unused), extent=UntilCaughtUp())
+    with pytest.raises(K2KError, match="the Spark job failed 5 times in a row: an executor was lost"):
+        run.until_done(unused, threading.Event(), None)
 
 
 def test_what_fails_for_days_is_tried_again_all_the_same() -> None:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 
 from confluent_kafka import Message
 
 from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, NotAllowed, Refused
+from k2k_assets.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.kafka.answers import begun
-from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import PARTITION
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.topic_partition import TopicPartition
 
+log = logging.getLogger("k2k.replication")
+
 # The topic is asked where it ends when nothing has come from it for so long.
 _SILENCE_SECONDS = 30.0
-# A broker that has just come back may still find its end.
+# How long a broker that has just come back has to find what it held.
 _SETTLE_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
 
 
 class AssignmentTopicLost(Refused):
@@ -48,7 +51,7 @@ class AssignmentTail:
         self._clock = clock
         self._heard: dict[tuple[int, int], tuple[int, float]] = {}
         self.state = Assignments()
-        self._id = self._described(target.describe_async([self._at.topic]))
+        self._id = self._await_id()
         starts = target.offsets([self._at], "earliest")
         if self._at not in starts:
             raise self._lost()
@@ -114,26 +117,36 @@ class AssignmentTail:
         """A client may stand still without a word. Nobody waits for the answer."""
         if self._asked is not None and self._asked.done():
             asked, self._asked = self._asked, None
-            with suppress(ClusterUnreachable, NotAllowed):
+            try:
                 self._reader.doubt_if_behind(asked.result())
+            except AssignmentTopicLost:
+                raise
+            except K2KError as error:
+                log.debug("where %s ends is not known: %s", self._at.topic, error)
         elif self._asked is None and self._clock() >= self._asks_after:
             self._asks_after = self._clock() + _SILENCE_SECONDS
             self._asked = begun(self._end_of_the_same)
 
     def _end_of_the_same(self) -> Mapping[TopicPartition, int]:
-        described = self._target.describe_async([self._at.topic])
-        ends = self._target.offsets([self._at], "latest")
-        settle = Deadline(_SETTLE_SECONDS)
-        while self._at in ends and ends[self._at] < self.end and not settle.expired():
-            time.sleep(0.1)
+        """Where it ends; a broker that has just come back may still look for that, or not know of the topic."""
+        read, settle = self.end, Deadline(_SETTLE_SECONDS)
+        while True:
+            described = self._target.describe_async([self._at.topic])
             ends = self._target.offsets([self._at], "latest")
-        if self._described(described) != self._id or ends.get(self._at, -1) < self.end:
-            raise self._lost()
-        return ends
+            found = described().get(self._at.topic)
+            if found and found.topic_id == self._id and ends.get(self._at, -1) >= read:
+                return ends
+            if settle.expired() or (found and found.topic_id != self._id):
+                raise self._lost()
+            time.sleep(_LOOK_SECONDS)
 
-    def _described(self, described: Callable[[], Mapping[str, TopicDescription]]) -> str:
-        topic = described().get(self._at.topic)
-        return topic.topic_id if topic else ""
+    def _await_id(self) -> str:
+        settle = Deadline(_SETTLE_SECONDS)
+        while not (found := self._target.describe([self._at.topic])):
+            if settle.expired():
+                raise self._lost()
+            time.sleep(_LOOK_SECONDS)
+        return found[self._at.topic].topic_id
 
     def _lost(self) -> AssignmentTopicLost:
         return AssignmentTopicLost(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.deadline import wait_until
+from k2k_assets.errors import Refused
 from k2k_assets.replication.assignment import tail as module
 from k2k_assets.replication.assignment.records import PARTITION, Claim, beat_key, time_value
 from k2k_assets.replication.assignment.tail import AssignmentTail, AssignmentTopicLost
@@ -119,8 +121,9 @@ def test_a_topic_that_is_silent_for_long_is_asked_where_it_ends(stage: Stage) ->
 
 
 @pytest.mark.parametrize("case", ["deleted", "created anew", "cut off"])
-def test_a_topic_that_is_another_one_is_told(stage: Stage, case: str) -> None:
+def test_a_topic_that_is_another_one_is_told(stage: Stage, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Generations are its offsets; what it said before, another one does not say."""
+    monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.2)
     tail = stage.begin()
     tail._reader.reached[stage.at] = 5  # type: ignore[index]
     stage.end_at(5)
@@ -138,3 +141,41 @@ def test_a_topic_that_is_another_one_is_told(stage: Stage, case: str) -> None:
     wait_until(lambda: tail._asked is not None and tail._asked.done(), 10, "the answer")
     with pytest.raises(AssignmentTopicLost):
         tail.look()
+
+
+def test_a_broker_that_has_just_come_back_may_not_know_the_topic_yet(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything, unknown = stage.cluster.describe, 0
+
+    def describe(names: Any) -> Any:
+        nonlocal unknown
+        unknown += 1
+        return everything(names) if unknown > 2 else {}
+
+    monkeypatch.setattr(stage.cluster, "describe", describe)
+    tail = stage.begin()
+    unknown = 0
+    tail.catch_up()
+
+
+def test_what_is_read_while_the_topic_is_asked_for_makes_it_no_other(stage: Stage) -> None:
+    """The question is asked in a thread, and its answer may be long in coming."""
+    tail = stage.begin()
+    everything = stage.cluster.describe
+
+    def describe(names: Any) -> Any:
+        tail._reader.reached[stage.at] = 9  # type: ignore[index]
+        return everything(names)
+
+    stage.cluster.describe = describe  # type: ignore[method-assign]
+    stage.end_at(5)
+    tail._end_of_the_same()
+
+
+def test_a_question_without_an_answer_is_asked_again(stage: Stage) -> None:
+    tail = stage.begin()
+    tail._asked = Future()
+    tail._asked.set_exception(Refused("the client was let go of"))
+    tail.look()
+    assert tail._asked is None

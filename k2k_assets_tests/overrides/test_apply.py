@@ -279,16 +279,8 @@ def test_who_stopped_a_topic_that_was_created_anew_still_holds_it(
     """Under the id of the former topic, which its commit record tells."""
     source = clusters.source_servers
     good, bad = (create_topic(source, unique(name)) for name in ("good", "bad"))
-    for topic in (good, bad):
-        produce(source, topic, [b"a"] * 3)
     stage = Stage(clusters, tmp_path, capsys, good, bad)
-    running = Running(stage.pipeline, 1)
-    running.await_copied(6)
-    delete_topic(source, bad)
-    create_topic(source, bad)
-    produce(source, bad, [b"%d" % i for i in range(5)])
-    wait_until(lambda: stage.newest(bad).reason, 60, "the topic to be stopped")
-
+    running = _copied_until_created_anew(stage, good, bad, cores=1)
     accepted = ("set", "-o", f"{bad}:all:earliest", "--accept-new-topic")
     code, said = stage.tool(*accepted)
     assert code == 3
@@ -308,20 +300,26 @@ def test_a_topic_that_was_created_anew_is_taken_up_once_it_is_accepted(
     bad = create_topic(source, unique("bad"))
     names = (unique("good") for _ in itertools.count())
     good = create_topic(source, next(n for n in names if _slot(n) != _slot(bad)))
-    for topic in (good, bad):
-        produce(source, topic, [b"a"] * 3)
     stage = Stage(clusters, tmp_path, capsys, good, bad)
-    running = Running(stage.pipeline, 2)
-    running.await_copied(6)
-    delete_topic(source, bad)
-    create_topic(source, bad)
-    produce(source, bad, [b"%d" % i for i in range(5)])
-    wait_until(lambda: stage.newest(bad).reason, 60, "the topic to be stopped")
+    running = _copied_until_created_anew(stage, good, bad, cores=2)
     accepted = ("set", "-o", f"{bad}:all:earliest", "--accept-new-topic")
     wait_until(lambda: stage.tool(*accepted)[0] == 0, 60, "the slot to let go of it")
     wait_until(lambda: stage.newest(bad).position == 5, 60, "the new topic to be copied")
     running.end()
     assert stage.values(bad) == [b"a"] * 3 + [b"%d" % i for i in range(5)]
+
+
+def _copied_until_created_anew(stage: Stage, good: str, bad: str, cores: int) -> Running:
+    """Three records of each; then one of the topics is another one with five, and stopped."""
+    for topic in (good, bad):
+        produce(stage.source, topic, [b"a"] * 3)
+    running = Running(stage.pipeline, cores)
+    running.await_copied(6)
+    delete_topic(stage.source, bad)
+    create_topic(stage.source, bad)
+    produce(stage.source, bad, [b"%d" % i for i in range(5)])
+    wait_until(lambda: stage.newest(bad).reason, 60, "the topic to be stopped")
+    return running
 
 
 def _slot(topic: str) -> int:

@@ -79,7 +79,12 @@ def ends_of_each_topic(
     except Refused as reason:
         seen = cluster.describe_async({tp.topic for tp in partitions}, partly=True)()
         unknown.update((tp, str(reason)) for tp in partitions if tp.topic not in seen)
-    return ends_with_leader(cluster, [tp for tp in partitions if tp.topic in seen], which, unknown, patience)
+        left = [tp for tp in partitions if tp.topic in seen]
+    try:
+        return ends_with_leader(cluster, left, which, unknown, patience) if left else {}
+    except Refused as reason:  # of another one by now
+        unknown.update(dict.fromkeys(left, str(reason)))
+        return {}
 
 
 def without_leader(

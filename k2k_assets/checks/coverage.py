@@ -76,8 +76,7 @@ def check_coverage(
     if gone:
         offenders += beginnings
     unsure = [f"{p.topic}-{p.partition}" for p in positions if p.began is None]
-    indexed = {(p.topic, p.partition) for p in positions}
-    half_built = sorted({tp for tp, _ in ranges if (tp.topic, tp.partition) not in indexed})
+    half_built = sorted({tp for tp, _ in ranges} - {TopicPartition(p.topic, p.partition) for p in positions})
     good = f"all positions of {counts['partitions']} partitions are answered for"
     return verdict(offenders, len(offenders), good, counts, _doubt(gone, unsure, beginnings, half_built))
 

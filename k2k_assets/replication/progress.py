@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from k2k_assets.errors import K2KError
-from k2k_assets.kafka.answers import begun
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader
+from k2k_assets.kafka.silence import Silence
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
@@ -23,8 +22,6 @@ log = logging.getLogger("k2k.replication")
 
 # An open transaction on the source is ordinary for seconds; after a minute it is named.
 HELD_WARNING_SECONDS = 60.0
-# The commit topic is asked where it ends when nothing has come from it for so long.
-_SILENCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +108,7 @@ class ProgressReader:
         starts = target.offsets(target.partitions_of([pipeline.coordination.commit.topic]), "stable")
         properties = pipeline.client_properties("target", "consumer")
         self._reader = LogReader(properties, starts, committed_only=True, follow=True)
-        self._asks_after = self._started + _SILENCE_SECONDS
-        self._asked: Future[Mapping[TopicPartition, int]] | None = None
+        self._silence = Silence(self._ends, time.monotonic)
 
     @property
     def newest(self) -> Mapping[TopicPartition, CommitRecord]:
@@ -137,7 +133,7 @@ class ProgressReader:
     def read(self) -> None:
         """Takes in what was committed since; does not wait."""
         while batch := self._reader.poll(0):
-            self._asks_after = time.monotonic() + _SILENCE_SECONDS
+            self._silence.heard()
             for message in batch:
                 try:
                     record = CommitRecord.parse(message.key(), message.value(), f"offset {message.offset()}")
@@ -162,7 +158,7 @@ class ProgressReader:
     def refresh(self) -> Progress:
         """Asks the source for its ends and returns all there is to know; where it does not say, what was known."""
         now = time.monotonic()
-        self._look_where_it_ends(now)
+        self._look_where_it_ends()
         unknown: dict[TopicPartition, str] = {}
         readable = ends_of_each_topic(self._source, list(self._partitions), self._which, unknown, patience=0)
         asked = [tp for tp in self._partitions if tp not in unknown]
@@ -175,16 +171,14 @@ class ProgressReader:
                 )
         return self.current()
 
-    def _look_where_it_ends(self, now: float) -> None:
-        """The commit topic's client may stand still without a word. Nobody waits for the answer."""
-        if self._asked is not None and self._asked.done():
-            asked, self._asked = self._asked, None
-            with suppress(K2KError):
-                self._reader.doubt_if_behind(asked.result())
-        elif self._asked is None and now >= self._asks_after:
-            self._asks_after = now + _SILENCE_SECONDS
-            at = list(self._reader.reached)
-            self._asked = begun(lambda: ends_with_leader(self._target, at, "stable", {}, patience=0))
+    def _look_where_it_ends(self) -> None:
+        """The commit topic's client may stand still without a word."""
+        with suppress(K2KError):
+            if ends := self._silence.ends():
+                self._reader.doubt_if_behind(ends)
+
+    def _ends(self) -> Mapping[TopicPartition, int]:
+        return ends_with_leader(self._target, list(self._reader.reached), "stable", {}, patience=0)
 
     def current(self) -> Progress:
         """What was known at the last refresh, with the newest positions."""

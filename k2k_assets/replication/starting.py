@@ -59,7 +59,7 @@ def resolve_starts(
     starts = Starts()
     plans = [plan for plan in slot.partitions if plan.source not in leave_out]
     known, there = ask_topics(slot, source, target, plans)()
-    copied = _partitions_copied(log)
+    copied, ids = _partitions_copied(log), _topic_ids_copied(log)
     alive = []
     for plan in plans:
         record = log.positions.get(plan.source)
@@ -67,7 +67,7 @@ def resolve_starts(
             _unreadable_reason(plan.source, log)
             or _source_reason(plan, record, known, copied)
             or _target_reason(plan, record, there)
-            or (_former_reason(plan, log, known) if record is None else None)
+            or (_former_reason(plan, ids, known) if record is None else None)
         )
         if reason:
             starts.stopped[plan.source] = reason
@@ -170,10 +170,19 @@ def _target_reason(
     return None
 
 
-def _former_reason(plan: PartitionPlan, log: CommitLog, known: Mapping[str, TopicDescription]) -> str | None:
+def _topic_ids_copied(log: CommitLog) -> dict[str, list[str]]:
+    """Of which topic ids the partitions of each topic have positions."""
+    ids: dict[str, dict[str, None]] = {}
+    for tp, record in log.positions.items():
+        ids.setdefault(tp.topic, {})[record.source_topic_id] = None
+    return {topic: list(of_topic) for topic, of_topic in ids.items()}
+
+
+def _former_reason(
+    plan: PartitionPlan, ids: Mapping[str, list[str]], known: Mapping[str, TopicDescription]
+) -> str | None:
     """Of a partition without a position: all others of its topic are those of a former topic, which had fewer."""
-    sources = [record.source_topic_id for tp, record in log.positions.items() if tp.topic == plan.source.topic]
-    topic = known[plan.source.topic]
+    topic, sources = known[plan.source.topic], ids.get(plan.source.topic)
     if sources and topic.topic_id not in sources:
         return stop_reasons.source_created_anew(topic.name, sources[0], topic.topic_id, None)
     return None

@@ -231,7 +231,7 @@ def test_a_commit_topic_that_is_silent_for_long_is_asked_where_it_ends(
     assert not log.doubts
     clock.advance(2)
     reader.refresh()
-    wait_until(lambda: reader._asked is not None and reader._asked.done(), 10, "the answer")
+    wait_until(lambda: reader._silence.asked is not None and reader._silence.asked.done(), 10, "the answer")
     reader.refresh()
     reader.refresh()
     assert log.doubts == [{COMMITS: 9}]

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 
 from confluent_kafka import Message
 
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable, K2KError, Refused
-from k2k_assets.kafka.answers import begun
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
+from k2k_assets.kafka.silence import Silence
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import PARTITION
 from k2k_assets.replication.assignment.state import Assignments
@@ -21,8 +20,6 @@ from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.replication")
 
-# The topic is asked where it ends when nothing has come from it for so long.
-_SILENCE_SECONDS = 30.0
 # How long a broker that has just come back has to find what it held.
 _SETTLE_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
@@ -55,8 +52,7 @@ class AssignmentTail:
         starts = target.offsets([self._at], "earliest")
         if self._at not in starts:
             raise self._lost()
-        self._asked: Future[Mapping[TopicPartition, int]] | None = None
-        self._asks_after = clock() + _SILENCE_SECONDS
+        self._silence = Silence(self._end_of_the_same, clock)
         self._reader = LogReader(
             pipeline.client_properties("target", "consumer"), starts, committed_only=False, follow=True
         )
@@ -114,18 +110,14 @@ class AssignmentTail:
         self.close()
 
     def _look_where_it_ends(self) -> None:
-        """A client may stand still without a word. Nobody waits for the answer."""
-        if self._asked is not None and self._asked.done():
-            asked, self._asked = self._asked, None
-            try:
-                self._reader.doubt_if_behind(asked.result())
-            except AssignmentTopicLost:
-                raise
-            except K2KError as error:
-                log.debug("where %s ends is not known: %s", self._at.topic, error)
-        elif self._asked is None and self._clock() >= self._asks_after:
-            self._asks_after = self._clock() + _SILENCE_SECONDS
-            self._asked = begun(self._end_of_the_same)
+        """A client may stand still without a word."""
+        try:
+            if ends := self._silence.ends():
+                self._reader.doubt_if_behind(ends)
+        except AssignmentTopicLost:
+            raise
+        except K2KError as error:
+            log.debug("where %s ends is not known: %s", self._at.topic, error)
 
     def _end_of_the_same(self) -> Mapping[TopicPartition, int]:
         """Where it ends; a broker that has just come back may still look for that, or not know of the topic."""
@@ -156,7 +148,7 @@ class AssignmentTail:
 
     def _apply(self, batch: list[Message]) -> None:
         if batch:
-            self._asks_after = self._clock() + _SILENCE_SECONDS
+            self._silence.heard()
         for message in batch:
             try:
                 self.state.apply(self._group, message.offset(), message.key(), message.value())

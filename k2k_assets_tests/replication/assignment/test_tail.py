@@ -109,10 +109,10 @@ def test_a_topic_that_is_silent_for_long_is_asked_where_it_ends(stage: Stage) ->
     stage.end_at(8)
     stage.now = 29.0
     tail.look()
-    assert tail._asked is None
+    assert tail._silence.asked is None
     stage.now = 31.0
     tail.look()
-    wait_until(lambda: tail._asked is not None and tail._asked.done(), 10, "the answer")
+    wait_until(lambda: tail._silence.asked is not None and tail._silence.asked.done(), 10, "the answer")
     assert not log.doubts
     tail.look()
     assert log.doubts == [{stage.at: 8}]
@@ -138,7 +138,7 @@ def test_a_topic_that_is_another_one_is_told(stage: Stage, case: str, monkeypatc
         tail.catch_up()
     stage.now = 31.0
     tail.look()
-    wait_until(lambda: tail._asked is not None and tail._asked.done(), 10, "the answer")
+    wait_until(lambda: tail._silence.asked is not None and tail._silence.asked.done(), 10, "the answer")
     with pytest.raises(AssignmentTopicLost):
         tail.look()
 
@@ -175,7 +175,7 @@ def test_what_is_read_while_the_topic_is_asked_for_makes_it_no_other(stage: Stag
 
 def test_a_question_without_an_answer_is_asked_again(stage: Stage) -> None:
     tail = stage.begin()
-    tail._asked = Future()
-    tail._asked.set_exception(Refused("the client was let go of"))
+    tail._silence.asked = Future()
+    tail._silence.asked.set_exception(Refused("the client was let go of"))
     tail.look()
-    assert tail._asked is None
+    assert tail._silence.asked is None

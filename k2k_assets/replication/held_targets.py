@@ -57,7 +57,7 @@ class HeldTargets:
         self._target = target
         self._strict = strict
         self._patience = patience_seconds(plan)
-        self._next = time.monotonic() + _WATCH_SECONDS
+        self._next: float | None = None
         self._since: dict[TopicPartition, tuple[int, float]] = {}
         self._told = told
 
@@ -93,9 +93,11 @@ class HeldTargets:
 
         A target that does not answer now is asked again later.
         """
-        if now < self._next:
+        if self._next is not None and now < self._next:
             return
-        self._next = now + _WATCH_SECONDS
+        first, self._next = self._next is None, now + _WATCH_SECONDS
+        if first:
+            return
         try:
             partitions = self._partitions(states)
             # A partition without a leader is the next session's matter: nothing is waited for while records are copied.

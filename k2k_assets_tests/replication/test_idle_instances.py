@@ -419,8 +419,14 @@ def release_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def await_holder(clusters: KafkaSandbox, pipeline: Pipeline, after: int) -> int:
     """Waits until a generation above `after` holds all partitions, and returns it."""
-    wait_until(lambda: held_by(clusters, pipeline, PARTITIONS) > after, 60, "a newer generation to hold all partitions")
-    return held_by(clusters, pipeline, PARTITIONS)
+    seen: list[int] = []  # the one that was awaited: a moment later a slot may have begun anew
+
+    def newer_holds_all() -> bool:
+        seen.append(held_by(clusters, pipeline, PARTITIONS))
+        return seen[-1] > after
+
+    wait_until(newer_holds_all, 60, "a newer generation to hold all partitions")
+    return seen[-1]
 
 
 def a_quiet_while(clusters: KafkaSandbox, pipeline: Pipeline, claimed_ids: list[str]) -> tuple[int, int] | None:

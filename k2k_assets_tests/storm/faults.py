@@ -42,7 +42,7 @@ class Fault:
 def _kill(part: Part) -> Act:
     def act(scene: Scene, rng: random.Random) -> str:
         which = rng.randrange(8)
-        instance = scene.some_instance(rng)
+        instance = scene.copiers.some(rng)
         killed = instance.kill(part, which) if instance else ""
         return f"{instance.name}: {killed}" if instance and killed else ""
 
@@ -50,13 +50,13 @@ def _kill(part: Part) -> Act:
 
 
 def _kill_all(scene: Scene, rng: random.Random) -> str:
-    return "; ".join(f"{instance.name}: {instance.kill('everything')}" for instance in scene.instances())
+    return "; ".join(f"{instance.name}: {instance.kill('everything')}" for instance in scene.copiers.running())
 
 
 def _freeze(part: Part) -> Act:
     def act(scene: Scene, rng: random.Random) -> str:
         which, seconds = rng.randrange(8), scene.long(rng)
-        instance = scene.some_instance(rng)
+        instance = scene.copiers.some(rng)
         if not instance:
             return ""
         with instance.frozen(part, which) as what:
@@ -92,7 +92,9 @@ def _broker(role: Literal["source", "target"], how: Literal["kill", "restart", "
 def _second_instance(mishap: Callable[[random.Random], Mishap] = lambda _: NONE) -> Act:
     def act(scene: Scene, rng: random.Random) -> str:
         slots, chosen = rng.randint(1, 4), mishap(rng)
-        return f"{scene.start_instance(slots, chosen).name} with {slots} slots" if len(scene.instances()) < 2 else ""
+        return (
+            f"{scene.start_copier(slots, chosen).name} with {slots} slots" if len(scene.copiers.running()) < 2 else ""
+        )
 
     return act
 
@@ -142,11 +144,39 @@ def _index_not_writable(scene: Scene, rng: random.Random) -> str:
 
 
 def _stop_instance(scene: Scene, rng: random.Random) -> str:
-    instance = scene.some_instance(rng)
+    instance = scene.copiers.some(rng)
     if not instance or not instance.has_begun() or 0 in instance.excuses:  # a second signal ends it at once
         return ""
     instance.ask_to_stop()
     return instance.name
+
+
+def _mapper_killed(scene: Scene, rng: random.Random) -> str:
+    mapper = scene.mappers.some(rng)
+    killed = mapper.kill("everything") if mapper else ""
+    return f"{mapper.name}: {killed}" if mapper and killed else ""
+
+
+def _mapper_frozen(scene: Scene, rng: random.Random) -> str:
+    seconds, mapper = scene.long(rng), scene.mappers.some(rng)
+    if not mapper:
+        return ""
+    with mapper.frozen("everything") as what:
+        if what:
+            scene.rest(seconds)
+        return f"{mapper.name}: {what} for {seconds:.1f} s" if what else ""
+
+
+def _second_mapper(scene: Scene, rng: random.Random) -> str:
+    return scene.start_mapper().name if len(scene.mappers.running()) < 2 else ""
+
+
+def _mapper_stopped(scene: Scene, rng: random.Random) -> str:
+    mapper = scene.mappers.some(rng)
+    if not mapper or not mapper.has_begun() or 0 in mapper.excuses:
+        return ""
+    mapper.ask_to_stop()
+    return mapper.name
 
 
 def _foreign_transaction(scene: Scene, rng: random.Random) -> str:
@@ -198,6 +228,10 @@ FAULTS = [
     Fault("instance with a wrong clock started", 2, _second_instance(_wrong_clock)),
     Fault("instance with two attempts of each slot started", 2, _second_instance(_twice)),
     Fault("instance stopped", 2, _stop_instance),
+    Fault("mapper killed", 3, _mapper_killed),
+    Fault("mapper frozen", 3, _mapper_frozen),
+    Fault("second mapper started", 2, _second_mapper),
+    Fault("mapper stopped", 1, _mapper_stopped),
     Fault("commit topic held", 2, _foreign_transaction),
     Fault("source transaction open", 3, _source_transaction),
     Fault("control record corrupted", 2, _corrupt_record),
@@ -217,6 +251,10 @@ LEAVE_NO_SLEEPER = frozenset(
         "target broker killed",
         "target broker restarted",
         "source transaction open",
+        "mapper killed",
+        "mapper frozen",
+        "second mapper started",
+        "mapper stopped",
         "index update killed",
         "index lost",
         "index not writable",

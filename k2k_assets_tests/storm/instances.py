@@ -1,4 +1,4 @@
-"""Instances of a pipeline as processes of their own: with Spark below them (`k2k start`) or without."""
+"""Instances of a pipeline as processes of their own: what copies, with Spark below it or without, and mappers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -18,20 +18,31 @@ from k2k_assets_tests.support.processes import K2K, copy_workers, executor_jvms,
 from k2k_assets_tests.support.unlucky import NONE, Mishap
 
 Engine = Literal["spark", "processes"]
+Kind = Engine | Literal["mapper"]
 # Those above are signals: the system has eight bits for both.
 _MOST_CODE = 200
 Part = Literal["worker", "jvm", "executor", "driver", "everything"]
+
+
+def copying(engine: Engine, path: Path, slots: int, mishap: Mishap = NONE) -> list[str]:
+    """How to run an instance that copies, with something wrong about it if wanted."""
+    if engine == "spark":
+        return [*(K2K if mishap == NONE else mishap.k2k()), "start", "-f", str(path)]
+    return [sys.executable, "-m", "k2k_assets_tests.storm.engine", str(path), str(slots), mishap.to_json()]
+
+
+def mapping_groups(path: Path) -> list[str]:
+    """How to run a mapper of consumer groups."""
+    return [sys.executable, "-m", "k2k_assets.cli.offset_mapping", "start", "-f", str(path)]
 
 
 class Instance:
     """One running instance.
 
     Args:
-        engine: What runs the slots.
-        path: The pipeline file.
-        slots: How many.
+        kind: What runs the slots; or a mapper, which has none.
+        command: What is run.
         log: File for all that it says.
-        mishap: What is wrong with it.
 
     Attributes:
         name: For the journal.
@@ -41,14 +52,10 @@ class Instance:
         killed_jvms: How many Java processes were killed under it.
     """
 
-    def __init__(self, engine: Engine, path: Path, slots: int, log: Path, mishap: Mishap = NONE) -> None:
-        if engine == "spark":
-            command = [*(K2K if mishap == NONE else mishap.k2k()), "start", "-f", str(path)]
-        else:
-            command = [sys.executable, "-m", "k2k_assets_tests.storm.engine", str(path), str(slots), mishap.to_json()]
+    def __init__(self, kind: Kind, command: Sequence[str], log: Path) -> None:
         self.name = log.stem
         self.log = log
-        self.engine = engine
+        self.kind = kind
         self.started = time.monotonic()
         self.excuses: set[int] = set()
         self.killed_jvms = 0
@@ -84,7 +91,7 @@ class Instance:
                 return [self._driver, *family]
             if part == "executor":
                 return executor_jvms(self)
-            if self.engine == "spark":
+            if self.kind == "spark":
                 return copy_workers(self) if part == "worker" else jvms(self)
             # Workers are children of the fork server, which is a child of the driver.
             return [child for child in family if child.ppid() != self.pid] if part == "worker" else []
@@ -130,7 +137,7 @@ class Instance:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def has_begun(self) -> bool:
-        """Whether its slots were started."""
+        """Whether it was at work: it has drawn its generation."""
         return "generation " in self.log.read_text(errors="replace")
 
     def _chosen(self, part: Part, which: int) -> list[psutil.Process]:

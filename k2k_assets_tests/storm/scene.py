@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen
@@ -23,11 +22,13 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.storm import indexing
-from k2k_assets_tests.storm.instances import Engine, Instance
+from k2k_assets_tests.storm.fleet import Fleet
+from k2k_assets_tests.storm.instances import Engine, Instance, copying, mapping_groups
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.support.copying import UNREADABLE
 from k2k_assets_tests.support.kafka import SECONDS, Record, add_partitions, create_topic, send, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
+from k2k_assets_tests.support.offsets_topic import OFFSETS_TOPIC
 from k2k_assets_tests.support.unlucky import NONE, Mishap
 
 HELD_MS = 8000
@@ -50,7 +51,6 @@ _OF_OTHERS = CommitRecord(
     time=0,
 )
 Ending = Literal["commit", "abort", "leave"]
-_GAVE_UP = re.compile(r"Spark's Java process ended (\d+) times while it started")
 
 
 class Scene:
@@ -66,7 +66,8 @@ class Scene:
         lasting: Shortest and longest time, in seconds, of what has to outlast time-outs.
 
     Attributes:
-        unexpected: Instances that ended without a fault that explains it.
+        copiers: Instances that copy.
+        mappers: Those that translate the positions of consumer groups.
     """
 
     def __init__(
@@ -84,15 +85,13 @@ class Scene:
         self.writer = writer
         self.journal = journal
         self.pipeline: Pipeline = load_pipeline([path])
-        self.unexpected: list[str] = []
         self._path = path
         self._engine = engine
         self._lasting = lasting
-        self._lock = threading.RLock()
         self._broker_locks = {"source": threading.Lock(), "target": threading.Lock()}
         self._trouble = {"source": time.monotonic(), "target": time.monotonic()}
-        self._instances: list[Instance] = []
-        self._ended: list[Instance] = []
+        self.copiers = Fleet("instance", journal, self._troubled)
+        self.mappers = Fleet("mapper", journal, self._troubled)
         self._over = threading.Event()
         self._index_lock = threading.Lock()
 
@@ -118,80 +117,39 @@ class Scene:
         """Lets faults last again."""
         self._over.clear()
 
-    # -- instances ----------------------------------------------------------------------------------------------
+    # -- processes ----------------------------------------------------------------------------------------------
 
-    @property
-    def started(self) -> int:
-        """Instances so far."""
-        return len(self._instances) + len(self._ended)
+    def start_copier(self, slots: int, mishap: Mishap = NONE) -> Instance:
+        """Starts one more instance that copies, with something wrong about it if wanted."""
+        return self.copiers.start(self._copier(slots, mishap))
 
-    def instances(self) -> list[Instance]:
-        """Those that run, oldest first."""
-        with self._lock:
-            return list(self._instances)
-
-    def some_instance(self, rng: random.Random) -> Instance | None:
-        """One of those that run."""
-        draw = rng.random()
-        running = self.instances()
-        return running[int(draw * len(running))] if running else None
-
-    def start_instance(self, slots: int, mishap: Mishap = NONE) -> Instance:
-        """Starts one more, with something wrong about it if wanted."""
-        with self._lock:
-            log = self.journal.directory / f"instance-{self.started:03d}.log"
-            instance = Instance(self._engine, self._variant(slots), slots, log, mishap)
-            self._instances.append(instance)
-            if len(self._instances) > 1:
-                for older in self._instances[:-1]:
-                    older.excuses.add(4)
-            return instance
+    def start_mapper(self) -> Instance:
+        """Starts one more mapper of consumer groups."""
+        return self.mappers.start(self._mapper())
 
     def keep_up(self, slots: int) -> None:
-        """Takes note of instances that ended, and starts one if none is left."""
-        with self._lock:
-            for instance in self.instances():
-                code = instance.exit_code()
-                if code is not None:
-                    self._note_end(instance, code)
-            if not self._instances:
-                self.journal.note(f"{self.start_instance(slots).name} started with {slots} slots")
+        """Takes note of processes that ended; of each kind one is started if none is left."""
+        self.copiers.keep_up(self._copier(slots))
+        self.mappers.keep_up(self._mapper())
 
-    def stop_instances(self, timeout: float) -> None:
-        """Asks all to stop; who does not in time, or not well, is unexpected."""
-        for instance in self.instances():
-            instance.ask_to_stop()
-        end = time.monotonic() + timeout
-        while self.instances() and time.monotonic() < end:
-            with self._lock:
-                for instance in self.instances():
-                    code = instance.exit_code()
-                    if code is not None:
-                        self._note_end(instance, code)
-            time.sleep(0.1)
-        for instance in self.instances():
-            self.unexpected.append(f"{instance.name} did not stop within {timeout:g} s\n{instance.last_words()}")
+    def unexpected(self) -> list[str]:
+        """Processes that ended without a fault that explains it."""
+        return [*self.copiers.unexpected, *self.mappers.unexpected]
 
     def end(self) -> None:
         """Nothing lives on."""
-        for instance in [*self._instances, *self._ended]:
-            instance.end()
+        self.copiers.end()
+        self.mappers.end()
 
-    def _note_end(self, instance: Instance, code: int) -> None:
-        self._instances.remove(instance)
-        self._ended.append(instance)
-        excused = code in instance.excuses or self._is_explained(instance, code)
-        self.journal.note(f"{instance.name} ended with {code}{'' if excused else ', UNEXPECTED'}")
-        if not excused:
-            self.unexpected.append(f"{instance.name} ended with {code}\n{instance.last_words()}")
+    def _copier(self, slots: int, mishap: Mishap = NONE) -> Callable[[Path], Instance]:
+        path = self._variant(slots)
+        return lambda log: Instance(self._engine, copying(self._engine, path, slots, mishap), log)
 
-    def _is_explained(self, instance: Instance, code: int) -> bool:
-        """A start or a stop may give up that meets a broker in trouble, or a start whose JVM is killed each time."""
-        if gave_up := _GAVE_UP.search(instance.last_words()):
-            return code == 1 and int(gave_up[1]) <= instance.killed_jvms
-        stopped = 0 in instance.excuses
-        troubled = max(self._trouble.values()) >= instance.started - 5
-        return code == 3 and troubled and (stopped or not instance.has_begun())
+    def _mapper(self) -> Callable[[Path], Instance]:
+        return lambda log: Instance("mapper", mapping_groups(self._path), log)
+
+    def _troubled(self, since: float) -> bool:
+        return max(self._trouble.values()) >= since
 
     def _variant(self, slots: int) -> Path:
         """Of instances with three slots the executors are processes of their own."""
@@ -214,7 +172,7 @@ class Scene:
         pipeline, topics = self.pipeline, list(self.topics())
         control = [pipeline.coordination.assignment.topic, pipeline.coordination.commit.topic]
         copies = map(pipeline.routing.target_topic, topics)
-        on_target = [*copies, *control, pipeline.offset_mapping.topic]
+        on_target = [*copies, *control, pipeline.offset_mapping.topic, OFFSETS_TOPIC]
         return {self.sandbox.source_servers: topics, self.sandbox.target_servers: on_target}
 
     def add_topic(self, partitions: int) -> str:
@@ -253,7 +211,7 @@ class Scene:
         code, said = indexing.outcome(update)
         self.journal.note(f"index update ended with {code}")
         if "Traceback" in said:
-            self.unexpected.append(f"an index update ended with {code}\n{said}")
+            self.copiers.unexpected.append(f"an index update ended with {code}\n{said}")
 
     # -- clusters -----------------------------------------------------------------------------------------------
 

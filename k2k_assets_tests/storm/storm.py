@@ -25,21 +25,27 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.faults import FAULTS, LEAVE_NO_SLEEPER, Fault
+from k2k_assets_tests.storm.fleet import Fleet
+from k2k_assets_tests.storm.groups import ReadingGroups
 from k2k_assets_tests.storm.hanging import HangingTransactions
 from k2k_assets_tests.storm.instances import Engine
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.storm.scene import Scene
-from k2k_assets_tests.support.copying import commit_records
-from k2k_assets_tests.support.kafka import end_offsets, unique
+from k2k_assets_tests.support.copying import commit_records, mapping_records
+from k2k_assets_tests.support.kafka import end_offsets, read_all, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
+from k2k_assets_tests.support.offsets_topic import group_commits
 from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.verifying import Verdict, verify
+from k2k_assets_tests.support.verifying_groups import Copies, GroupVerdict, misplaced, verify_commits
 
 _TRANSACTION_MS = 3000
 _GRACE = "2 seconds"
 _MOST_AT_ONCE = 4
 _RECOVERY_SECONDS = 150.0
 _STOP_SECONDS = 90.0
+_GROUPS = 5
+_GROUP_SECONDS = 60.0
 _LOST_MARKERS = (
     "a broker skipped transaction markers after its restart (see its log): that transaction hangs for ever, which is "
     "Kafka's own defect and may explain all of the above"
@@ -85,7 +91,9 @@ class Report:
     Attributes:
         faults: What was done, how often.
         instances: How many were started.
+        mappers: Likewise, of consumer groups.
         verdict: Of the last comparison.
+        groups: Likewise, of the groups.
         problems: All that is wrong.
         directory: Evidence; gone if nothing is wrong.
         writes_failed: Batches of the source's writer without an answer.
@@ -95,7 +103,9 @@ class Report:
     directory: Path
     faults: dict[str, int] = field(default_factory=dict)
     instances: int = 0
+    mappers: int = 0
     verdict: Verdict = field(default_factory=Verdict)
+    groups: GroupVerdict = field(default_factory=GroupVerdict)
     problems: list[str] = field(default_factory=list)
     writes_failed: int = 0
 
@@ -106,9 +116,10 @@ class Report:
         lines = [
             f"storm of {self.plan.seconds:g} s, seed {self.plan.seed}, {mode}, on {self.plan.engine}",
             f"  faults     {sum(self.faults.values())}: {done}",
-            f"  instances  {self.instances}",
+            f"  instances  {self.instances}, and {self.mappers} mappers",
             f"  records    {self.verdict.records} on the source, {self.verdict.copies} on the target, "
             f"{self.verdict.commits} commit records",
+            f"  groups     {_GROUPS}, {self.groups.commits} of their commits on the target",
             f"  verdict    {'nothing lost, doubled, reordered, torn or aborted' if not self.problems else 'WRONG'}",
         ]
         if self.problems:
@@ -124,20 +135,24 @@ def storm(plan: Plan) -> Report:
     report = Report(plan, directory)
     with KafkaSandbox(directory / "brokers") as sandbox:
         prefix, writer = unique("storm"), NumberedWriter(sandbox.source_servers, [], plan.seed)
-        path = _pipeline_file(directory, sandbox, plan, prefix)
+        readers = [f"{prefix}-reader-{number}" for number in range(_GROUPS)]
+        path = _pipeline_file(directory, sandbox, plan, prefix, readers)
         scene = Scene(sandbox, path, plan.engine, prefix, writer, journal, plan.lasting)
+        groups = ReadingGroups(sandbox.source_servers, readers, writer.places, plan.seed)
         for partitions in (3, 1):
             scene.add_topic(partitions)
         try:
             with writer.writing():
                 _begin(scene)
-                _rounds(plan, scene, report)
+                with groups.reading():
+                    _rounds(plan, scene, groups, report)
         finally:
             scene.end()
             report.writes_failed = writer.failures
         if report.problems and scene.lost_markers():
             report.problems.append(_LOST_MARKERS)
-    report.faults, report.instances = dict(journal.faults), scene.started
+    report.faults = dict(journal.faults)
+    report.instances, report.mappers = scene.copiers.started, scene.mappers.started
     if not report.problems:
         shutil.rmtree(directory, ignore_errors=True)
     return report
@@ -153,19 +168,20 @@ def _begin(scene: Scene) -> None:
     wait_until(at_work, _RECOVERY_SECONDS, "the first records to be copied", interval=0.3)
 
 
-def _rounds(plan: Plan, scene: Scene, report: Report) -> None:
+def _rounds(plan: Plan, scene: Scene, groups: ReadingGroups, report: Report) -> None:
     began, number = time.monotonic(), 0
     while not report.problems and (left := plan.seconds - (time.monotonic() - began)) > 0:
         number += 1
         rng = random.Random(f"{plan.seed}.{number}")
         _strike(plan, scene, rng, min(left, plan.round_seconds))
-        with scene.writer.quiet():
-            _settle(scene, report, rng)
+        with scene.writer.quiet(), groups.quiet():
+            _settle(scene, groups, report, rng)
             source, target = scene.sandbox.source_servers, scene.sandbox.target_servers
             report.verdict = verify(scene.pipeline, source, target, scene.topics(), zombies=plan.late_writers)
+            report.groups = _group_verdict(scene, groups)
             if plan.engine == "spark":
                 report.problems += _index_problems(scene)
-        report.problems += [*report.verdict.problems, *scene.unexpected]
+        report.problems += [*report.verdict.problems, *report.groups.problems, *scene.unexpected()]
         scene.journal.note(f"round {number}: {report.verdict.records} records, {report.problems or 'all is right'}")
 
 
@@ -197,8 +213,8 @@ def _act(fault: Fault, scene: Scene, rng: random.Random) -> None:
         scene.journal.did(fault.name, what, time.monotonic() - began)
 
 
-def _settle(scene: Scene, report: Report, rng: random.Random) -> None:
-    """After the last fault: the pipeline recovers by itself, catches up, and stops when it is asked to."""
+def _settle(scene: Scene, groups: ReadingGroups, report: Report, rng: random.Random) -> None:
+    """After the last fault: the pipeline recovers by itself, catches up, moves all groups, and stops when asked to."""
     slots, hanging = rng.randint(1, 4), HangingTransactions(scene.journal)
     scene.journal.note("calm")
 
@@ -215,10 +231,54 @@ def _settle(scene: Scene, report: Report, rng: random.Random) -> None:
     try:
         wait_until(caught_up, _RECOVERY_SECONDS, "the pipeline to recover and to catch up", interval=1.0)
     except TimeoutError as late:
-        told = "\n".join(f"{instance.name}:\n{instance.last_words()}" for instance in scene.instances())
-        report.problems.append(f"{late}\n{told}")
+        report.problems.append(f"{late}\n{_last_words(scene.copiers)}")
     scene.journal.note("NOT caught up" if report.problems else "caught up")
-    scene.stop_instances(_STOP_SECONDS)
+    if not report.problems:
+        report.problems += _left_behind(scene, groups, slots)
+    for fleet in (scene.copiers, scene.mappers):
+        fleet.stop(_STOP_SECONDS)
+
+
+def _left_behind(scene: Scene, groups: ReadingGroups, slots: int) -> list[str]:
+    """Groups that a mapper does not move to where they belong, though all is calm."""
+    copies, positions, found = _copies(scene), groups.positions(), [[""]]
+
+    def all_moved() -> bool:
+        scene.keep_up(slots)
+        held = {(c.group, c.partition): c.offset for c in group_commits(scene.sandbox.target_servers)}
+        found.append(misplaced(held, positions, copies))
+        return not found[-1]
+
+    try:
+        wait_until(all_moved, _GROUP_SECONDS, "the groups to be moved", interval=1.0)
+    except TimeoutError as late:
+        return [f"{late}: {'; '.join(found[-1])}\n{_last_words(scene.mappers)}"]
+    return []
+
+
+def _group_verdict(scene: Scene, groups: ReadingGroups) -> GroupVerdict:
+    made = group_commits(scene.sandbox.target_servers)
+    return verify_commits(made, groups.history, _copies(scene), scene.pipeline.groups.offset_guard_prefix)
+
+
+def _copies(scene: Scene) -> dict[TopicPartition, Copies]:
+    """Where each record of each source partition is now."""
+    mappings = mapping_records(scene.pipeline, scene.sandbox.target_servers)
+    copies = {}
+    for topic, partitions in scene.topics().items():
+        there = read_all(scene.sandbox.source_servers, topic)
+        copied = read_all(scene.sandbox.target_servers, scene.pipeline.routing.target_topic(topic))
+        for partition in range(partitions):
+            copies[TopicPartition(topic, partition)] = Copies.of(
+                [record for record in there if record.partition == partition],
+                [record for record in copied if record.partition == partition],
+                [record for record in mappings if (record.topic, record.partition) == (topic, partition)],
+            )
+    return copies
+
+
+def _last_words(fleet: Fleet) -> str:
+    return "\n".join(f"{instance.name}:\n{instance.last_words()}" for instance in fleet.running())
 
 
 def _index_problems(scene: Scene) -> list[str]:
@@ -244,7 +304,7 @@ def _caught_up(scene: Scene) -> bool:
     return True
 
 
-def _pipeline_file(directory: Path, sandbox: KafkaSandbox, plan: Plan, prefix: str) -> Path:
+def _pipeline_file(directory: Path, sandbox: KafkaSandbox, plan: Plan, prefix: str, groups: list[str]) -> Path:
     name = unique("storm")
     sections: dict[str, Any] = {
         "coordination": {
@@ -260,6 +320,7 @@ def _pipeline_file(directory: Path, sandbox: KafkaSandbox, plan: Plan, prefix: s
         "errorHandling": {"onCommitSyncTimeout": "ignore", "onControlMessageDeserializationError": "ignore"},
         "spark": {"master": "local[4]", "config": {"spark.sql.shuffle.partitions": "2"}},
         "index": {"path": str(directory / "index")},
+        "groups": {"consumerGroups": groups, "pollInterval": "500 milliseconds"},
         # Transactions stay open for long, so that faults meet them.
         "sync": {"minCommitInterval": "300 milliseconds", "metadataInterval": "2 seconds"},
     }

@@ -19,6 +19,7 @@ def test_a_short_storm(mode: str) -> None:
     assert not report.problems, report.words()
     assert report.verdict.records > 200
     assert sum(report.faults.values()) >= 8
+    assert report.groups.commits > 10
 
 
 @pytest.mark.storm
@@ -28,6 +29,7 @@ def test_a_storm_over_spark(mode: str) -> None:
     report = storm(Plan(seconds=90, seed=2, exactly_once=mode == "exactly once", engine="spark"))
     assert not report.problems, report.words()
     assert report.verdict.records > 1000
+    assert report.groups.commits > 100
 
 
 @pytest.mark.storm

@@ -13,7 +13,7 @@ import numpy as np
 
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import NO_RUNS, PartitionMap, RunTable
-from k2k_assets.mapping.translate import NO_OFFSET, State, next_records, translate
+from k2k_assets.mapping.translate import NO_OFFSET, State, next_copied, next_records, translate
 
 
 def first_unread(
@@ -43,7 +43,7 @@ def first_unread(
         if len(forth.covered) != 1:
             return NO_OFFSET, State.UNKNOWN
         own = _past_read_copies(copies, forth.covered_end, position)
-    unread = next_records(copies.source_starts, copies.counts, np.array([position]))
+    unread = next_copied(copies, np.array([position]))
     run = int(unread.run[0])
     if run == len(copies):
         return own, state

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import NO_RUNS, Offsets, PartitionMap
-from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, next_records, unbroken
+from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, next_copied, unbroken
 
 _NONE = np.iinfo(np.int64).max
 
@@ -107,7 +107,7 @@ def _unread(feed: Feed, target: Target, positions: Offsets) -> tuple[Offsets, _F
     proven = np.maximum(positions, mapping.covered_end) >= (feed.copied_to or 0)
     if not mapping.covered:
         return offsets, proven
-    unread = next_records(runs.source_starts, runs.counts, positions)
+    unread = next_copied(runs, positions)
     # Without an unread record, coverage must reach from the position to its end.
     records = np.where(unread.run < len(runs), unread.record, mapping.covered_end - 1)
     proven &= (positions >= mapping.covered_end) | unbroken(mapping, positions, records)

@@ -175,31 +175,46 @@ class Held:
 
     def alone(self) -> tuple[tuple[Covered, ...], Tables]:
         """Coverage and runs from `since` on; every position below is unknown."""
-        covered = self._covered_without(Covered(0, self.since))
+        covered = self._with_end(without(self.covered, Covered(0, self.since)))
         return covered, {target: self._from_since(target) for target in {*self.tables, *self.ends}}
 
     def with_index(self, below: PartitionMap) -> tuple[tuple[Covered, ...], Tables]:
-        """Coverage and runs, also below `since`, as far as the index goes.
+        """Coverage and runs, also below `since`, where both this and the index answer.
+
+        The index may have been pruned or built anew meanwhile: what it has lost is unknown, though it was held once.
 
         Args:
             below: What the index has of positions below `since`.
         """
-        nowhere = Covered(min(below.covered_end, self.since), self.since)
-        broken = nowhere.start < nowhere.end
+        covered = self._covered_with(below.covered)
         tables = {}
         for target in {*self.tables, *self.ends, *below.runs}:
             first = run_tables.before(below.runs.get(target, NO_RUNS), self.since)
             second = self.tables.get(target, NO_RUNS)
-            if broken or not (len(first) or len(second)):
-                second = self._from_since(target)
+            if target in self.ends:
+                last = self.ends[target]
+                if len(first) and (first.source_end > last.source or first.target_end > last.target):
+                    return self.alone()  # another copy: the index has read further than this
+                reached = len(first) and End.of(first) == last
+                if not (reached and any(each.start <= last.source and self.since <= each.end for each in covered)):
+                    second = self._from_since(target)
             tables[target] = run_tables.joined(first, second)
-        return self._covered_without(nowhere), {target: table for target, table in tables.items() if len(table)}
+        return covered, {target: table for target, table in tables.items() if len(table)}
 
-    def _covered_without(self, gap: Covered) -> tuple[Covered, ...]:
-        left = without(self.covered, gap)
-        if gap.start < gap.end and not (left and left[-1].end >= gap.end):
-            return (*left, Covered(gap.end, gap.end))  # the end of the coverage is still known
-        return left
+    def _covered_with(self, below: Sequence[Covered]) -> tuple[Covered, ...]:
+        held = without(self.covered, Covered(0, self.since))
+        both = intersection(without(self.covered, Covered(self.since, self.covered_end)), below)
+        if both and held and both[-1].end == held[0].start:
+            joined = (*both[:-1], Covered(both[-1].start, held[0].end), *held[1:])
+        else:
+            joined = (*both, *held)
+        return self._with_end(joined)
+
+    def _with_end(self, covered: tuple[Covered, ...]) -> tuple[Covered, ...]:
+        """How far was copied is still known where it is not known what."""
+        if self.covered and not (covered and covered[-1].end >= self.covered_end):
+            return (*covered, Covered(self.covered_end, self.covered_end))
+        return covered
 
     def _from_since(self, target: Target) -> RunTable:
         table = self.tables.get(target, NO_RUNS)
@@ -245,6 +260,21 @@ def without(covered: Sequence[Covered], gap: Covered) -> tuple[Covered, ...]:
         if each.end > gap.end:
             left.append(Covered(gap.end, each.end))
     return tuple(left)
+
+
+def intersection(first: Sequence[Covered], second: Sequence[Covered]) -> tuple[Covered, ...]:
+    """What lies in both of two lists of ranges that are ordered and disjoint."""
+    found: list[Covered] = []
+    i = j = 0
+    while i < len(first) and j < len(second):
+        start, end = max(first[i].start, second[j].start), min(first[i].end, second[j].end)
+        if start < end:
+            found.append(Covered(start, end))
+        if first[i].end < second[j].end:
+            i += 1
+        else:
+            j += 1
+    return tuple(found)
 
 
 def _goes_back(records: Iterable[MappingRecord]) -> bool:

@@ -35,7 +35,7 @@ class IndexAccess:
         self._pipeline = pipeline
         self._topic_id = mapping_topic_id
         self._identity = (pipeline.group, source_cluster, target_cluster, pipeline.offset_mapping.topic)
-        self._kept: dict[SourcePartition, tuple[int, int, int, PartitionMap]] = {}
+        self._kept: dict[SourcePartition, tuple[str, int, int, PartitionMap]] = {}
         self._next_look = 0.0
         self.reader: IndexReader | None = None
         self.refresh()
@@ -84,8 +84,8 @@ class IndexAccess:
         reader = self.reader
         if reader is None or not self._has_read(read_to):
             return None
-        number, start, end, kept = self._kept.get(source, (-1, 0, 0, None))
-        if kept is not None and number == reader.manifest.number and start <= lowest and end == since:
+        version, start, end, kept = self._kept.get(source, ("", 0, 0, None))
+        if kept is not None and version == reader.manifest.directory and start <= lowest and end == since:
             return kept
         try:
             found = reader.partition_map(source, lowest, since)
@@ -96,7 +96,7 @@ class IndexAccess:
             found = reader.partition_map(source, lowest, since)
         self._kept.pop(source, None)
         if sum(map(len, found.runs.values())) <= _MOST_RUNS_KEPT:
-            self._kept[source] = (reader.manifest.number, lowest, since, found)
+            self._kept[source] = (reader.manifest.directory, lowest, since, found)
         return found
 
     def _reaches(self, source: SourcePartition, since: int, read_to: Mapping[int, int]) -> bool:

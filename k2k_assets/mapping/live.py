@@ -135,7 +135,7 @@ class LiveMappings:
         if lowest is None or lowest >= held.since:
             return self._map(source, *self._held.alone(source))
         below = self._index.below(source, lowest, held.since, self._held.read_to(source))
-        if below is None or below.covered_end < held.since:
+        if below is None or not below.answers_all(lowest, held.since):
             self._warn_of_lookup(source, lowest, held.since)
         return self._map(source, *(held.with_index(below) if below else held.alone()))
 
@@ -172,7 +172,8 @@ class LiveMappings:
             own = "give the mapper the replicator's file and " if self._pipeline.group == ANY_GROUP else ""
             log.warning(
                 "positions of %s from %d on are asked for, mappings are held from %d on, and no index has the rest: "
-                "they are unknown. Raise offsetMapping.retention, or %smaterialize offset_mappings to have an index",
+                "what it lacks is unknown. "
+                "Raise offsetMapping.retention, or %smaterialize offset_mappings to have an index",
                 source, lowest, since, own,
             )  # fmt: skip
 

@@ -128,6 +128,11 @@ class PartitionMap:
             return self
         return PartitionMap(self.source, self.began, (*self.covered, Covered(position, position)), self.runs)
 
+    def answers_all(self, start: int, end: int) -> bool:
+        """Whether everything between two source positions is answered for, or lies below where copying began."""
+        begin = max(start, self.covered[0].start) if self.from_the_beginning else start
+        return begin >= end or any(each.start <= begin and end <= each.end for each in self.covered)
+
     @property
     def from_the_beginning(self) -> bool:
         """Whether coverage begins where copying began: then nothing of what lies below it is on the target."""

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from k2k_assets.mapping.fold import Target
-from k2k_assets.mapping.partition_map import NO_RUNS, Offsets, PartitionMap
+from k2k_assets.mapping.partition_map import NO_RUNS, Offsets, PartitionMap, RunTable
 
 NO_OFFSET = -1
 
@@ -103,7 +103,7 @@ def translate(mapping: PartitionMap, target: Target, positions: Offsets, floor: 
     runs = mapping.runs.get(target, NO_RUNS)
     if not mapping.covered or (not len(runs) and floor is None):
         return _nothing(positions)
-    unread = next_records(runs.source_starts, runs.counts, positions)
+    unread = next_copied(runs, positions)
     states = np.where(positions <= mapping.covered_end, State.EXACT, State.AHEAD).astype(np.uint8)
     offsets = np.full(positions.shape, runs.target_end if len(runs) else floor, dtype=np.int64)
     found = unread.run < len(runs)
@@ -185,6 +185,17 @@ def next_records(starts: Offsets, counts: Offsets, positions: Offsets) -> NextRe
     run += positions >= starts[run] + counts[run]
     start = starts[np.minimum(run, len(starts) - 1)]
     return NextRecords(run, np.where(run < len(starts), np.maximum(positions, start), positions))
+
+
+def next_copied(runs: RunTable, positions: Offsets) -> NextRecords:
+    """The next records on the source, past a run of no records (`run_tables.end_of_read`) that others follow."""
+    unread = next_records(runs.source_starts, runs.counts, positions)
+    last = len(runs) - 1
+    nothing = (unread.run < last) & (runs.counts[np.minimum(unread.run, last)] == 0) if len(runs) else np.False_
+    if not np.any(nothing):
+        return unread
+    run = unread.run + nothing
+    return NextRecords(run, np.where(nothing, runs.source_starts[np.minimum(run, last)], unread.record))
 
 
 def unbroken(mapping: PartitionMap, positions: Offsets, records: Offsets) -> _Flags:

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.mapping.fold import Covered, PartitionMapping, Target, fold
-from k2k_assets.mapping.held import BelowHeld, Held, Placed
+from k2k_assets.mapping.held import BelowHeld, Held, Placed, without
 from k2k_assets.mapping.held_mappings import HeldMappings
 from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.records import MappedPartition, MappingRecord
+from k2k_assets.mapping.run_tables import before, joined, since
 from k2k_assets.mapping.runs import Run
 from k2k_assets.mapping.translate import State, translate
 from k2k_assets_tests.support.properties import examples
@@ -134,6 +135,53 @@ def test_with_an_index_it_answers_below_too(records: list[MappingRecord], data: 
         assert answer.offsets[told].tolist() == right.offsets[told].tolist()
         if not nowhere.any():
             assert answer.states.tolist() == right.states.tolist()
+
+
+def lost(known: PartitionMap, gap: Covered) -> PartitionMap:
+    """An index of which a stretch is gone, as pruning or an expired head leaves it."""
+    runs = {target: joined(before(table, gap.start), since(table, gap.end)) for target, table in known.runs.items()}
+    return PartitionMap(
+        SOURCE,
+        known.began,
+        without(known.covered, gap),
+        {target: table for target, table in runs.items() if len(table)},
+    )
+
+
+@examples(150)
+@given(histories(), st.data())
+def test_what_the_index_has_lost_meanwhile_is_unknown(records: list[MappingRecord], data: st.DataObject) -> None:
+    """It was held once, but nobody can tell any more where it went."""
+    wanted = whole(records)
+    held = Held()
+    held.extend(placed(records), mark_every=1)
+    held.drop(older_than=data.draw(st.integers(0, 13_000)))
+    start = data.draw(st.integers(0, wanted.covered_end))
+    gap = Covered(start, data.draw(st.integers(start, wanted.covered_end)))
+    covered, tables = held.with_index(lost(wanted, gap))
+    found = PartitionMap(SOURCE, 0, covered, tables)
+    positions = np.arange(0, wanted.covered_end + 4)
+    for target in TARGETS:
+        right, answer = (translate(m, target, positions, floor_of(wanted)) for m in (wanted, found))
+        above = positions >= held.since
+        assert answer.offsets[above].tolist() == right.offsets[above].tolist()
+        told = answer.states <= State.AHEAD
+        assert answer.offsets[told].tolist() == right.offsets[told].tolist()
+        gone = (positions >= gap.start) & (positions < min(gap.end, held.since))
+        assert set(answer.states[gone].tolist()) <= {State.UNKNOWN, State.NOT_REPLICATED}
+
+
+def test_an_index_that_was_pruned_from_its_beginning_answers_nothing_there() -> None:
+    """As it was seen: a group at 300, rightly at 300 on the target, was moved to where the index now begins."""
+    records = [record(1, (0, 2000), {0: [(0, 0, 2000)]}), record(2, (2000, 4000), {0: [(2000, 2002, 2000)]}, 9)]
+    held = Held()
+    held.extend(placed(records), mark_every=1)
+    held.extend([Placed(0, 2, record(3, (4000, 5000), {0: [(4000, 4004, 1000)]}, 20))], mark_every=1)
+    held.drop(older_than=15)
+    covered, tables = held.with_index(lost(whole(records), Covered(0, 2000)))
+    answer = translate(PartitionMap(SOURCE, 0, covered, tables), TARGETS[0], np.array([300, 2500, 4500]))
+    assert answer.offsets.tolist() == [-1, 2502, 4504]
+    assert answer.states.tolist() == [State.UNKNOWN, State.EXACT, State.EXACT]
 
 
 def test_only_so_many_runs_into_a_target_partition_stay() -> None:

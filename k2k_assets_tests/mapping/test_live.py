@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +36,7 @@ from k2k_assets_tests.support.kafka import (
     delete_topic,
     end_offsets,
     produce,
+    read_all,
     unique,
 )
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -260,6 +263,37 @@ def test_what_is_let_go_of_is_answered_from_the_index(
             (3, "exact"), (400, "exact"), (600, "exact"), (605, "exact"), (605, "ahead"),
         ]  # fmt: skip
         assert found.covered == (Covered(0, 70),)
+
+
+@pytest.mark.spark
+def test_what_an_index_that_was_built_anew_has_lost_is_unknown(
+    spark: SparkSession, copied: Callable[..., HandCopy], topic: str
+) -> None:
+    """A mapper runs meanwhile, and has held what the index lost. It must not take what comes next for the answer."""
+    copy = copied(count=2)
+    for n in range(6):
+        copy.mapping(topic, (10 * n, 10 * n + 10), [(10 * n, 100 * n, 5)])
+    copy.commit(topic, 60)
+    asked = (3, 25, 33, 47, 60)
+    with live(copy) as mappings:
+        update_index(spark, copy.pipeline, copy.source, copy.target)
+        mappings._index._next_look = 0.0
+        whole = [(3, "exact"), (300, "exact"), (303, "exact"), (500, "exact"), (505, "exact")]
+        assert answers(of(mappings, topic, lowest=0), *asked) == whole
+
+        shutil.rmtree(copy.pipeline.index.path)
+        delete_records(copy.target.servers, copy.pipeline.offset_mapping.topic, 0, _offset_of(copy, topic, 30))
+        update_index(spark, copy.pipeline, copy.source, copy.target)
+        mappings._index.refresh()
+        found = of(mappings, topic, lowest=0)
+        assert answers(found, *asked) == [(-1, "unknown"), (-1, "unknown"), *whole[2:]]
+        assert found.covered == (Covered(30, 60),)
+
+
+def _offset_of(copy: HandCopy, topic: str, covered_from: int) -> int:
+    """Where the mapping record of a range lies."""
+    records = read_all(copy.target.servers, copy.pipeline.offset_mapping.topic)
+    return next(r.offset for r in records if json.loads(r.value or b"")["from"] == covered_from)
 
 
 @pytest.mark.parametrize("how", ["a duration", "topic"])

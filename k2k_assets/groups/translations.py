@@ -131,6 +131,8 @@ class _Translation:
         positions = [self._positions(source, names) for source in sources]
         ours = [any(self._ours(committed) for _, committed in own) for own in commits]
         maps = [self._map(source, at) for source, at in zip(sources, positions, strict=True)]
+        triples = zip(sources, positions, maps, strict=True)
+        positions = [self._begun(source, at, mapping, names) for source, at, mapping in triples]
         other_logs = np.any([self._of_another_log(*pair) for pair in zip(sources, positions, strict=True)], axis=0)
         for target in targets:
             feeds = [
@@ -158,6 +160,15 @@ class _Translation:
             unread = 0 if source.topic in self._topics[name] else NO_OFFSET
             found.append(committed.offset if committed else unread)
         return np.array(found, dtype=np.int64)
+
+    def _begun(
+        self, source: TopicPartition, positions: Offsets, mapping: PartitionMap | None, names: Iterable[str]
+    ) -> Offsets:
+        """A group that has no commit in a source partition has read nothing of it: nothing of what was copied."""
+        if mapping is None or not mapping.began:
+            return positions
+        unread = np.array([source not in self.groups[name].offsets for name in names], dtype=np.bool_)
+        return np.where(unread & (positions >= 0), np.maximum(positions, mapping.began), positions)
 
     def _feed(self, mapping: PartitionMap, source: TopicPartition, target: TopicPartition, at: Offsets) -> Feed:
         ends = self.copied.source_ends

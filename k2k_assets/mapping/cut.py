@@ -49,7 +49,7 @@ class Feed:
     Attributes:
         mapping: Of the source partition.
         positions: Next offset to read on the source, one for each answer that is wanted (each group); `NO_OFFSET`
-            where this source is left out, 0 where nothing of it was read.
+            where this source is left out. Where nothing of it was read, where copying of it began, or 0.
         copied_to: Committed position of the copy. A mapping that ends before it lacks something: mapping is off.
             None skips that look.
         source_end: At-least-once: end of the source partition. None with exactly-once.
@@ -111,6 +111,7 @@ def _unread(feed: Feed, target: Target, positions: Offsets) -> tuple[Offsets, _F
     # Without an unread record, coverage must reach from the position to its end.
     records = np.where(unread.run < len(runs), unread.record, mapping.covered_end - 1)
     proven &= (positions >= mapping.covered_end) | unbroken(mapping, positions, records)
+    proven &= positions >= mapping.complete_from(target)
     found = unread.run < len(runs)
     run = unread.run[found]
     offsets[found] = runs.target_starts[run] + (unread.record[found] - runs.source_starts[run])

@@ -75,7 +75,7 @@ class LiveMappings:
         self._retention = pipeline.offset_mapping.retention
         self._messages = MappingMessages(pipeline, source_cluster, others)
         self._held = HeldMappings(pipeline.group, int(self._retention.schedule.total_seconds() * 1000))
-        self._began: dict[SourcePartition, int | None] = {}
+        self._began: dict[SourcePartition, tuple[int | None, int | None]] = {}
         self._warned: set[SourcePartition] = set()
         self._anew = False  # a reading from the start was begun and not finished
         self._unreadable: Refused | None = None
@@ -157,13 +157,15 @@ class LiveMappings:
 
     def _map(self, source: SourcePartition, covered: tuple[Covered, ...], tables: Tables) -> PartitionMap:
         newest = self.copied().get(source)
+        began, log_start = self._began.get(source, (None, None))
         if newest is None:
-            return PartitionMap(source, self._began.get(source), covered, tables)
-        began = self._began.get(source) if newest.began is None else newest.began
+            return PartitionMap(source, began, covered, tables, log_start)
+        if newest.began is not None:
+            began, log_start = newest.began, newest.log_start
         if newest.position > (covered[-1].end if covered else -1):
             # Copied, and no mapping record covers it: positions up to there are unknown, not ahead of the copy.
             covered = (*covered, Covered(newest.position, newest.position))
-        return PartitionMap(source, began, covered, tables)
+        return PartitionMap(source, began, covered, tables, log_start)
 
     def _warn_of_lookup(self, source: SourcePartition, lowest: int, since: int) -> None:
         if source not in self._warned:
@@ -205,7 +207,7 @@ class LiveMappings:
             if reader and source.cluster == self._cluster:
                 known = reader.partition_map(source, _BEYOND, _BEYOND)
                 found[source] = Held.behind(known, reader.newest(source))
-                self._began[source] = known.began
+                self._began[source] = known.began, known.log_start
         return found
 
     def _read(self, ends: Mapping[TopicPartition, int], patience: float) -> None:

@@ -19,7 +19,7 @@ A covered offset that is in no run went nowhere. An offset that is not covered i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -106,18 +106,22 @@ class PartitionMap:
         covered: Source ranges that are answered for: ordered, disjoint, not adjacent. The last may be empty: it marks
             how far was copied.
         runs: By target partition.
+        log_start: Log start of the source partition when copying of it began; None if that is not known.
     """
 
     source: SourcePartition
     began: int | None
     covered: tuple[Covered, ...]
     runs: Mapping[Target, RunTable]
+    log_start: int | None = None
 
     @classmethod
-    def of(cls, source: SourcePartition, began: int | None, mapping: PartitionMapping) -> PartitionMap:
+    def of(
+        cls, source: SourcePartition, began: int | None, mapping: PartitionMapping, log_start: int | None = None
+    ) -> PartitionMap:
         """What a fold of mapping records says; the fold may go on afterwards."""
         runs = {target: RunTable.of(runs) for target, runs in mapping.runs.items() if runs}
-        return cls(source, began, tuple(mapping.covered), runs)
+        return cls(source, began, tuple(mapping.covered), runs, log_start)
 
     def reaching(self, position: int) -> PartitionMap:
         """The map, with the committed position of the copy known too: an empty covered range marks a far one.
@@ -126,7 +130,28 @@ class PartitionMap:
         """
         if self.covered and position <= self.covered_end:
             return self
-        return PartitionMap(self.source, self.began, (*self.covered, Covered(position, position)), self.runs)
+        return replace(self, covered=(*self.covered, Covered(position, position)))
+
+    def complete_from(self, target: Target) -> int:
+        """Source offset from which on all that was copied went to the topic of a target partition, as far as is known.
+
+        A group that stands below it has not read what went elsewhere: to a topic of that name that was deleted, or to
+        the one that an earlier routing named. Nor what was on the source below the place where copying began.
+        """
+        return max(self._left_out_below, self.elsewhere_to(target))
+
+    def elsewhere_to(self, target: Target) -> int:
+        """Source offset after the last record that went to another topic than that of a target partition; 0: none."""
+        own = (target.topic, target.topic_id)
+        others = (runs for other, runs in self.runs.items() if (other.topic, other.topic_id) != own and len(runs))
+        return max((runs.source_end for runs in others), default=0)
+
+    @property
+    def _left_out_below(self) -> int:
+        """Where the coverage begins, unless the source had nothing below the place where copying began."""
+        if self.began is not None and self.began <= (self.log_start or 0):
+            return 0
+        return self.covered[0].start if self.covered else self.began or 0
 
     def answers_all(self, start: int, end: int) -> bool:
         """Whether everything between two source positions is answered for, or lies below where copying began."""

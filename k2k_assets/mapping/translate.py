@@ -27,6 +27,9 @@ An answer is given only where the mappings prove it. Let *unbroken* mean: in one
   coverage is unbroken from the last mapped record (or from where copying began, if there is none) to its end.
   A broken one would answer with a record that was read already.
 - Otherwise *unknown*: mapping was switched on later, a mapping record was lost, or the index was pruned.
+- Unknown too, whatever the coverage says: a position below records that went to another topic (the target topic was
+  deleted and created anew, or routed otherwise), and one below the place where copying began if the source had records
+  there. A group that stands there would skip them.
 
 Not responsible for the bounds of the target's log, nor for several sources in one target partition (`cut.py`).
 """
@@ -113,7 +116,7 @@ def translate(mapping: PartitionMap, target: Target, positions: Offsets, floor: 
         records = unread.record[found]
         offsets[found] = runs.target_starts[run] + (records - runs.source_starts[run])
         known[found] = unbroken(mapping, positions[found], records)
-    return _answers(offsets, states, known)
+    return _answers(offsets, states, known & (positions >= mapping.complete_from(target)))
 
 
 def translate_back(
@@ -153,6 +156,7 @@ def translate_back(
     first = unread.run == 0
     start = np.array([mapping.covered[0].start])
     known[in_gap & first] = mapping.from_the_beginning and bool(unbroken(mapping, start, runs.source_starts[:1])[0])
+    known &= ~in_gap | (offsets >= mapping.elsewhere_to(target))
     exact_to = max(runs.target_end, mapped_to or 0)
     states = np.where(positions <= exact_to, State.EXACT, State.AHEAD).astype(np.uint8)
     return _answers(offsets, states, known)

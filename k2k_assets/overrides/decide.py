@@ -187,6 +187,7 @@ def commit_record(
         sequence=1,
         time=time,
         began=_began(override),
+        log_start=_log_start(override),
         epoch_end=known.epoch_end if known else None,
         overridden=Overridden(
             by=request.by,
@@ -213,6 +214,11 @@ def _began(override: Override) -> int | None:
     if record is None or override.before is None:
         return override.position
     return None if record.began is None else min(record.began, override.position)
+
+
+def _log_start(override: Override) -> int | None:
+    record = override.facts.record
+    return override.facts.start if record is None or override.before is None else record.log_start
 
 
 def mapping_record(

@@ -77,6 +77,8 @@ class CommitRecord:
         runs: Runs written by this generation so far.
         reason: Why the partition was stopped; None if it was not.
         began: Position at which copying of the partition began; None in records of releases that did not note it.
+        log_start: Log start of the source partition at that time: what lay between the two is not on the target. None
+            in records of releases that did not note it.
         overridden: What an override put aside; None in records of other kinds.
         epoch_end: Offset after the last record copied, where `leader_epoch` holds; None if that is the position.
     """
@@ -103,6 +105,7 @@ class CommitRecord:
     began: int | None = None
     overridden: Overridden | None = None
     epoch_end: int | None = None
+    log_start: int | None = None
 
     @property
     def order(self) -> tuple[int, int]:
@@ -116,6 +119,8 @@ class CommitRecord:
     def value_bytes(self) -> bytes:
         """The record's value."""
         rare: dict[str, Any] = {} if self.epoch_end is None else {"leaderEpochEnd": self.epoch_end}
+        if self.log_start is not None:
+            rare["logStart"] = self.log_start
         if self.overridden:
             rare["overridden"] = self.overridden.document()
         return json_codec.encode(
@@ -175,6 +180,7 @@ class CommitRecord:
                 began=body.get("began"),
                 overridden=Overridden.of(body.get("overridden")),
                 epoch_end=body.get("leaderEpochEnd"),
+                log_start=body.get("logStart"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{where}: field missing or of a wrong type: {error}") from None

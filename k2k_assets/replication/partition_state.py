@@ -26,6 +26,7 @@ class PartitionState:
             still come.
         target_end: Target offset after the last record; None where several partitions are fed.
         began: Where copying of the partition began; None if nobody noted it.
+        log_start: Log start of the source partition when copying of it began; None if nobody noted it.
         records: Copied by this generation, with what is in hand once a commit record is made.
         bytes: Likewise.
         runs: Likewise.
@@ -42,6 +43,7 @@ class PartitionState:
     runs: int = 0
     epoch_end: int | None = None
     unreleased: bool = False
+    log_start: int | None = None
 
     @classmethod
     def of(cls, slot: SlotPlan, plan: PartitionPlan, record: CommitRecord) -> PartitionState:
@@ -52,6 +54,7 @@ class PartitionState:
         """
         target_end = record.target_end if slot.one_to_one and record.target_topic == plan.target_topic else None
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
+        state.log_start = record.log_start
         state.epoch_end = record.position if record.epoch_end is None else record.epoch_end
         state.unreleased = record.kind in ("start", "commit")
         if record.generation == slot.generation:
@@ -97,6 +100,7 @@ def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: i
         bytes_=state.bytes,
         runs=state.runs,
         began=state.began,
+        log_start=state.log_start,
         epoch_end=None if state.epoch_end == state.next or state.leader_epoch is None else state.epoch_end,
     )
 

@@ -222,4 +222,4 @@ def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int, all_is_known: bo
     position = low if plan.begins_at is None else plan.begins_at
     if position == END_UNKNOWN:
         position = plan.readable_end if all_is_known else low
-    return PartitionState(plan, position, position, None, None, position)
+    return PartitionState(plan, position, position, None, None, position, log_start=low)

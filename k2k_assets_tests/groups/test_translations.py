@@ -96,7 +96,9 @@ def test_a_target_topic_that_is_gone_or_anew() -> None:
     anew[A0] = PartitionMap(
         anew[A0].source, 0, (Covered(0, 3),), {Target("x.a", "old", 0): RunTable.of([Run(0, 0, 3)])}
     )
-    assert brief(translated({"g": {A0: 1}}, anew, ONE_TO_ONE, {XA0: Ends(0, 0)}))["g"][0][1] == 0
+    groups = {"g": {A0: 1}, "h": {A0: 3}}
+    answers = brief(translated(groups, anew, ONE_TO_ONE, {XA0: Ends(0, 0)}))
+    assert answers == {"g": [("x.a-0", -1, "unknown")], "h": [("x.a-0", 0, "exact")]}
 
 
 def test_several_sources_into_one_partition() -> None:

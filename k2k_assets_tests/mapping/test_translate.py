@@ -63,10 +63,42 @@ def test_the_state_has_words() -> None:
 def test_below_the_coverage_is_exact_only_where_copying_began() -> None:
     late = replace(DRAWN, covered=(Covered(3, 9),), runs={_Q: RunTable.of([Run(6, 10, 3)])})
     for began, state in [(0, UNKNOWN), (None, UNKNOWN), (3, EXACT), (5, EXACT)]:
-        mapping = replace(late, began=began)
+        mapping = replace(late, began=began, log_start=began)
         offset = 10 if state is EXACT else NO_OFFSET
         assert _to(mapping, 0, 2, 3, 6) == [(offset, state)] * 2 + [(10, EXACT)] * 2
         assert _back(mapping, 0, 9, 10) == [(6 if state is EXACT else NO_OFFSET, state)] * 2 + [(6, EXACT)]
+
+
+def test_where_copying_began_above_the_log_start_nothing_below_is_answered() -> None:
+    """`latest`, or any other start: what lay between the two is on the source, and never on the target."""
+    late = PartitionMap(_SOURCE, 1000, (Covered(1000, 1500),), {_Q: RunTable.of([Run(1000, 0, 500)])})
+    unknown, exact = [(NO_OFFSET, UNKNOWN)], [(0, EXACT), (1, EXACT)]
+    for log_start in (0, 500, 999, None):
+        assert _to(replace(late, log_start=log_start), 0, 500, 999, 1000, 1001) == unknown * 3 + exact
+    for log_start in (1000, 1200):
+        assert _to(replace(late, log_start=log_start), 0, 500, 999, 1000) == [(0, EXACT)] * 4
+    nothing = PartitionMap(_SOURCE, 1000, (Covered(1000, 1000),), {}, log_start=0)
+    assert _to(nothing, 500, 1000, 1001, floor=7) == [*unknown, (7, EXACT), (7, AHEAD)]
+    assert _to(replace(late, began=0, covered=(Covered(0, 1500),)), 0, 999) == [(0, EXACT)] * 2
+
+
+def test_what_went_to_another_topic_is_not_passed_over() -> None:
+    """The target topic was deleted and created anew, or the routing was changed: the first 1000 are not in this one."""
+    for former in (_Q._replace(topic_id="former"), _Q._replace(topic="elsewhere"), _Q._replace(topic="z", partition=9)):
+        runs = {former: RunTable.of([Run(0, 0, 990)]), _Q: RunTable.of([Run(1000, 0, 500)])}
+        mapping = PartitionMap(_SOURCE, 0, (Covered(0, 1500),), runs)
+        assert _to(mapping, 0, 300, 989) == [(NO_OFFSET, UNKNOWN)] * 3
+        assert _to(mapping, 990, 999, 1000, 1499, 1501) == [(0, EXACT)] * 3 + [(499, EXACT), (500, AHEAD)]
+        assert _back(mapping, 0, 1) == [(1000, EXACT), (1001, EXACT)]
+        fresh = replace(mapping, covered=(Covered(0, 1000),), runs={former: runs[former]})
+        assert _to(fresh, 989, 990, 1000, floor=3) == [(NO_OFFSET, UNKNOWN), (3, EXACT), (3, EXACT)]
+        # There and back again: what lies between was read nowhere here.
+        again = replace(
+            mapping,
+            runs={former: RunTable.of([Run(500, 0, 100)]), _Q: RunTable.of([Run(0, 0, 500), Run(600, 501, 900)])},
+        )
+        assert _to(again, 100, 599, 600) == [(NO_OFFSET, UNKNOWN)] * 2 + [(501, EXACT)]
+        assert _back(again, 100, 500, 501, 502) == [(100, EXACT), (NO_OFFSET, UNKNOWN), (600, EXACT), (601, EXACT)]
 
 
 def test_a_hole_makes_unknown_only_what_it_hides() -> None:

@@ -75,4 +75,5 @@ def map_at(world: World, p: int, moment: Moment, began_known: bool = True) -> Pa
     """What a reader of the mapping topic knows of a source partition at a moment."""
     records = [record for record in world.records[: moment.records] if record.partition == p]
     mapping = fold(PartitionMapping(), records)
-    return PartitionMap.of(SourcePartition("c", "s", "sid", p), world.began[p] if began_known else None, mapping)
+    began = world.began[p] if began_known else None
+    return PartitionMap.of(SourcePartition("c", "s", "sid", p), began, mapping, log_start=began)

@@ -44,6 +44,7 @@ class Position(_Model):
     position: int
     records: int = Field(description="copied by the generation that wrote it")
     began: int | None = Field(default=None, description="where copying of the partition began, if that was noted")
+    log_start: int | None = Field(default=None, description="log start of the source at that time, if that was noted")
 
 
 class Lost(_Model):

@@ -83,7 +83,8 @@ class IndexReader:
         """
         portions = self._of(source)
         runs = {target: self._runs(pieces, start, end) for target, pieces in by_target(portions)}
-        return PartitionMap(source, self._began.get(source), covered_ranges(portions), runs)
+        began, log_start = self._began.get(source, (None, None))
+        return PartitionMap(source, began, covered_ranges(portions), runs, log_start)
 
     def _of(self, source: SourcePartition) -> list[Portion]:
         first, after = self._rows.get(source, (0, 0))
@@ -120,10 +121,10 @@ class IndexReader:
         return {SourcePartition(*head.values()): rows for head, rows in zip(heads, pairwise(bounds), strict=True)}
 
     @cached_property
-    def _began(self) -> dict[SourcePartition, int]:
+    def _began(self) -> dict[SourcePartition, tuple[int, int | None]]:
         cluster = self.manifest.source_cluster
         return {
-            SourcePartition(cluster, p.topic, p.source_topic_id, p.partition): p.began
+            SourcePartition(cluster, p.topic, p.source_topic_id, p.partition): (p.began, p.log_start)
             for p in self.manifest.positions
             if p.began is not None
         }

@@ -153,6 +153,7 @@ def _positions(pipeline: Pipeline, target: Cluster, source_cluster: str) -> list
             position=record.position,
             records=record.records,
             began=record.began,
+            log_start=record.log_start,
         )
         for tp, record in sorted(log.positions.items())
     ]

@@ -14,7 +14,7 @@ a group goes on at the first record that it has not read, whichever of the two i
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,7 +29,7 @@ from k2k_assets.groups.versions import parse
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import PartitionMap
 from k2k_assets.mapping.spread import combine_back
-from k2k_assets.mapping.translate import NO_OFFSET, State, translate, translate_back
+from k2k_assets.mapping.translate import NO_OFFSET, State, may_repeat, translate, translate_back
 from k2k_assets.pipeline.routing import Routing
 from k2k_assets.topic_partition import TopicPartition
 
@@ -41,6 +41,7 @@ class BackWord(StrEnum):
     """What is said of a group's return to one source partition."""
 
     EXACT = "exact"
+    MAY_REPEAT = "may be read again"  # at least once: what it goes on with may hold copies that it has read
     AHEAD = "ahead"  # it stands behind what is mapped on the target: it goes on after the last mapped record
     EXPIRED = "expired"  # the record was deleted on the source: it goes on at the log start
     KEPT = "kept"  # the position on the source says the same already
@@ -144,7 +145,8 @@ def plan_failback(
     for targets, sources in feeding(pipe.copied.positions, pipe.routing, pipe.copied.ends):
         for source in sources:
             fed[source] += targets
-    planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {})
+    fed_by = Counter(target for targets in fed.values() for target in targets)
+    planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {}, fed_by)
     plans = []
     for name, group in sorted(on_target.items()):
         stands = on_source.get(name, GroupOffsets(name, {}))
@@ -161,6 +163,7 @@ class _Planner:
     prefix: str
     reverse: Pipe | None
     target_logs: Mapping[TopicPartition, int]
+    fed_by: Mapping[TopicPartition, int]
 
     def row(
         self, source: TopicPartition, targets: Sequence[TopicPartition], group: GroupOffsets, stands: GroupOffsets
@@ -175,7 +178,12 @@ class _Planner:
         if all(parse(committed.metadata, self.prefix) for _, committed in found):
             return BackRow(source, found, held, NO_OFFSET, BackWord.TRANSLATION, False)
         offset, word = self._place(source, targets, dict(found))
-        if offset >= 0 and held and self._same(source, targets, held.offset, offset):
+        if (
+            offset >= 0
+            and held
+            and word is not BackWord.MAY_REPEAT
+            and self._same(source, targets, held.offset, offset)
+        ):
             return BackRow(source, found, held, held.offset, BackWord.KEPT, False)
         return BackRow(source, found, held, offset, word, offset >= 0)
 
@@ -192,7 +200,9 @@ class _Planner:
             return NO_OFFSET, BackWord.UNKNOWN if state is State.UNKNOWN else BackWord.NOT_REPLICATED
         if offset < ends.start:
             return ends.start, BackWord.EXPIRED
-        return min(offset, ends.end), BackWord.AHEAD if state is State.AHEAD else BackWord.EXACT
+        if state is State.AHEAD:
+            return min(offset, ends.end), BackWord.AHEAD
+        return min(offset, ends.end), BackWord.MAY_REPEAT if self._may_repeat(source, found) else BackWord.EXACT
 
     def _back(
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, Committed]
@@ -212,6 +222,17 @@ class _Planner:
             if runs is not None:
                 return first_unread(mapping, self.pipe.target(target), other, self.reverse.target(source), position)
         return offset, state
+
+    def _may_repeat(self, source: TopicPartition, found: Mapping[TopicPartition, Committed]) -> bool:
+        if self.pipe.copied.source_ends is None:
+            return False  # exactly once: all that can be read is mapped
+        if len(found) != 1 or any(self.fed_by[target] != 1 for target in found):
+            return False  # what other sources have sent lies in the gaps
+        mapping = self.pipe.map_of(source)
+        return any(
+            bool(may_repeat(mapping, self.pipe.target(target), np.array([committed.offset]))[0])
+            for target, committed in found.items()
+        )
 
     def _same(self, source: TopicPartition, targets: Collection[TopicPartition], held: int, offset: int) -> bool:
         """Whether no record that was copied, either way, lies between two positions on the source."""

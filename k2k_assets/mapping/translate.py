@@ -162,6 +162,38 @@ def translate_back(
     return _answers(offsets, states, known)
 
 
+def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets) -> _Flags:
+    """At least once: whether a reader that goes back may read again what it has read on the target.
+
+    ```
+     source   0  1  2  3  4  5               the copy crashed after it had sent 3 and 4, and sent them again
+     target   0  1  2  3  4  5  6  7  8      (3, 4: copies that no mapping record answers for)
+     copy of  0  1  2 (3  4) 3  4  5         at 5 a reader has read 3 and 4, and goes back to 3
+    ```
+
+    What lies unmapped in a gap of n offsets are copies of at most n records, which come again right behind the gap: who
+    has read n records since has read none of them in vain.
+
+    Args:
+        mapping: Of the source partition.
+        target: The target partition.
+        positions: Next offsets to read on the target.
+    """
+    positions = np.asarray(positions, dtype=np.int64)
+    runs = mapping.runs.get(target, NO_RUNS)
+    if not len(runs):
+        return np.zeros(positions.shape, dtype=np.bool_)
+    ends = runs.target_starts + runs.counts
+    gaps = runs.target_starts - np.concatenate(([0], ends[:-1]))
+    mapped = np.concatenate(([0], np.cumsum(runs.counts)))[:-1]
+    # How many mapped records have to be read before all copies in the gaps so far have come again.
+    enough = np.maximum.accumulate(np.where(gaps > 0, mapped + gaps, 0))
+    run = np.searchsorted(runs.target_starts, positions, side="right") - 1
+    at = np.maximum(run, 0)
+    read = mapped[at] + np.minimum(positions - runs.target_starts[at], runs.counts[at])
+    return np.where(run < 0, positions > 0, (positions > ends[at]) | (read < enough[at]))
+
+
 @dataclass(frozen=True, slots=True)
 class NextRecords:
     """The first record at or after each position.

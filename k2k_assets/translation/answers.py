@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,14 +11,25 @@ from numpy.typing import NDArray
 
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import Offsets, PartitionMap
-from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, translate, translate_back, unknown_where
+from k2k_assets.mapping.translate import (
+    NO_OFFSET,
+    State,
+    Translated,
+    may_repeat,
+    translate,
+    translate_back,
+    unknown_where,
+)
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation.routes import Routes, Standing
 
 EXPIRED = len(State)
 """The answer lay below the log start of the partition that it is in, and was raised to that."""
 
-WORDS = (*(state.words for state in State), "expired")
+MAY_REPEAT = EXPIRED + 1
+"""Back to the source, at least once: records that were read already may be read again (`may_repeat`)."""
+
+WORDS = (*(state.words for state in State), "expired", "may be read again")
 """The states as people are told, by number."""
 
 
@@ -27,7 +39,7 @@ class Answers(NamedTuple):
     Attributes:
         place: The partition on the other side; None: there is none.
         offsets: `NO_OFFSET` where there is no answer.
-        states: Values of `State`, or `EXPIRED`.
+        states: Values of `State`, `EXPIRED` or `MAY_REPEAT`.
     """
 
     place: TopicPartition | None
@@ -88,6 +100,9 @@ def on_source(
         if target in mapping.runs:
             place = TopicPartition(mapping.source.topic, mapping.source.partition)
             back = translate_back(mapping, target, positions, mapped_to)
+            if routes.may_repeat(place.topic):
+                repeats = (back.states == State.EXACT) & may_repeat(mapping, target, positions)
+                back = replace(back, states=np.where(repeats, np.uint8(MAY_REPEAT), back.states))
             answers.append(_clamped(place, back, routes.source))
     return answers or [nowhere(len(positions))]
 

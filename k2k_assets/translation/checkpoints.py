@@ -17,10 +17,10 @@ from k2k_assets.groups.translations import Copied, translate_groups
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.spread import combine_back
-from k2k_assets.mapping.translate import NO_OFFSET, State, translate_back
+from k2k_assets.mapping.translate import NO_OFFSET, State, may_repeat, translate_back
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation import spark_offsets
-from k2k_assets.translation.answers import EXPIRED, WORDS
+from k2k_assets.translation.answers import EXPIRED, MAY_REPEAT, WORDS
 from k2k_assets.translation.translator import PipelineFiles, Translator
 
 _READER = "the reader"
@@ -162,19 +162,24 @@ def _read(translator: Translator, mapping: PartitionMap, positions: Mapping[Topi
     return {target: positions.get(TopicPartition(target.topic, target.partition), 0) for target in targets}
 
 
-def _back(translator: Translator, mapping: PartitionMap, read: Mapping[Target, int]) -> tuple[int, State]:
+def _back(translator: Translator, mapping: PartitionMap, read: Mapping[Target, int]) -> tuple[int, int]:
     if len(read) != 1:
-        return combine_back(mapping, read)
-    ((target, position),) = read.items()
-    stable = translator.cut.stable.get(TopicPartition(target.topic, target.partition))
-    back = translate_back(mapping, target, np.array([position]), stable)
-    return int(back.offsets[0]), State(int(back.states[0]))
+        offset, state = combine_back(mapping, read)
+    else:
+        ((target, position),) = read.items()
+        stable = translator.cut.stable.get(TopicPartition(target.topic, target.partition))
+        back = translate_back(mapping, target, np.array([position]), stable)
+        offset, state = int(back.offsets[0]), State(int(back.states[0]))
+    repeats = translator.routes.may_repeat(mapping.source.topic) and any(
+        bool(may_repeat(mapping, target, np.array([position]))[0]) for target, position in read.items()
+    )
+    return offset, MAY_REPEAT if repeats and state is State.EXACT else state
 
 
 def _row(
     place: TopicPartition,
     offset: int,
-    state: State,
+    state: int,
     come_from: Mapping[TopicPartition, int],
     starts: Mapping[TopicPartition, int],
 ) -> TranslatedPartition:

@@ -73,7 +73,7 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
     copied = {p.topic: p.source_topic_id for p in manifest.positions}
     with both_clusters(found, TIMEOUT) as (source, target):
         reachable = answering(source, needed=reverse)
-        known = routes(found.routing, manifest.source_cluster, copied, reachable, target)
+        known = routes(found, manifest.source_cluster, copied, reachable, target)
     return translated(frame, FrameIndex(root, manifest, known), reverse)
 
 

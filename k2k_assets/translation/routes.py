@@ -14,7 +14,7 @@ from k2k_assets.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import SourcePartition
-from k2k_assets.pipeline.routing import Routing
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.topic_partition import TopicPartition
 
 _log = logging.getLogger("k2k.translation")
@@ -43,6 +43,7 @@ class Routes:
         same_partition: Whether a record keeps its partition number.
         source: The source topics.
         target: The target topics.
+        at_least_once: Whether the target may hold copies that no mapping record answers for.
     """
 
     cluster: str
@@ -50,6 +51,7 @@ class Routes:
     same_partition: bool
     source: Standing
     target: Standing
+    at_least_once: bool = False
 
     def source_partition(self, topic: str, partition: int) -> SourcePartition | None:
         """The source partition with today's topic id; None if the topic was never copied."""
@@ -64,6 +66,10 @@ class Routes:
     def sources_of(self, target_topic: str) -> list[str]:
         """The source topics that go to a target topic."""
         return sorted(topic for topic, target in self.targets.items() if target == target_topic)
+
+    def may_repeat(self, source_topic: str) -> bool:
+        """Whether what a reader goes back to may hold records whose other copies it has read; told one to one only."""
+        return self.at_least_once and self.is_alone(source_topic)
 
     def is_alone(self, source_topic: str) -> bool:
         """Whether each partition of a topic is the only source of one target partition, and goes to no other."""
@@ -80,12 +86,12 @@ def newest_ids(sources: Iterable[tuple[SourcePartition, tuple[int, int]]]) -> di
 
 
 def routes(
-    routing: Routing, cluster: str, copied: Mapping[str, str], source: Cluster | None, target: Cluster
+    pipeline: Pipeline, cluster: str, copied: Mapping[str, str], source: Cluster | None, target: Cluster
 ) -> Routes:
     """Asks both clusters for what is known as copied.
 
     Args:
-        routing: Of the pipeline.
+        pipeline: Has routing and delivery mode.
         cluster: Source cluster id.
         copied: Topic id of each source topic, as it was copied last.
         source: The source cluster; None: it does not answer, and is taken as it was when it was copied last.
@@ -97,12 +103,14 @@ def routes(
     targets = {}
     for topic in copied:
         try:
-            targets[topic] = routing.target_topic(topic)
+            targets[topic] = pipeline.routing.target_topic(topic)
         except Refused:
             continue  # no longer routed anywhere
     on_source = _standing(source, targets) if source else Standing(dict(copied), {})
-    same_partition = routing.partition == "source"
-    return Routes(cluster, targets, same_partition, on_source, _standing(target, set(targets.values())))
+    same_partition = pipeline.routing.partition == "source"
+    at_least_once = not pipeline.features.exactly_once
+    on_target = _standing(target, set(targets.values()))
+    return Routes(cluster, targets, same_partition, on_source, on_target, at_least_once)
 
 
 def answering(source: Cluster, needed: bool) -> Cluster | None:

@@ -47,7 +47,7 @@ class TranslatedOffset(NamedTuple):
         to_topic: Topic on the other side; None if the partition is not replicated.
         to_partition: Likewise.
         to_offset: Next offset to read there; None if there is no answer.
-        state: `exact`, `ahead`, `unknown`, `not replicated` or `expired`; see docs/offsets.md.
+        state: `exact`, `ahead`, `unknown`, `not replicated`, `expired` or `may be read again`; see docs/offsets.md.
     """
 
     topic: str
@@ -130,7 +130,7 @@ class Translator:
             mappings = stack.enter_context(LiveMappings(found, cluster, target))
             mappings.catch_up(())
             copied = newest_ids((partition, record.order) for partition, record in mappings.copied().items())
-            known = routes(found.routing, cluster, copied, reachable, target)
+            known = routes(found, cluster, copied, reachable, target)
             yield cls(found, source, target, mappings, known, mappings.catch_up(set(known.targets.values())))
 
     def translate(self, topic: str, partition: int, offsets: Iterable[int]) -> list[TranslatedOffset]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,6 +82,31 @@ def test_one_to_one(on_target: int, on_source: int | None, offset: int, word: st
     assert (row.offset, row.word) == (offset, word)
     assert plan.commits == ({} if word == "kept" else {A0: offset})
     assert plan.returned == {XA0: on_target}
+
+
+@pytest.mark.parametrize(
+    ("on_target", "offset", "word"),
+    [
+        (0, 0, "exact"),
+        (3, 3, "exact"),  # it has read none of the copies that came again
+        (4, 3, "may be read again"),
+        (5, 3, "may be read again"),
+        (6, 4, "may be read again"),  # it has read 3 twice, and 4 once
+        (7, 5, "exact"),
+        (8, 6, "exact"),
+        (9, 6, "may be read again"),  # what lies behind the last run was sent, and never mapped
+    ],
+)
+def test_at_least_once_copies_that_nothing_maps_may_be_read_again(on_target: int, offset: int, word: str) -> None:
+    """The copy crashed after it had sent 3 and 4, and sent them again: 0 1 2 (3 4) 3 4 5, and one more at the end."""
+    known = mapping(A0, 6, {XA0: [Run(0, 0, 3), Run(3, 5, 3)]})
+    careful = pipe(PREFIXED, {XA0: Ends(0, 9)}, known)
+    careless = replace(careful, copied=replace(careful.copied, source_ends={A0: 100}))
+    (plan,) = planned({XA0: on_target}, by=careless)
+    assert [(row.offset, row.word) for row in plan.rows] == [(offset, word)]
+    assert plan.commits == {A0: offset}
+    (plan,) = planned({XA0: on_target}, by=careful)
+    assert [row.word for row in plan.rows] == ["exact"], "exactly once only markers and aborted records lie between"
 
 
 def test_our_own_commits_are_not_progress() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from k2k_assets.mapping.fold import Covered
 from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.runs import Run
-from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, translate, translate_back
+from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, may_repeat, translate, translate_back
 from k2k_assets_tests.support.histories import map_at, worlds
 from k2k_assets_tests.support.offset_model import Moment, World, target
 from k2k_assets_tests.support.properties import examples
@@ -231,6 +231,18 @@ def test_back_from_the_target_nothing_is_skipped_and_nothing_read_again(world: W
         unread = read[end] - read[position]
         assert all(s >= offset for s in unread)
         assert all(s < offset for s in read[position])
+
+
+@examples(300)
+@given(worlds(exactly_once=False), st.data())
+def test_back_at_least_once_what_may_be_read_again_is_known(world: World, data: st.DataObject) -> None:
+    moment = _moment(world, data)
+    mapping = map_at(world, 0, moment)
+    positions = np.arange(moment.logs[0] + 1)
+    repeats = may_repeat(mapping, _Q, positions)
+    for position, (offset, state) in enumerate(_back(mapping, *positions, mapped_to=moment.logs[0])):
+        if state is EXACT and not repeats[position]:
+            assert all(s < offset for _, s in world.read_from(0, 0, position))
 
 
 @examples(150)

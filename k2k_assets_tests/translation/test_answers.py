@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,16 @@ def test_back_to_every_source_of_a_partition() -> None:
     answers = on_source(_routes(), maps, target(0), np.array([4]), mapped_to=9)
     assert _shown(answers) == [("s-0", [2], ["exact"]), ("s2-0", [1], ["exact"])]
     assert _shown(on_source(_routes(), [], target(0), np.array([4]))) == [("None", [-1], ["not replicated"])]
+
+
+def test_back_at_least_once_what_may_be_read_again_is_said() -> None:
+    """0 1 2 (3 4) 3 4 5: of the copies in brackets no mapping record tells."""
+    mapping, asked = _map({0: [Run(0, 0, 3), Run(3, 5, 3)]}), np.array([3, 4, 5, 6, 7, 8])
+    [found] = on_source(replace(_routes(), at_least_once=True), [mapping], target(0), asked)
+    assert [WORDS[state] for state in found.states] == ["exact", *["may be read again"] * 3, "exact", "exact"]
+    assert found.offsets.tolist() == [3, 3, 3, 4, 5, 6]
+    [found] = on_source(_routes(), [mapping], target(0), asked)
+    assert {WORDS[state] for state in found.states} == {"exact"}
 
 
 def test_runs_into_a_topic_that_was_deleted_are_not_consulted() -> None:

@@ -1,0 +1,115 @@
+"""Groups of topics whose copy does not hold all that the source has: nobody is moved past what is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.cli.tool import run as k2k_tool
+from k2k_assets.groups.mapper import sync_once
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.groups import commit, held
+from k2k_assets_tests.support.kafka import create_topic, delete_records, delete_topic, produce, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+pytestmark = pytest.mark.integration
+
+
+class World:
+    """A topic of one partition, and groups that stand somewhere in it."""
+
+    def __init__(self, clusters: KafkaSandbox, directory: Path, **consumer: Any) -> None:
+        self.source, self.target = clusters.source_servers, clusters.target_servers
+        self.topic = create_topic(self.source, unique("orders"))
+        self.at = TopicPartition(self.topic, 0)
+        self.groups: dict[str, int] = {}
+        self._prefix = unique("readers")
+        self.path = write_pipeline(
+            directory,
+            self.source,
+            self.target,
+            [self.topic],
+            features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+            groups={"consumerGroups": f"{self._prefix}.*"},
+            source={
+                "kafka": {
+                    "common": {"bootstrap.servers": self.source},
+                    "consumer": {"group.id": unique("k2k"), **consumer},
+                }
+            },
+        )
+        self.pipeline = load_pipeline([self.path])
+
+    def write(self, count: int) -> None:
+        produce(self.source, self.topic, [b"%d" % n for n in range(count)], 0)
+
+    def stand(self, *positions: int) -> None:
+        """One group at each of these positions."""
+        for position in positions:
+            self.groups[f"{self._prefix}-at-{position}"] = position
+            commit(self.source, f"{self._prefix}-at-{position}", {self.at: position})
+
+    def moved(self) -> dict[int, tuple[str, int | None]]:
+        """What is said of each group, and where it stands on the target then."""
+        result = sync_once(self.pipeline)
+        found: dict[int, tuple[str, int | None]] = {}
+        for group, position in self.groups.items():
+            [line] = result.lines(group)
+            there = held(self.target, group).get(self.at)
+            found[position] = line.word.value, there and there[0]
+        return found
+
+
+def test_a_copy_that_began_at_the_end_moves_nobody_past_what_it_left_out(
+    clusters: KafkaSandbox, tmp_path: Path
+) -> None:
+    world = World(clusters, tmp_path, **{"auto.offset.reset": "latest"})
+    world.write(20)
+    delete_records(world.source, world.topic, 0, 5)
+    copy(world.pipeline)
+    world.stand(2, 5, 19, 20)
+    assert world.moved() == {2: ("unknown", None), 5: ("unknown", None), 19: ("unknown", None), 20: ("exact", 0)}
+    world.write(10)
+    copy(world.pipeline)
+    world.stand(25)
+    assert world.moved() == {
+        2: ("unknown", None), 5: ("unknown", None), 19: ("unknown", None), 20: ("exact", 0), 25: ("exact", 5),
+    }  # fmt: skip
+
+
+def test_a_copy_that_began_where_the_source_does_moves_those_below_to_its_first_record(
+    clusters: KafkaSandbox, tmp_path: Path
+) -> None:
+    world = World(clusters, tmp_path)
+    world.write(20)
+    delete_records(world.source, world.topic, 0, 5)
+    copy(world.pipeline)
+    world.stand(2, 5, 7)
+    assert world.moved() == {2: ("exact", 0), 5: ("exact", 0), 7: ("exact", 2)}
+
+
+def test_a_target_topic_that_was_created_anew_is_nobodys_who_has_not_read_the_former_one(
+    clusters: KafkaSandbox, tmp_path: Path
+) -> None:
+    world = World(clusters, tmp_path)
+    world.write(20)
+    copy(world.pipeline)
+    world.stand(3, 19, 20)
+    assert world.moved() == {3: ("exact", 3), 19: ("exact", 19), 20: ("exact", 20)}
+
+    delete_topic(world.target, world.topic)
+    create_topic(world.target, world.topic)
+    assert k2k_tool(["set", "-f", str(world.path), "-o", f"{world.topic}:0:current", "--accept-new-topic"]) == 0
+    world.write(10)
+    copy(world.pipeline)
+    world.stand(24)
+    words = {position: word for position, (word, _) in world.moved().items()}
+    assert words == {3: "unknown", 19: "unknown", 20: "exact", 24: "exact"}
+    for group, position in world.groups.items():
+        if position >= 20:
+            assert held(world.target, group)[world.at][0] == position - 20

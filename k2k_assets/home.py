@@ -1,4 +1,4 @@
-"""Where k2k keeps what it must remember on this machine: discovery state files and mapping indexes.
+"""Where k2k keeps what it must remember on this machine: discovery state files, mapping indexes, turns of checks.
 
 Nothing here is needed for exactly-once copying (that state is on the target cluster); all of it can be deleted
 and is built again.
@@ -46,6 +46,11 @@ def home() -> Path:
 def discovery_file(pipeline_name: str) -> Path:
     """The discovery state file of a pipeline; raises as `home` does."""
     return home() / "discovery" / f"{escape(pipeline_name)}.json"
+
+
+def turn_file(pipeline_name: str) -> Path:
+    """The file with the turn of a pipeline's checks (`checks.turns`); raises as `home` does."""
+    return home() / "checks" / f"{escape(pipeline_name)}.json"
 
 
 def index_directory(pipeline_name: str, configured: str | None = None) -> Path:

@@ -14,6 +14,7 @@ from k2k_assets.assets.translator import Translator
 from k2k_assets.automation.discovery import refresh
 from k2k_assets.checks.asset_checks import asset_check_result, group_check_specs
 from k2k_assets.checks.group_content import check_groups
+from k2k_assets.checks.turns import next_turn
 from k2k_assets.checks.verdict import Verdict
 from k2k_assets.groups.report import PollResult
 from k2k_assets.pipeline import Pipeline
@@ -116,7 +117,7 @@ def _sync(
     with failures_in_words():
         result = sync_groups(pipeline, config.window_seconds, context.log.info)
         with both_clusters(pipeline) as (source, target):
-            return result, check_groups(pipeline, result, source, target)
+            return result, check_groups(pipeline, result, source, target, turn=next_turn(pipeline.name))
 
 
 def _results(

@@ -4,11 +4,14 @@ Reads the records around both positions on both clusters. S, what would be skipp
 would be read again, must be 0 where one source partition feeds one target partition; with several, records lie mixed,
 and R is shown. What retention or compaction took cannot be compared: counted, never a failure. Positions that are
 left alone (unknown, foreign, active, ...) are shown by their word.
+
+What is judged is what the target's group holds: it is fetched, and a translated position that it does not hold is a
+fault. Of very many partitions a part is looked at in each run, another one each time (`turns`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,10 +20,14 @@ from confluent_kafka import Message
 
 from k2k_assets.checks.comparison import compacted_topics, timed_topics
 from k2k_assets.checks.digests import digest
+from k2k_assets.checks.group_holding import Holding, holding
 from k2k_assets.checks.group_match import Match, Sides, Window, match
 from k2k_assets.checks.group_windows import At, read_windows
+from k2k_assets.checks.turns import runs_for_all
 from k2k_assets.checks.verdict import Offender, Verdict, verdict
 from k2k_assets.groups.decide import Row, Word
+from k2k_assets.groups.group_reader import fetch_offsets
+from k2k_assets.groups.observed import Committed
 from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.translations import feeding
 from k2k_assets.kafka.cluster import Cluster
@@ -30,6 +37,16 @@ from k2k_assets.topic_partition import TopicPartition
 MOST_PARTITIONS = 2000
 """Target partitions that are looked at in one run, over all groups: some seconds of reading."""
 _COMPARED = (Word.EXACT, Word.AHEAD, Word.EXPIRED)
+# Somebody else is at work there, as policies say: nothing of ours is there to be compared.
+_LEFT_ALONE = {Word.ACTIVE.value, Word.FOREIGN.value, Word.TRANSLATION.value, Word.OLDER.value}
+_UNDECIDED = {
+    "waiting": "ahead: waiting for the copy, nothing to compare yet",
+    "moved_since": "moved on since",
+}
+_COUNTS = (
+    *("compared", "waiting", "moved_since", "not_comparable", "not_looked_at"),
+    *("records", "skipped", "read_again", "offending"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +62,25 @@ class _Place:
 
 @dataclass(slots=True)
 class _Told:
-    """What is found of one group."""
+    """What is found of one group.
+
+    Attributes:
+        unreadable: Why what it holds could not be read; None if it could.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     words: Counter[str] = field(default_factory=Counter)
     offenders: list[Offender] = field(default_factory=list)
+    unreadable: str | None = None
 
 
 def check_groups(
-    pipeline: Pipeline, result: PollResult, source: Cluster, target: Cluster, groups: Iterable[str] | None = None
+    pipeline: Pipeline,
+    result: PollResult,
+    source: Cluster,
+    target: Cluster,
+    groups: Iterable[str] | None = None,
+    turn: int = 0,
 ) -> dict[str, Verdict]:
     """Looks at groups as they were translated.
 
@@ -63,6 +90,7 @@ def check_groups(
         source: The source cluster.
         target: The target cluster.
         groups: Which; all of the poll by default.
+        turn: Which part is looked at where not all is: rises by one from run to run.
 
     Returns:
         By group.
@@ -72,16 +100,17 @@ def check_groups(
     """
     chosen = sorted(result.decisions if groups is None else set(groups).intersection(result.decisions))
     told = {group: _Told() for group in chosen}
-    places = list(_places(pipeline, result, chosen, told))
-    step = max(1, -(-len(places) // MOST_PARTITIONS))
+    translated = list(_places(pipeline, result, chosen, told))
+    places = list(_held(pipeline, result, translated, told, target))
+    runs = runs_for_all(len(places), MOST_PARTITIONS)
     for place in places:
         told[place.group].counts["not_looked_at"] += 1
-    looked_at = places[::step]
+    looked_at = places[turn % runs :: runs]
     on_source, on_target = _windows(pipeline, result, looked_at, source, target)
     for place in looked_at:
         told[place.group].counts["not_looked_at"] -= 1
         _judge(place, told[place.group], on_source, on_target, pipeline.features.exactly_once)
-    return {group: _verdict(told[group]) for group in chosen}
+    return {group: _verdict(told[group], runs) for group in chosen}
 
 
 def _places(
@@ -100,6 +129,48 @@ def _places(
             if word in _COMPARED and row.target in feeds:
                 sources, alone = feeds[row.target]
                 yield _Place(group, (row.target, row.offset), _standing(row, sources, own), alone, word)
+
+
+def _held(
+    pipeline: Pipeline, result: PollResult, places: Iterable[_Place], told: Mapping[str, _Told], target: Cluster
+) -> Iterator[_Place]:
+    """The places that the target's groups hold as they were translated."""
+    by_group: dict[str, list[_Place]] = defaultdict(list)
+    for place in places:
+        by_group[place.group].append(place)
+    found = fetch_offsets(target, sorted(by_group))
+    for group, of_group in by_group.items():
+        if group not in found.groups or (group in found.failed and found.groups[group].unstable):
+            told[group].unreadable = found.failed.get(group, "no answer")
+            continue
+        offsets = found.groups[group].offsets
+        for place in of_group:
+            partition, offset = place.target
+            held = offsets.get(partition)
+            match holding(offset, held, result.version, pipeline.groups.offset_guard_prefix):
+                case Holding.OURS:
+                    yield place
+                case Holding.MOVED:
+                    told[group].counts["moved_since"] += 1
+                case _:
+                    told[group].counts["offending"] += 1
+                    told[group].offenders.append(_not_held(place, held))
+
+
+def _not_held(place: _Place, held: Committed | None) -> Offender:
+    (partition, offset), (source, standing) = place.target, place.sources[0]
+    what = f"holds {held.offset} ({held.metadata})" if held else "holds nothing"
+    return Offender(
+        f"group {place.group} {what} in {partition} on the target, and {standing} in {source} on the source is "
+        f"{offset} there: what was committed is gone, or never was. Materialize the group again; if it stays so, see "
+        "who else changes the group",
+        source.topic,
+        source.partition,
+        standing,
+        partition.topic,
+        partition.partition,
+        held.offset if held else None,
+    )
 
 
 def _standing(row: Row, sources: Iterable[TopicPartition], own: set[str]) -> tuple[At, ...]:
@@ -158,6 +229,9 @@ def _judge(
     faulty = bool(found.skipped or found.different or read_again)
     if found.compared or nothing_there or faulty:
         told.counts["compared"] += 1
+    elif place.word is Word.AHEAD:
+        # It has read what is not copied yet: no record around the one position is around the other.
+        told.counts["waiting"] += 1
     else:
         told.counts["not_comparable"] += 1
     told.counts["records"] += found.compared
@@ -181,13 +255,16 @@ def _offender(place: _Place, found: Match) -> Offender:
     return Offender(what, source.topic, source.partition, record, target.topic, target.partition, offset)
 
 
-def _verdict(told: _Told) -> Verdict:
+def _verdict(told: _Told, runs: int) -> Verdict:
+    """The verdict on one group.
+
+    Args:
+        told: What was found.
+        runs: In how many runs everything is looked at.
+    """
     counts = {
         "partitions": sum(told.words.values()),
-        **{
-            name: told.counts[name]
-            for name in ("compared", "not_comparable", "not_looked_at", "records", "skipped", "read_again", "offending")
-        },
+        **{name: told.counts[name] for name in _COUNTS},
         **{f"state_{word.replace(' ', '_')}": count for word, count in sorted(told.words.items())},
     }
     words = ", ".join(f"{count} {word}" for word, count in told.words.most_common())
@@ -196,7 +273,20 @@ def _verdict(told: _Told) -> Verdict:
         f"skipped {counts['skipped']}, read again {counts['read_again']}: {compared} of {counts['partitions']} "
         f"partitions ({words}) and {counts['records']} records compared"
     )
-    doubt = None
-    if not compared and counts["not_comparable"]:
-        doubt = f"nothing could be compared ({words}): retention or compaction took the records on one side"
-    return verdict(told.offenders, counts["offending"], good, counts, doubt)
+    good += "".join(f"; {counts[name]} {what}" for name, what in _UNDECIDED.items() if counts[name])
+    if counts["not_looked_at"]:
+        good += f"; {counts['not_looked_at']} not looked at this time: all are in {runs} runs"
+    return verdict(told.offenders, counts["offending"], good, counts, _doubt(told, counts, words))
+
+
+def _doubt(told: _Told, counts: Mapping[str, int], words: str) -> str | None:
+    """Why it is no proof, where nothing was compared though it should have been."""
+    if told.unreadable:
+        return f"what the group holds on the target could not be read ({told.unreadable}): nothing was compared"
+    if counts["compared"] or counts["not_looked_at"] or any(counts[name] for name in _UNDECIDED):
+        return None
+    if counts["not_comparable"]:
+        return f"nothing could be compared ({words}): retention or compaction took the records on one side"
+    if set(told.words) <= _LEFT_ALONE and told.words:
+        return None
+    return f"nothing was compared: {words or 'no positions'}. See docs/offsets.md for what each of these means"

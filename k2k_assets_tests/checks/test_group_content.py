@@ -21,7 +21,7 @@ from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit
+from k2k_assets_tests.support.groups import commit, delete_group
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -122,6 +122,70 @@ def test_true_translations_pass_in_every_state(clusters: KafkaSandbox, tmp_path:
     assert verdicts[expired].counts["state_expired"] == 1
     assert (verdicts[foreign].counts["state_foreign"], verdicts[foreign].counts["compared"]) == (1, 1)
     assert all(v.counts["skipped"] == v.counts["read_again"] == 0 for v in verdicts.values())
+
+
+def test_what_the_target_group_holds_is_what_is_judged(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    """A translation that is right helps nobody whose group does not hold it."""
+    topic = create_topic(clusters.source_servers, unique("held"))
+    produce(clusters.source_servers, topic, [b"%d" % n for n in range(20)], 0)
+    pipeline, at = _pipeline(clusters, tmp_path, [topic], features={"exactlyOnce": "enabled"}), TopicPartition(topic, 0)
+    copy(pipeline)
+    names = [unique(name) for name in ("right", "lost", "older", "newer", "moved")]
+    right, lost, older, newer, moved = names
+    for group in names:
+        commit(clusters.source_servers, group, {at: 10})
+    result = sync_once(limited_to(pipeline, names))
+    delete_group(clusters.target_servers, lost)
+    commit(clusters.target_servers, older, {at: 12}, "k2k_0.1")
+    commit(clusters.target_servers, newer, {at: 13}, f"k2k_{result.version.generation}.{result.version.poll + 1}")
+    commit(clusters.target_servers, moved, {at: 14}, "its own")
+    with both_clusters(pipeline) as both:
+        verdicts = check_groups(pipeline, result, *both)
+    judgements = {group: verdicts[group].judgement for group in names}
+    assert judgements == {
+        right: Judgement.PASSED,
+        lost: Judgement.FAILED,
+        older: Judgement.FAILED,
+        newer: Judgement.PASSED,
+        moved: Judgement.PASSED,
+    }
+    assert (
+        f"group {lost} holds nothing in {at} on the target, and 10 in {at} on the source is 10"
+        in verdicts[lost].summary
+    )
+    assert "holds 12 (k2k_0.1)" in verdicts[older].summary
+    assert [verdicts[group].counts["moved_since"] for group in names] == [0, 0, 0, 1, 1]
+
+
+def test_a_group_ahead_of_the_copy_waits_and_an_unknown_one_is_a_doubt(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    """However far ahead it is: nothing around its position is copied yet, and all is well."""
+    source, topic = clusters.source_servers, create_topic(clusters.source_servers, unique("ahead"))
+    produce(source, topic, [b"before" for n in range(50)], 0)
+    pipeline, at = (
+        _pipeline(
+            clusters,
+            tmp_path,
+            [topic],
+            features={"exactlyOnce": "enabled"},
+            source={
+                "kafka": {
+                    "common": {"bootstrap.servers": source},
+                    "consumer": {"group.id": unique("k2k"), "auto.offset.reset": "latest"},
+                }
+            },
+        ),
+        TopicPartition(topic, 0),
+    )
+    copy(pipeline)
+    produce(source, topic, [b"%d" % n for n in range(100)], 0)
+    copy(pipeline)
+    produce(source, topic, [b"later %d" % n for n in range(100)], 0)
+    waiting, unknown = unique("waiting"), unique("unknown")
+    verdicts = _moved(pipeline, source, {waiting: {at: 240}, unknown: {at: 10}})
+    assert verdicts[waiting].passed, verdicts[waiting]
+    assert "1 ahead: waiting for the copy" in verdicts[waiting].summary
+    assert verdicts[unknown].judgement is Judgement.WARNED
+    assert verdicts[unknown].summary.startswith("nothing was compared: 1 unknown")
 
 
 def test_many_to_one_nothing_is_skipped_and_what_is_read_again_is_shown(clusters: KafkaSandbox, tmp_path: Path) -> None:

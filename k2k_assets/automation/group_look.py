@@ -9,7 +9,7 @@ from k2k_assets.automation import discovery
 from k2k_assets.automation.group_moves import standing
 from k2k_assets.automation.look import CALL_SECONDS, READ_SECONDS
 from k2k_assets.groups.source_groups import SourceGroups
-from k2k_assets.groups.target_groups import TargetGroups
+from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
 from k2k_assets.groups.versions import parse
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
@@ -24,10 +24,12 @@ class GroupLook:
     Attributes:
         groups: What `group_moves.standing` says of each.
         copied: Whether anything has been copied yet.
+        unread: Groups of which some or all could not be read, on either cluster; they are not in `groups`.
     """
 
     groups: dict[str, str]
     copied: bool
+    unread: frozenset[str] = frozenset()
 
 
 def look_at_groups(pipeline: Pipeline) -> GroupLook:
@@ -40,27 +42,28 @@ def look_at_groups(pipeline: Pipeline) -> GroupLook:
         found = discovery.refresh(pipeline, source, target)
         seen = SourceGroups(source, discovery.selection_of(pipeline)).observe(found.topics)
         copies = {pipeline.routing.target_topic(topic) for topic in found.topics}
-        on_target = _on_target(target, seen.groups, copies, pipeline.groups.offset_guard_prefix)
+        held = TargetGroups(target).observe(seen.groups)
+        on_target = _on_target(target, held, copies, pipeline.groups.offset_guard_prefix)
         log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
     copied = {tp: record.position for tp, record in log.positions.items()}
+    unread = frozenset({*seen.failed, *held.failed})
     groups = {
         name: standing(
             {tp: committed.offset for tp, committed in group.offsets.items()}, copied, on_target.get(name, ())
         )
         for name, group in seen.groups.items()
-        if group.offsets
+        if group.offsets and name not in unread
     }
-    return GroupLook(groups, bool(copied))
+    return GroupLook(groups, bool(copied), unread)
 
 
-def _on_target(target: Cluster, groups: Collection[str], copies: Collection[str], prefix: str) -> dict[str, list[str]]:
+def _on_target(target: Cluster, found: TargetObservation, copies: Collection[str], prefix: str) -> dict[str, list[str]]:
     """Why a group may have to be moved on the target though it stands still on the source.
 
     A topic that is created anew takes the commits on it with it; one that stood in the way may have been deleted.
     """
-    found = TargetGroups(target).observe(groups)
     ids = [f"{topic.name} is {topic.topic_id}" for topic in target.describe(copies).values()]
-    said: dict[str, list[str]] = {name: list(ids) for name in groups}
+    said: dict[str, list[str]] = {name: list(ids) for name in found.groups}
     for name, group in found.groups.items():
         foreign = (tp for tp, committed in group.offsets.items() if not parse(committed.metadata, prefix))
         said[name] += [f"foreign {tp}" for tp in foreign if tp.topic in copies]
@@ -74,7 +77,7 @@ def _on_target(target: Cluster, groups: Collection[str], copies: Collection[str]
     for (name, tp), offset in ours.items():
         if offset < starts.get(tp, 0):
             said[name].append(f"expired {tp}")
-    for name in groups:
+    for name in found.groups:
         if name in found.states and found.states[name].active:
             said[name].append("active")
     return said

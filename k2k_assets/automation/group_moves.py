@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pydantic import BaseModel, ConfigDict
 
@@ -69,7 +69,8 @@ class GroupFacts(_Model):
         now: Seconds since the epoch.
         groups: See `standing`; by group, those with a commit on a mapped topic.
         copied: Whether anything has been copied yet.
-        failed_checks: Checks on the mappings whose last verdict is a failure; None where not all of them have run.
+        unread: Groups of which some or all could not be read this time: what is known of them stays.
+        failed_checks: Checks on the mappings whose last verdict is a failure; None where not all of them have one.
         running: Id of a run in progress that moves groups.
         copying: Id of a run in progress that brings the mappings up to date.
         last_run: Id of the newest run that moved groups.
@@ -80,6 +81,7 @@ class GroupFacts(_Model):
     now: float
     groups: dict[str, str]
     copied: bool = True
+    unread: frozenset[str] = frozenset()
     failed_checks: list[str] | None = []
     running: str | None = None
     copying: str | None = None
@@ -125,13 +127,17 @@ def decide_groups(facts: GroupFacts, before: GroupCursor) -> GroupDecision:
     cursor = _settled(facts, before)
     if facts.running:
         return _skip(f"run {facts.running} is in progress, and one moves offsets at a time", cursor)
+    if not facts.groups and facts.unread:
+        return _skip(f"no consumer group could be read: {_some(facts.unread)}", cursor)
     if not facts.groups:
         return _skip("no selected consumer group of the source has a commit on a topic that is copied", cursor)
     if not facts.copied:
         return _skip("nothing is copied yet, so there is nothing to translate by", cursor)
     moved = sorted(name for name, now in facts.groups.items() if _moved(facts, cursor.synced.get(name), now))
     if not moved:
-        return _skip(f"all {len(facts.groups)} groups stand where they stood when they were moved last", cursor)
+        besides = f"; {len(facts.unread)} could not be read: {_some(facts.unread)}" if facts.unread else ""
+        reason = f"all {len(facts.groups)} groups stand where they stood when they were moved last"
+        return _skip(reason + besides, cursor)
     wait = _wait(facts, cursor)
     if wait > 0:
         words = f"the last {cursor.attempts} runs did not move them, next in {wait:.0f} s"
@@ -155,11 +161,12 @@ def _skip(reason: str, cursor: GroupCursor) -> GroupDecision:
 
 def _settled(facts: GroupFacts, before: GroupCursor) -> GroupCursor:
     """The cursor once the run that was asked for has ended well; groups that are gone are forgotten."""
-    synced = {name: one for name, one in before.synced.items() if name in facts.groups}
+    there = facts.groups.keys() | facts.unread
+    synced = {name: one for name, one in before.synced.items() if name in there}
     if not (before.asked and facts.last_good and facts.last_run != before.before):
         return before.model_copy(update={"synced": synced})
     done = {name: Synced(standing=at, time=before.asked_at) for name, at in before.asked.items()}
-    return GroupCursor(synced={**synced, **{name: one for name, one in done.items() if name in facts.groups}})
+    return GroupCursor(synced={**synced, **{name: one for name, one in done.items() if name in there}})
 
 
 def _moved(facts: GroupFacts, synced: Synced | None, now: str) -> bool:
@@ -174,8 +181,12 @@ def _wait(facts: GroupFacts, cursor: GroupCursor) -> float:
 
 def _unproven(facts: GroupFacts) -> str:
     if facts.failed_checks is None:
-        return "the offset mappings have not been checked yet"
+        return "the offset mappings are not checked: a check has not run yet, or ended without a verdict"
     return f"the offset mappings failed their checks ({', '.join(facts.failed_checks)})"
+
+
+def _some(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)[:5])
 
 
 def _run_key(asked: Mapping[str, str], facts: GroupFacts, cursor: GroupCursor) -> str:

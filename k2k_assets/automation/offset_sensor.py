@@ -60,6 +60,7 @@ def _facts(
         now=time.time(),
         groups=seen.groups,
         copied=seen.copied,
+        unread=seen.unread,
         failed_checks=failed_checks(instance, checks),
         running=running(instance, names.offset_sync_tags, groups, besides=names.tags),
         copying=running(instance, names.tags, shown - groups, besides={}),

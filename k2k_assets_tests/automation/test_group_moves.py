@@ -37,14 +37,26 @@ def test_groups_are_asked_for_once_and_again_when_they_move() -> None:
     assert moved.run_key != first.run_key
 
 
+def test_a_group_that_could_not_be_read_keeps_its_state() -> None:
+    """It has not moved because a tick could not see it."""
+    first = decide_groups(_facts(), GroupCursor())
+    hidden = _good_run(first, groups={"a": "1"}, unread={"b"})
+    assert hidden.run_key is None
+    assert hidden.reason.endswith("were moved last; 1 could not be read: b")
+    again = decide_groups(_facts(now=1070.0), hidden.cursor)
+    assert again.run_key is None, "it stands where it stood"
+    gone = decide_groups(_facts(groups={"a": "1"}), hidden.cursor)
+    assert set(gone.cursor.synced) == {"a"}, "what is not there any more is forgotten"
+
+
 def test_reasons_to_skip_are_said() -> None:
     reasons = {
         "run r is in progress, and one moves offsets at a time": _facts(running="r"),
         "no selected consumer group of the source has a commit on a topic that is copied": _facts(groups={}),
         "nothing is copied yet, so there is nothing to translate by": _facts(copied=False),
-        "the offset mappings have not been checked yet; run c is in progress and comes first": _facts(
-            failed_checks=None, copying="c"
-        ),
+        "the offset mappings are not checked: a check has not run yet, or ended without a verdict; run c is in "
+        "progress and comes first": _facts(failed_checks=None, copying="c"),
+        "no consumer group could be read: a, b": _facts(groups={}, unread={"a", "b"}),
         "the offset mappings failed their checks (content); run c is in progress and comes first": _facts(
             failed_checks=["content"], copying="c"
         ),

@@ -7,6 +7,8 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState as KafkaState
@@ -28,6 +30,11 @@ IN_FLIGHT = 128
 # An application's own transaction holds its offsets back for some milliseconds. One that stays open longer is left
 # for the next poll.
 SETTLE_SECONDS = 1.0
+# So many groups share a deadline: their number must not make it too short.
+AT_ONCE = 2000
+# Without an answer for so long, those that were asked may be on a coordinator that is gone: others are asked beside
+# them.
+_HELD_UP_SECONDS = 0.25
 _SETTLE_PAUSE = 0.02
 
 _KINDS = {ConsumerGroupType.CLASSIC: GroupKind.CLASSIC, ConsumerGroupType.CONSUMER: GroupKind.CONSUMER}
@@ -103,10 +110,20 @@ def fetch_offsets(
     Raises:
         ClusterUnreachable: Nobody answered.
     """
-    wanted = list(groups)
-    if not wanted:
-        return Fetched()
-    return cluster.apart(fetch_offsets_here, wanted, None if topics is None else set(topics), stable)
+    wanted, of_topics = list(groups), None if topics is None else set(topics)
+    found = Fetched()
+    for first in range(0, len(wanted), AT_ONCE):
+        some = wanted[first : first + AT_ONCE]
+        try:
+            answered = cluster.apart(fetch_offsets_here, some, of_topics, stable)
+        except ClusterUnreachable as error:
+            if not found.groups:
+                raise
+            found.failed.update(dict.fromkeys(some, str(error)))
+            continue
+        found.groups.update(answered.groups)
+        found.failed.update(answered.failed)
+    return found
 
 
 @without_cycle_collection()
@@ -145,23 +162,39 @@ class _Reader:
         return [*self._loading, *(name for name, group in result.groups.items() if group.unstable)]
 
     def ask(self, groups: Iterable[str], deadline: Deadline, result: Fetched) -> None:
-        asked: deque[tuple[str, Future[Any]]] = deque()
+        waiting, answered = deque(groups), SimpleQueue[tuple[str, "Future[Any]"]]()
+        asked: set[str] = set()
+        slots = IN_FLIGHT
+        late = Deadline(deadline.remaining() + 5)
         self._loading = set()
-        for group in groups:
-            question = [ConsumerGroupTopicPartitions(group)]
-            timeout = max(0.1, deadline.remaining())
-            futures = self._cluster.admin.list_consumer_group_offsets(
-                question, require_stable=self._stable, request_timeout=timeout
-            )
-            asked.append((group, futures[group]))
-            if len(asked) >= IN_FLIGHT:
-                self._take(*asked.popleft(), deadline, result)
-        while asked:
-            self._take(*asked.popleft(), deadline, result)
+        while waiting or asked:
+            while waiting and len(asked) < slots:
+                group = waiting.popleft()
+                asked.add(group)
+                self._question(group, deadline).add_done_callback(partial(_put, answered, group))
+            try:
+                group, future = answered.get(timeout=min(_HELD_UP_SECONDS, late.remaining() + 0.01))
+            except Empty:
+                slots = len(asked) + IN_FLIGHT  # none of these holds up those that come after it
+                if late.expired():
+                    break
+                continue
+            asked.discard(group)
+            self._take(group, future, result)
+        for group in (*asked, *waiting):
+            result.failed[group] = self.last_unreachable = "no answer in time"
 
-    def _take(self, group: str, future: Future[Any], deadline: Deadline, result: Fetched) -> None:
+    def _question(self, group: str, deadline: Deadline) -> Future[Any]:
+        futures: dict[str, Future[Any]] = self._cluster.admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group)],
+            require_stable=self._stable,
+            request_timeout=max(0.1, deadline.remaining()),
+        )
+        return futures[group]
+
+    def _take(self, group: str, future: Future[Any], result: Fetched) -> None:
         try:
-            found = future.result(timeout=deadline.remaining() + 5).topic_partitions
+            found = future.result(timeout=0).topic_partitions
         except KafkaException as exception:
             error = clients.error_of(exception)
             result.failed[group] = f"{error.str()} ({error.name()})"
@@ -196,6 +229,10 @@ class _Reader:
                 if item.error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
                     result.failed[group] = f"{partition}: {item.error.str()} ({item.error.name()})"
         return GroupOffsets(group, offsets, frozenset(unstable))
+
+
+def _put(answered: SimpleQueue[tuple[str, Future[Any]]], group: str, future: Future[Any]) -> None:
+    answered.put((group, future))
 
 
 def failure(cluster: Cluster, error: KafkaError) -> ClusterUnreachable | Refused:

@@ -17,7 +17,7 @@ The groups are looked at between sending and ending, not before, however long ag
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,7 @@ TRANSACTION_TIMEOUT_MS = 15_000
 # The client asks this long for a group whose topic was deleted meanwhile, or whose coordinator is moving.
 SEND_SECONDS = 5.0
 BATCH_GROUPS = 250
+_NO_TIME = "no time was left for it in this poll"
 BATCH_OFFSETS = 25_000
 # Offsets of one request are written as one batch, which must stay under the broker's message size (1 MB by default).
 _REQUEST_BYTES = 400_000
@@ -97,6 +98,8 @@ class Shard:
         self._timeout = timeout
         self._producer: Producer | None = None
         self._has_lost_a_broker = False
+        # When each was refused the last time, monotonic seconds.
+        self._refused: dict[str, float] = {}
 
     def claim(self) -> None:
         """Claims the id.
@@ -113,17 +116,34 @@ class Shard:
     def commit(self, decisions: Sequence[Decision], metadata: str) -> CommitReport:
         """Commits offsets; what goes wrong with one group does not stop the others.
 
+        Groups that were refused the last time come last, each in a transaction of its own, in a share of the time: the
+        one that has waited longest first.
+
         Raises:
             Superseded: A newer mapper exists.
         """
         report = CommitReport()
-        deadline = Deadline(2 * self._timeout)
-        for batch in _batches(decisions):
+        fresh = [decision for decision in decisions if decision.group not in self._refused]
+        again = sorted(
+            (decision for decision in decisions if decision.group in self._refused),
+            key=lambda decision: self._refused[decision.group],
+        )
+        self._refused = {decision.group: self._refused[decision.group] for decision in again}
+        self._commit(_batches(fresh), metadata, report, Deadline(2 * self._timeout))
+        self._commit(([decision] for decision in again), metadata, report, Deadline(self._timeout / 2))
+        for group in report.committed:
+            self._refused.pop(group, None)
+        return report
+
+    def _commit(
+        self, batches: Iterable[Sequence[Decision]], metadata: str, report: CommitReport, deadline: Deadline
+    ) -> None:
+        for batch in batches:
             left = list(batch)
             try:
                 while left and not deadline.expired():
                     left = self._transaction(self._claimed(), left, metadata, report)
-                why = "no time was left for it in this poll"
+                why = _NO_TIME
             except Superseded:
                 self._producer = None
                 raise
@@ -134,7 +154,6 @@ class Shard:
                     self._ensure_newest()
                 why = str(error)
             report.failed.update((decision.group, why) for decision in left)
-        return report
 
     def close(self) -> None:
         """Lets go of the producer."""
@@ -169,6 +188,7 @@ class Shard:
             refusal = self._send(producer, decision, metadata)
             if refusal is not None:
                 report.failed[decision.group] = refusal
+                self._refused[decision.group] = time.monotonic()
                 self._abort(producer)
                 return [each for each in decisions if each is not decision]
             sent.append(decision)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -294,6 +297,39 @@ def test_one_refused_group_does_not_stop_the_others(place: Place) -> None:
     assert sorted(report.committed) == sorted(names)
     assert list(report.failed) == [gone.group]
     assert "UNKNOWN_TOPIC_OR_PART" in report.failed[gone.group]
+
+
+def test_refused_groups_come_last_and_have_a_share_of_the_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them costs what the client asks for: in the same order each time they would starve the others."""
+    monkeypatch.setattr(shard, "SEND_SECONDS", 0.5)
+    missing = TopicPartition(unique("no-such-topic"), 0)
+    # Of one shard, so that all of them wait for each other.
+    of_shard = [name for name in (unique("g") for _ in range(80)) if zlib.crc32(name.encode()) % SHARDS == 0][:12]
+    refused, good = of_shard[:6], of_shard[6:]
+    committer = place.claimed(timeout=4)
+    decisions = [*(Decision(group, {missing: 1}, []) for group in refused), *(place.decision(g, 1) for g in good)]
+    first = committer.commit(decisions, FIRST)
+    assert sorted(first.committed) == sorted(good)
+
+    sent: list[str] = []
+    real = shard.Shard._send
+
+    def noting(self: shard.Shard, producer: Any, decision: Decision, metadata: str) -> str | None:
+        sent.append(decision.group)
+        return real(self, producer, decision, metadata)
+
+    monkeypatch.setattr(shard.Shard, "_send", noting)
+    began = time.monotonic()
+    again = [*(Decision(group, {missing: 1}, []) for group in refused), *(place.decision(g, 2) for g in good)]
+    second = committer.commit(again, Version(1, 2))
+    assert time.monotonic() - began < 4, "a share of the time, not all that the client asks for each of them"
+    assert sorted(second.committed) == sorted(good)
+    assert sent[: len(good)] == good, "once each, and before all that were refused"
+    assert set(second.failed) == set(refused)
+    tried = sent[len(good) :]
+    assert 0 < len(tried) < len(refused)
+    committer.commit(again, Version(1, 3))
+    assert sent[len(good) + len(tried) + len(good)] not in tried, "who has waited longest comes first"
 
 
 def test_a_group_with_a_thousand_partitions_and_long_names(place: Place) -> None:

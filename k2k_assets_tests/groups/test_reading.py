@@ -212,6 +212,55 @@ def test_one_group_that_cannot_be_read_does_not_stop_the_others(
     assert "GROUP_AUTHORIZATION_FAILED" in seen.failed[bad]
 
 
+def test_groups_whose_coordinator_is_gone_do_not_hold_up_the_others(
+    source: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are, and wherever they come in the order."""
+    servers, good = source.servers, unique("good")
+    t0 = TopicPartition(create_topic(servers, unique("t")), 0)
+    commit(servers, good, {t0: 1})
+    real = source.admin.list_consumer_group_offsets
+    gone = [unique("gone") for _ in range(2 * group_reader.IN_FLIGHT + 5)]
+    asked: dict[str, Future[object]] = {}
+
+    def answer_one(question: list[ConsumerGroupTopicPartitions], **rest: object) -> object:
+        group = question[0].group_id
+        if group == good:
+            found = real(question, **rest)
+            for waiting in asked.values():
+                waiting.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+            return found
+        asked[group] = Future()
+        return {group: asked[group]}
+
+    monkeypatch.setattr(source.admin, "list_consumer_group_offsets", answer_one)
+    seen = group_reader.fetch_offsets_here(source, [*gone, good])
+    assert seen.groups[good].offsets == {t0: Committed(1)}
+    assert set(seen.failed) == set(gone)
+
+
+def test_more_groups_have_more_time(source: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part has a deadline of its own; one of which nobody answers is told, and the others count."""
+    monkeypatch.setattr(group_reader, "AT_ONCE", 2)
+    servers, names = source.servers, [unique("part") for _ in range(5)]
+    t0 = TopicPartition(create_topic(servers, unique("t")), 0)
+    for number, name in enumerate(names):
+        commit(servers, name, {t0: number})
+    parts: list[list[str]] = []
+
+    def apart(function: Any, groups: list[str], *rest: Any) -> Any:
+        parts.append(groups)
+        if len(parts) == 2:
+            raise ClusterUnreachable("nobody answers")
+        return function(source, groups, *rest)
+
+    monkeypatch.setattr(source, "apart", apart)
+    found = group_reader.fetch_offsets(source, names)
+    assert parts == [names[:2], names[2:4], names[4:]]
+    assert set(found.groups) == {*names[:2], names[4]}
+    assert found.failed == dict.fromkeys(names[2:4], "nobody answers")
+
+
 _SHARE = """
 import java.time.Duration; import java.util.*;
 import org.apache.kafka.clients.consumer.*;

@@ -73,7 +73,7 @@ def _on_target(target: Cluster, found: TargetObservation, copies: Collection[str
         for tp, committed in group.offsets.items()
         if parse(committed.metadata, prefix)
     }
-    starts = target.offsets({tp for _, tp in ours}, "earliest")
+    starts = target.offsets_where_led({tp for _, tp in ours}, "earliest", {})
     for (name, tp), offset in ours.items():
         if offset < starts.get(tp, 0):
             said[name].append(f"expired {tp}")

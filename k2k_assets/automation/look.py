@@ -54,14 +54,15 @@ def look(pipeline: Pipeline) -> Look:
     with both_clusters(pipeline, CALL_SECONDS) as (source, target):
         found = discovery.refresh(pipeline, source, target)
         partitions = [TopicPartition(name, p) for name, topic in found.topics.items() for p in range(topic.partitions)]
-        ends = source.offsets(partitions, pipeline.readable_end)
+        # A partition without a leader is no reason not to copy the others: its end is where the copy is.
+        ends = source.offsets_where_led(partitions, pipeline.readable_end, {})
         log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
         instances = _continuous_instances(pipeline, target, found)
     committed = {tp: record.position for tp, record in log.positions.items()}
     return Look(
         found=found,
         ends={
-            name: [ends.get(TopicPartition(name, p), 0) for p in range(t.partitions)]
+            name: [ends.get(tp, committed.get(tp, 0)) for tp in (TopicPartition(name, p) for p in range(t.partitions))]
             for name, t in found.topics.items()
         },
         positions=_by_topic(found, committed),

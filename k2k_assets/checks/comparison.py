@@ -42,8 +42,8 @@ class Side:
 
     def limits(self) -> list[Limit]:
         """The watermarks now, one row a partition, columns `LIMITS`."""
-        partitions = list(self.stable)
-        low, high = self.cluster.offsets(partitions, "earliest"), self.cluster.offsets(partitions, "latest")
+        low = self.cluster.offsets_where_led(self.stable, "earliest", {})
+        high = self.cluster.offsets_where_led(low, "latest", {})
         return [
             (
                 self.cluster.role,
@@ -56,6 +56,7 @@ class Side:
                 tp.topic in self.compacted,
             )
             for tp, stable in self.stable.items()
+            if tp in high
         ]
 
     def readable(self, ranges: Iterable[tuple[TopicPartition, int, int]], gap: int) -> list[OffsetRange]:
@@ -83,6 +84,7 @@ class Comparison:
         source_cluster: Id of the source cluster; runs of others are left out.
         stretches: What is looked at.
         former_topics: Topics in the index that do not exist any more under their id, on the source.
+        leaderless: Partitions on either side that have no leader, with the reason: they are left out.
     """
 
     source: Side
@@ -90,6 +92,7 @@ class Comparison:
     source_cluster: str
     stretches: list[Stretch] = field(default_factory=list)
     former_topics: int = 0
+    leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def source_ids(self) -> list[tuple[str, str]]:
         """Topic and topic id of the source topics that take part."""
@@ -115,20 +118,27 @@ def plan_comparison(
     today = {name: topic for name, topic in existing.items() if (name, topic.topic_id) in ids}
     on_target = target.describe({name for _, name in routes})
     timed = timed_topics(pipeline, routes, source, target, today, on_target)
-    source_side = _side(source, today, frozenset(t for t, to in routes if to in timed))
-    target_side = _side(target, on_target, timed)
+    leaderless: dict[TopicPartition, str] = {}
+    source_side = _side(source, today, frozenset(t for t, to in routes if to in timed), leaderless)
+    target_side = _side(target, on_target, timed, leaderless)
     ranges: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
     for row in covered:
         topic = today.get(row["topic"])
         if topic and topic.topic_id == row["source_topic_id"] and row["partition"] < topic.partitions:
             ranges[TopicPartition(row["topic"], row["partition"])].append((row["covered_from"], row["covered_to"]))
-    drawn = stretches(ranges, source.offsets(ranges, "earliest"), seed=index.manifest.number)
-    return Comparison(source_side, target_side, cluster_id, drawn, len(ids) - len(today))
+    starts = source.offsets_where_led([tp for tp in ranges if tp in source_side.stable], "earliest", leaderless)
+    drawn = stretches({tp: ranges[tp] for tp in starts}, starts, seed=index.manifest.number)
+    return Comparison(source_side, target_side, cluster_id, drawn, len(ids) - len(today), leaderless)
 
 
-def _side(cluster: Cluster, topics: Mapping[str, TopicDescription], timestamps: frozenset[str]) -> Side:
+def _side(
+    cluster: Cluster,
+    topics: Mapping[str, TopicDescription],
+    timestamps: frozenset[str],
+    leaderless: dict[TopicPartition, str],
+) -> Side:
     partitions = [TopicPartition(topic.name, p) for topic in topics.values() for p in range(topic.partitions)]
-    stable = cluster.offsets(partitions, "stable")
+    stable = cluster.offsets_where_led(partitions, "stable", leaderless)
     return Side(cluster, topics, stable, compacted_topics(cluster, topics), timestamps)
 
 

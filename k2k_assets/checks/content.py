@@ -48,7 +48,8 @@ def check_content(
     mapped = index.manifest.mapped
     if not plan.stretches:
         doubt = "nothing could be compared: nothing of what is mapped can be read on the source" if mapped else None
-        return verdict([], 0, "nothing is mapped yet", {"compared": 0, "former_topics": plan.former_topics}, doubt)
+        counts = {"compared": 0, "former_topics": plan.former_topics, "without_leader": len(plan.leaderless)}
+        return verdict([], 0, "nothing is mapped yet", counts, doubt and doubt + _left_out(plan))
     outcome = _outcomes(spark, pipeline, index, plan).cache()
     try:
         counted = {row["outcome"]: row["count"] for row in outcome.groupBy("outcome").count().collect()}
@@ -64,10 +65,20 @@ def check_content(
         "not_comparable": gone,
         "stretches": len(plan.stretches),
         "former_topics": plan.former_topics,
+        "without_leader": len(plan.leaderless),
         "offending": faults,
     }
     doubt = f"nothing could be compared: {gone} records are gone on one side" if mapped and not equal else None
-    return verdict(offenders, faults, f"{equal} records are the same on both clusters", counts, doubt)
+    good = f"{equal} records are the same on both clusters{_left_out(plan)}"
+    return verdict(offenders, faults, good, counts, doubt and doubt + _left_out(plan))
+
+
+def _left_out(plan: Comparison) -> str:
+    """What could not be looked at, in words; nothing if all could be."""
+    if not plan.leaderless:
+        return ""
+    first = next(iter(plan.leaderless.values()))
+    return f"; {len(plan.leaderless)} partitions have no leader and were not looked at: {first}"
 
 
 def clipped_runs(spark: SparkSession, runs: DataFrame, plan: Comparison) -> DataFrame:

@@ -12,7 +12,7 @@ fault. Of very many partitions a part is looked at in each run, another one each
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -44,7 +44,7 @@ _UNDECIDED = {
     "moved_since": "moved on since",
 }
 _COUNTS = (
-    *("compared", "waiting", "moved_since", "not_comparable", "not_looked_at"),
+    *("compared", "waiting", "moved_since", "not_comparable", "not_looked_at", "without_leader"),
     *("records", "skipped", "read_again", "offending"),
 )
 
@@ -65,7 +65,7 @@ class _Told:
     """What is found of one group.
 
     Attributes:
-        unreadable: Why what it holds could not be read; None if it could.
+        unreadable: Why what it holds, or the records around its position, could not be read; None if they could.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -109,16 +109,21 @@ def check_groups(
     on_source, on_target = _windows(pipeline, result, looked_at, source, target)
     for place in looked_at:
         told[place.group].counts["not_looked_at"] -= 1
+        if hidden := [tp for tp, _ in (place.target, *place.sources) if tp in result.leaderless]:
+            told[place.group].counts["without_leader"] += 1
+            told[place.group].unreadable = result.leaderless[hidden[0]]
+            continue
         _judge(place, told[place.group], on_source, on_target, pipeline.features.exactly_once)
     return {group: _verdict(told[group], runs) for group in chosen}
 
 
 def _places(
-    pipeline: Pipeline, result: PollResult, groups: Iterable[str], told: Mapping[str, _Told]
+    pipeline: Pipeline, result: PollResult, groups: Collection[str], told: Mapping[str, _Told]
 ) -> Iterator[_Place]:
+    standing = {tp for group in groups for row in result.decisions[group].rows for tp, _ in row.sources}
     feeds = {
         target: (sources, len(sources) == len(targets) == 1)
-        for targets, sources in feeding(result.source_ends, pipeline.routing, result.target_ends)
+        for targets, sources in feeding({*result.source_ends, *standing}, pipeline.routing, result.target_ends)
         for target in targets
     }
     for group in groups:
@@ -274,6 +279,8 @@ def _verdict(told: _Told, runs: int) -> Verdict:
         f"partitions ({words}) and {counts['records']} records compared"
     )
     good += "".join(f"; {counts[name]} {what}" for name, what in _UNDECIDED.items() if counts[name])
+    if counts["without_leader"]:
+        good += f"; {counts['without_leader']} not looked at: {told.unreadable}"
     if counts["not_looked_at"]:
         good += f"; {counts['not_looked_at']} not looked at this time: all are in {runs} runs"
     return verdict(told.offenders, counts["offending"], good, counts, _doubt(told, counts, words))
@@ -281,8 +288,8 @@ def _verdict(told: _Told, runs: int) -> Verdict:
 
 def _doubt(told: _Told, counts: Mapping[str, int], words: str) -> str | None:
     """Why it is no proof, where nothing was compared though it should have been."""
-    if told.unreadable:
-        return f"what the group holds on the target could not be read ({told.unreadable}): nothing was compared"
+    if told.unreadable and not counts["compared"]:
+        return f"nothing was compared, for it could not be read: {told.unreadable}"
     if counts["compared"] or counts["not_looked_at"] or any(counts[name] for name in _UNDECIDED):
         return None
     if counts["not_comparable"]:

@@ -57,7 +57,7 @@ def read_windows(
         ClusterUnreachable: The cluster does not answer.
     """
     wanted = sorted({(tp, offset) for tp, offset in positions if tp in ends})
-    starts = cluster.offsets({tp for tp, _ in wanted}, "earliest")
+    starts = cluster.offsets_where_led({tp for tp, _ in wanted}, "earliest", {})
     wanted = [(tp, offset) for tp, offset in wanted if tp in starts]
     if not wanted:
         return {}

@@ -82,6 +82,8 @@ def poll_line(result: PollResult) -> str:
     for name, groups in (("became active", result.active), ("failed", result.failed)):
         if groups:
             parts.append(f"{len(groups):,} {name}")
+    if result.leaderless:
+        parts.append(f"no leader: {', '.join(map(str, sorted(result.leaderless)[:5]))}")
     for what, names in (("not handled (no consumer groups)", result.not_handled), ("not on the source", result.absent)):
         if names:
             parts.append(f"{what}: {', '.join(names[:5])}")
@@ -163,8 +165,12 @@ class LineDisplay:
         for group, state in news.items():
             if self._told.get(group) != state:
                 _log.warning("group %s: %s", group, state)
-        new = {**news, **result.failed} != self._told
-        self._told = {**news, **result.failed}
+        for partition, why in result.leaderless.items():
+            if self._told.get(str(partition)) != why:
+                _log.warning("%s: %s", partition, why)
+        told = {**news, **result.failed, **{str(tp): why for tp, why in result.leaderless.items()}}
+        new = told != self._told
+        self._told = told
         if new or result.committed or self._clock() >= self._next:
             self._next = self._clock() + _QUIET_SECONDS
             _log.info(poll_line(result))

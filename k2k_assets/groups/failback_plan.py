@@ -125,6 +125,7 @@ def plan_failback(
     prefix: str,
     reverse: Pipe | None = None,
     target_logs: Mapping[TopicPartition, int] | None = None,
+    leaderless: Collection[TopicPartition] = (),
 ) -> list[FailbackPlan]:
     """Plans the return of groups to the source.
 
@@ -137,16 +138,18 @@ def plan_failback(
         reverse: The pipeline from target to source, if there is one.
         target_logs: High watermark of each target partition, read after the positions. A position beyond it is of a log
             that is no more: nobody knows what was read. None: it is not looked at.
+        leaderless: Source partitions without a leader: nobody knows whether what is translated is there.
 
     Returns:
         One plan for each group that holds something in a target partition, by name.
     """
     fed: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
-    for targets, sources in feeding(pipe.copied.positions, pipe.routing, pipe.copied.ends):
+    on_any = {**pipe.copied.ends, **{tp: Ends(0, 0) for tp in pipe.copied.leaderless}}
+    for targets, sources in feeding(pipe.copied.positions, pipe.routing, on_any):
         for source in sources:
             fed[source] += targets
     fed_by = Counter(target for targets in fed.values() for target in targets)
-    planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {}, fed_by)
+    planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {}, fed_by, leaderless)
     plans = []
     for name, group in sorted(on_target.items()):
         stands = on_source.get(name, GroupOffsets(name, {}))
@@ -164,6 +167,7 @@ class _Planner:
     reverse: Pipe | None
     target_logs: Mapping[TopicPartition, int]
     fed_by: Mapping[TopicPartition, int]
+    leaderless: Collection[TopicPartition]
 
     def row(
         self, source: TopicPartition, targets: Sequence[TopicPartition], group: GroupOffsets, stands: GroupOffsets
@@ -191,6 +195,8 @@ class _Planner:
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, Committed]
     ) -> tuple[int, BackWord]:
         ends = self.source_ends.get(source)
+        if source in self.leaderless or not self.pipe.copied.leaderless.keys().isdisjoint(targets):
+            return NO_OFFSET, BackWord.UNKNOWN
         if ends is None or not all(target in self.pipe.copied.ends for target in targets):
             return NO_OFFSET, BackWord.NOT_REPLICATED
         if any(committed.offset > self.target_logs.get(tp, committed.offset) for tp, committed in found.items()):

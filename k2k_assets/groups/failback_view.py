@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack
 
 from k2k_assets.errors import Refused
@@ -16,6 +17,9 @@ from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.topic_partition import TopicPartition
+
+log = logging.getLogger("k2k.groups")
 
 
 def failback_plans(
@@ -57,9 +61,12 @@ def failback_plans(
         on_target = _settled(fetch_offsets(target, names), target)
         on_source = _settled(fetch_offsets(source, on_target.groups), source)
         pipe = _pipe(forth)
-        starts = source.offsets(pipe.copied.positions, "earliest")
-        ends = source.offsets(pipe.copied.positions, "latest")
-        source_ends = {tp: Ends(starts[tp], end) for tp, end in ends.items() if tp in starts}
+        leaderless: dict[TopicPartition, str] = {}
+        starts = source.offsets_where_led(pipe.copied.positions, "earliest", leaderless)
+        ends = source.offsets_where_led(starts, "latest", leaderless)
+        for partition, why in leaderless.items():
+            log.warning("%s is left as it is: %s", partition, why)
+        source_ends = {tp: Ends(starts[tp], end) for tp, end in ends.items()}
         return plan_failback(
             on_target.groups,
             on_source.groups,
@@ -67,7 +74,8 @@ def failback_plans(
             source_ends,
             pipeline.groups.offset_guard_prefix,
             _pipe(back) if back else None,
-            target.offsets(pipe.copied.ends, "latest"),
+            target.offsets_where_led(pipe.copied.ends, "latest", {}),
+            frozenset(leaderless),
         )
 
 

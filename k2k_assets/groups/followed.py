@@ -111,7 +111,7 @@ class FollowedMappings:
             for tp, source in self.mapped.items()
         }
         ends = {tp: Ends(found.starts[tp], end) for tp, end in found.stable.items() if tp in found.starts}
-        return Copied(positions, ends, found.topic_ids)
+        return Copied(positions, ends, found.topic_ids, leaderless=found.leaderless)
 
     def map_of(self, partition: TopicPartition, lowest: int = 0) -> PartitionMap:
         """What is known of a source partition in `mapped`, for positions from `lowest` on."""

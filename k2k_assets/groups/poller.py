@@ -131,6 +131,7 @@ class Poller:
             without_commits=sum(group not in seen.groups and group not in seen.failed for group in seen.states),
             source_ends=found.source_ends,
             target_ends=found.target_ends,
+            leaderless=found.leaderless,
             seconds=time.monotonic() - started,
         )
 

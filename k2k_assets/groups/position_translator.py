@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.followed import FollowedMappings, MayUse
@@ -14,6 +14,8 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topic_partition import TopicPartition
 
+_FAR = 2**62
+
 
 @dataclass(frozen=True, slots=True)
 class Translation:
@@ -23,11 +25,13 @@ class Translation:
         answers: By group; groups without any answer are left out.
         source_ends: End of what can be read in each source partition.
         target_ends: Log start and end of what can be read in each target partition.
+        leaderless: Partitions on either side that have no leader, with the reason: their ends are not there.
     """
 
     answers: dict[str, list[Answer]]
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, Ends]
+    leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 class PositionTranslator:
@@ -80,11 +84,12 @@ class PositionTranslator:
             MultipleMappings: Two pipelines' mappings contradict each other, and the policy says fail.
         """
         copied = self._mappings.cut()
-        source_ends = self._source_ends()
+        leaderless: dict[TopicPartition, str] = {}
+        source_ends = self._source_ends(leaderless)
         copied = replace(
             copied,
-            source_ends=None if self._pipeline.features.exactly_once else source_ends,
-            source_logs=self._source.offsets(self._mappings.mapped, "latest"),
+            source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),
+            source_logs=self._source.offsets_where_led(source_ends, "latest", leaderless),
         )
         answers = translate_groups(
             groups,
@@ -96,9 +101,9 @@ class PositionTranslator:
         if self._one_mapping:
             ensure_one_mapping_each(answers, self._mappings.mapped, self._mappings.others_of, self._target)
         # What was mapped after L was taken can be read by now.
-        now = self._target.offsets(copied.ends, "stable")
+        now = self._target.offsets_where_led(copied.ends, "stable", {})
         ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
-        return Translation(answers, source_ends, ends)
+        return Translation(answers, source_ends, ends, {**copied.leaderless, **leaderless})
 
     def close(self) -> None:
         """Lets go of the clients."""
@@ -110,6 +115,10 @@ class PositionTranslator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _source_ends(self) -> dict[TopicPartition, int]:
+    def _source_ends(self, leaderless: dict[TopicPartition, str]) -> dict[TopicPartition, int]:
         """After the cut: at-least-once, what is on the target and not mapped yet lies below them."""
-        return self._source.offsets(self._mappings.mapped, self._pipeline.readable_end)
+        return self._source.offsets_where_led(self._mappings.mapped, self._pipeline.readable_end, leaderless)
+
+    def _farthest(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Of a partition that has no leader now, more may have been copied than anybody knows."""
+        return {tp: ends.get(tp, _FAR) for tp in self._mappings.mapped}

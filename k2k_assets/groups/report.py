@@ -70,6 +70,8 @@ class PollResult:
         without_commits: Selected groups on the source without a commit on a mapped topic.
         source_ends: Last stable offset of each source partition.
         target_ends: Log start and last stable offset of each target partition.
+        leaderless: Partitions on either side that have no leader, with the reason: what can only be read there is left
+            unanswered.
         seconds: How long it took.
     """
 
@@ -83,6 +85,7 @@ class PollResult:
     without_commits: int = 0
     source_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     target_ends: Mapping[TopicPartition, Ends] = field(default_factory=dict)
+    leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property

@@ -30,6 +30,7 @@ from k2k_assets.topic_partition import TopicPartition
 MapOf = Callable[[TopicPartition, int, int], PartitionMap]
 """The map of a source partition, good for look-ups from the lowest to the highest of the two positions."""
 
+_NOWHERE = Ends(0, 0)
 _STATES = {int(state): state for state in State}
 
 
@@ -43,7 +44,9 @@ class Copied:
         topic_ids: Of the target topics: runs into other ids are never consulted.
         source_ends: At-least-once: end of each source partition. None with exactly-once.
         source_logs: High watermark of each source partition, read after the positions. A position beyond it is of a log
-            that is no more (truncated, created anew): nobody knows where it belongs. None: it is not looked at.
+            that is no more (truncated, created anew): nobody knows where it belongs. None: it is not looked at; nor is
+            it in partitions that are not there, which have no leader: mappings answer for them.
+        leaderless: Target partitions that have no leader, with the reason: positions in them are unknown.
     """
 
     positions: Mapping[TopicPartition, int]
@@ -51,6 +54,7 @@ class Copied:
     topic_ids: Mapping[str, str]
     source_ends: Mapping[TopicPartition, int] | None = None
     source_logs: Mapping[TopicPartition, int] | None = None
+    leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @without_cycle_collection()
@@ -89,7 +93,8 @@ class _Translation:
             for source, committed in group.offsets.items():
                 self._standing[source].append((name, committed))
         found: dict[str, list[Answer]] = defaultdict(list)
-        for targets, sources in feeding({*self.copied.positions, *self._standing}, self.routing, self.copied.ends):
+        targets_of_all = {**self.copied.ends, **dict.fromkeys(self.copied.leaderless, _NOWHERE)}
+        for targets, sources in feeding({*self.copied.positions, *self._standing}, self.routing, targets_of_all):
             alone = len(sources) == 1 and len(targets) == 1
             for name, answer in self._alone(sources[0], targets[0]) if alone else self._shared(sources, targets):
                 found[name].append(answer)
@@ -109,6 +114,8 @@ class _Translation:
 
     def _translated(self, source: TopicPartition, target: TopicPartition, positions: Offsets) -> Translated:
         mapping, ends = self._map(source, positions), self.copied.ends.get(target)
+        if target in self.copied.leaderless:
+            return _unknown(len(positions))
         if mapping is None or ends is None:
             return _not_replicated(len(positions))
         return unknown_where(
@@ -141,7 +148,7 @@ class _Translation:
                 if mapping is not None
             ]
             ends = self.copied.ends.get(target)
-            combined = _not_replicated(len(names))
+            combined = _unknown(len(names)) if target in self.copied.leaderless else _not_replicated(len(names))
             if feeds and ends:
                 combined = unknown_where(other_logs, combine(self._identified(target), feeds, ends.end))
             rows = zip(names, combined.offsets.tolist(), combined.states.tolist(), commits, ours, strict=True)
@@ -231,6 +238,10 @@ def feeding(
     else:
         for topic, feeds in by_topic.items():
             yield sorted(tp for tp in ends if tp.topic == topic), feeds
+
+
+def _unknown(count: int) -> Translated:
+    return Translated(np.full(count, NO_OFFSET), np.full(count, State.UNKNOWN, dtype=np.uint8))
 
 
 def _not_replicated(count: int) -> Translated:

@@ -18,7 +18,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from k2k_assets.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
@@ -46,11 +46,13 @@ class Cut:
         starts: Log start of each of their partitions.
         stable: Last stable offset of each of their partitions (L). Every record below it is mapped, if its mapping was
             written in its transaction.
+        leaderless: Partitions that have no leader, with the reason: they are in neither of the two.
     """
 
     topic_ids: Mapping[str, str]
     starts: Mapping[TopicPartition, int]
     stable: Mapping[TopicPartition, int]
+    leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 class LiveMappings:
@@ -105,7 +107,9 @@ class LiveMappings:
             self._follow_commits(described)
         self._tail.ensure_same(described[self._topic])
         names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
-        starts, stable = self._target.offsets(names, "earliest"), self._target.offsets(names, "stable")
+        leaderless: dict[TopicPartition, str] = {}
+        starts = self._target.offsets_where_led(names, "earliest", leaderless)
+        stable = self._target.offsets_where_led(starts, "stable", leaderless)
         # Before the mapping topic's ends are taken: so what is known as copied has its mapping records below them.
         if self._copied:
             self._copied.read(patience)
@@ -114,7 +118,7 @@ class LiveMappings:
         ids = {name: topic.topic_id for name, topic in self._target.describe(topics).items()}
         if changed := [name for name in ids if name not in described or described[name].topic_id != ids[name]]:
             raise ClusterUnreachable(f"target topics were created anew while they were looked at: {', '.join(changed)}")
-        return Cut(ids, starts, stable)
+        return Cut(ids, starts, stable, leaderless)
 
     def sources(self) -> list[SourcePartition]:
         """The source partitions that are mapped or copied, also of topics that were created anew since."""

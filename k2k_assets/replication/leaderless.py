@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from k2k_assets.errors import ClusterUnreachable, K2KError, Refused
-from k2k_assets.kafka.answers import NoLeader, begun, few
+from k2k_assets.kafka.answers import begun, few
 from k2k_assets.kafka.cluster import Cluster, TopicDescription, Which
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous, Window
@@ -51,11 +51,7 @@ def ends_with_leader(
         leaderless: Takes the others, with the reason.
         patience: As for `Cluster.offsets`.
     """
-    try:
-        return cluster.offsets(partitions, which, leaderless, patience)
-    except NoLeader as error:
-        leaderless.update(error.reasons)
-        return {}
+    return cluster.offsets_where_led(partitions, which, leaderless, patience)
 
 
 def ends_of_each_topic(

@@ -11,6 +11,8 @@ from confluent_kafka.admin import NewTopic
 from k2k_assets.deadline import wait_until
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.broker_settings import free_ports, random_id
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.kafka import SECONDS, admin, create_topic, produce, unique
 
 _SECOND = 2
@@ -57,7 +59,7 @@ def create_on_nodes(servers: str, name: str, nodes: Sequence[int], config: Mappi
 class TwoNodes:
     """A cluster of two nodes, of which the second may go and come back; it ends when it is left.
 
-    The first has the controller, and all that is in the topic of transactions.
+    The first has the controller, and all that is in the topics of transactions and of groups.
 
     Args:
         directory: A new one.
@@ -66,8 +68,10 @@ class TwoNodes:
     def __init__(self, directory: Path) -> None:
         self._first = Broker("target", directory / "first", temporary=True)
         self._first.start()
-        # Makes the topic of transactions, before there is another node that could hold a part of it.
-        produce(self.servers, create_topic(self.servers, unique("first")), [b"x"], 0, unique("tx"))
+        # Makes the topics of transactions and of groups, before there is another node that could hold a part of them.
+        topic = create_topic(self.servers, unique("first"))
+        produce(self.servers, topic, [b"x"], 0, unique("tx"))
+        commit(self.servers, unique("first"), {TopicPartition(topic, 0): 0})
         self._second = _second_node(self._first, directory / "second")
         self.up()
 

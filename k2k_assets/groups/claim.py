@@ -20,6 +20,7 @@ from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable, Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
+from k2k_assets.mapping.held_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import PARTITION
 from k2k_assets.replication.assignment.writing import write_record
@@ -36,7 +37,8 @@ class Claim:
     """One life of a mapper.
 
     Attributes:
-        pipeline: Name of the pipeline: its mappers share transactional ids.
+        pipeline: Name of the pipeline.
+        group: Its `group.id`, or `ANY_GROUP`; None in claims of releases that did not tell groups apart.
         mapper: A name that nobody else has.
         host: Where it runs, for people.
         pid: Likewise.
@@ -44,19 +46,25 @@ class Claim:
     """
 
     pipeline: str
+    group: str | None
     mapper: str
     host: str
     pid: int
     time: int
 
     @classmethod
-    def new(cls, pipeline: str) -> Claim:
+    def new(cls, pipeline: str, group: str) -> Claim:
         """This process as a mapper."""
-        return cls(pipeline, uuid.uuid4().hex, socket.gethostname(), os.getpid(), int(time.time() * 1000))
+        return cls(pipeline, group, uuid.uuid4().hex, socket.gethostname(), os.getpid(), int(time.time() * 1000))
+
+    def moves_groups_of(self, group: str) -> bool:
+        """Whether it may commit for the same consumer groups as a mapper with this `group.id`."""
+        return self.group is None or ANY_GROUP in (self.group, group) or self.group == group
 
     def key_bytes(self) -> bytes:
-        """The record's key. It has no group: what the replicator writes of its groups is another matter."""
-        return json_codec.encode({"kind": KIND, "pipeline": self.pipeline, "mapper": self.mapper})
+        """The record's key. What the replicator writes of its groups has other kinds."""
+        group = {} if self.group is None else {"group": self.group}
+        return json_codec.encode({"kind": KIND, "pipeline": self.pipeline, "mapper": self.mapper, **group})
 
     def value_bytes(self) -> bytes:
         """The record's value."""
@@ -97,7 +105,7 @@ class Claims:
 
     def write(self) -> int:
         """Writes the own claim; returns its offset."""
-        self._own = Claim.new(self._pipeline.name)
+        self._own = Claim.new(self._pipeline.name, self._pipeline.group)
         self._offset = write_record(self._pipeline, self._own.key_bytes(), self._own.value_bytes())
         return self._offset
 
@@ -116,6 +124,19 @@ class Claims:
                 f"a newer offset mapper of pipeline {other.pipeline} has taken over: process {other.pid} on "
                 f"{other.host} (claim {newest}, this one is {self._offset}). Nothing was committed since"
             )
+
+    def rivals(self) -> set[str | None]:
+        """Under which other groups' transactional ids the mappers before this one may still commit.
+
+        Call it after `write`. The ids of older releases are among them as long as no mapper of this one was there.
+
+        Raises:
+            ClusterUnreachable: The topic was not read to its end.
+        """
+        self._catch_up()
+        before: set[str | None] = {claim.group for offset, claim in self._claims.items() if offset < self._offset}
+        own = self._pipeline.group
+        return before - {own} if own in before else {*before, None}
 
     def forget_older(self) -> None:
         """Removes the claims of mappers that have been fenced."""
@@ -150,10 +171,12 @@ class Claims:
             head = json_codec.decode(message.key(), f"{where}, key")
             if head.get("kind") != KIND or head.get("pipeline") != self._pipeline.name:
                 return
-            name = str(head["mapper"])
+            name, group = str(head["mapper"]), head.get("group")
             self._claims = {offset: claim for offset, claim in self._claims.items() if claim.mapper != name}
             if message.value() is not None:
-                self._claims[message.offset()] = _claim(self._pipeline.name, name, message.value(), where)
+                claim = _claim(self._pipeline.name, group, name, message.value(), where)
+                if claim.moves_groups_of(self._pipeline.group):
+                    self._claims[message.offset()] = claim
         except (KeyError, TypeError, ValueError) as error:
             said = f"{self._at.topic} on the {self._target} cannot be read: {where}: {error}"
             if self._pipeline.error_handling.on_control_message_deserialization_error == "ignore":
@@ -163,7 +186,8 @@ class Claims:
             raise self._unreadable from None
 
 
-def _claim(pipeline: str, mapper: str, value: bytes, where: str) -> Claim:
+def _claim(pipeline: str, group: str | None, mapper: str, value: bytes, where: str) -> Claim:
     body = json_codec.decode(value, where)
     json_codec.check_version(body, VERSION, where)
-    return Claim(pipeline, mapper, str(body.get("host", "?")), int(body.get("pid", 0)), int(body.get("time", 0)))
+    host, pid, written = str(body.get("host", "?")), int(body.get("pid", 0)), int(body.get("time", 0))
+    return Claim(pipeline, group, mapper, host, pid, written)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
@@ -23,15 +23,24 @@ from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.groups.versions import Version
 from k2k_assets.kafka import clients
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment.fencing import fence
 from k2k_assets.transport.errors import Restart
 
 SHARDS = 4
 """Transactional ids of a pipeline's mapper. Never configurable: a new mapper must fence all of the old one's."""
 
 
-def mapper_id(pipeline: str, shard: int) -> str:
-    """A transactional id of a pipeline's mapper."""
-    return f"k2k-mapper.{pipeline}.{shard}"
+def mapper_id(pipeline: str, group: str | None, shard: int) -> str:
+    """A transactional id of a pipeline's mapper.
+
+    Args:
+        pipeline: The pipeline's name. Its length tells where it ends, so that no two pipelines share an id.
+        group: Its `group.id`; None: as releases had it that did not tell groups apart.
+        shard: Less than `SHARDS`.
+    """
+    if group is None:
+        return f"k2k-mapper.{pipeline}.{shard}"
+    return f"k2k-mapper.{pipeline}.{group}.{len(pipeline)}.{shard}"
 
 
 class GroupCommitter:
@@ -49,6 +58,7 @@ class GroupCommitter:
     def __init__(
         self, pipeline: Pipeline, groups: TargetGroups, ensure_newest: Callable[[], None], timeout: float = 15.0
     ) -> None:
+        self._pipeline = pipeline
         self._prefix = pipeline.groups.offset_guard_prefix
         self._look = ensure_newest
         self._looking = Lock()
@@ -59,17 +69,22 @@ class GroupCommitter:
         ]
         self._threads = ThreadPoolExecutor(SHARDS, thread_name_prefix="k2k-groups")
 
-    def claim(self) -> None:
+    def claim(self, rivals: Iterable[str | None] = ()) -> None:
         """Claims all ids: whoever held them is fenced, what they left open is aborted.
 
         Call it after the mapper's own claim was written, and before anything that the target holds is read.
+
+        Args:
+            rivals: Groups under whose ids other mappers of the same groups may commit; see `mapper_id`.
 
         Raises:
             Superseded: A newer mapper exists.
             ClusterUnreachable: Not in time.
             Refused: The principal may not use these ids.
         """
+        others = [mapper_id(self._pipeline.name, group, shard) for group in rivals for shard in range(SHARDS)]
         try:
+            fence(self._pipeline, others)
             for done in [self._threads.submit(shard.claim) for shard in self._shards]:
                 done.result()
         except Restart as error:
@@ -121,7 +136,7 @@ def _producer(pipeline: Pipeline, shard: int, lost_a_broker: Callable[[KafkaErro
     properties = pipeline.client_properties("target", "producer")
     timeout = min(int(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)), TRANSACTION_TIMEOUT_MS)
     settings: dict[str, object] = {
-        "transactional.id": mapper_id(pipeline.name, shard),
+        "transactional.id": mapper_id(pipeline.name, pipeline.group, shard),
         "transaction.timeout.ms": timeout,
         "message.timeout.ms": timeout,
         "retry.backoff.ms": RETRY_BACKOFF_MS,

@@ -95,7 +95,7 @@ class Poller:
         self._committer = self._stack.enter_context(
             GroupCommitter(self._pipeline, self._target_groups, self._claims.ensure_newest)
         )
-        self._committer.claim()
+        self._committer.claim(self._claims.rivals())
         self._generation = generation_above(claim, self._target_groups.held_versions(self._prefix))
         self._claims.forget_older()
         log.info("offset mapper of pipeline %s: claim %d, generation %d", self._pipeline.name, claim, self._generation)

@@ -105,8 +105,11 @@ def slot_of(tp: TopicPartition, slots: int) -> int:
 
 
 def transactional_id(pipeline: str, group: str, number: int) -> str:
-    """The transactional id of a slot. Its number is the slot's, so a new instance fences what a dead one left."""
-    return f"k2k.{pipeline}.{group}.{number}"
+    """The transactional id of a slot. Its number is the slot's, so a new instance fences what a dead one left.
+
+    The length of the pipeline's name tells where it ends: "a" of group "b.c" and "a.b" of group "c" never share an id.
+    """
+    return f"k2k.{pipeline}.{group}.{len(pipeline)}.{number}"
 
 
 def slots_for(pipeline: Pipeline, partitions: int, free_cores: int) -> int:

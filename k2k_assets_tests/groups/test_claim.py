@@ -9,6 +9,7 @@ import pytest
 from k2k_assets.errors import Refused, Superseded
 from k2k_assets.groups.claim import Claim, Claims
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.held_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.commit_record import is_other_kind
@@ -18,7 +19,7 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 
 
 def test_the_replicator_passes_them_over() -> None:
-    claim = Claim.new("p")
+    claim = Claim.new("p", "g")
     assignments = Assignments()
     assignments.apply("g", 3, claim.key_bytes(), claim.value_bytes())
     assert assignments == Assignments()
@@ -61,6 +62,49 @@ def test_the_later_one_is_right(clusters: KafkaSandbox, tmp_path: Path) -> None:
         with Claims(pipeline.model_copy(update={"error_handling": policy}), target) as fourth:
             fourth.write()
             fourth.ensure_newest()
+
+
+@pytest.mark.integration
+def test_a_pipeline_of_the_same_name_is_no_rival_unless_it_moves_the_same_groups(
+    clusters: KafkaSandbox, tmp_path: Path
+) -> None:
+    servers = clusters.target_servers
+    pipeline = make_pipeline(tmp_path, clusters.source_servers, servers, ["any"])
+    create_topic(servers, pipeline.coordination.assignment.topic)
+    own = pipeline.group
+    with (
+        Cluster("target", {"bootstrap.servers": servers}) as target,
+        Claims(pipeline, target) as first,
+        Claims(_of_group(pipeline, "another"), target) as another,
+    ):
+        first.write()
+        assert first.rivals() == {None}, "the ids of older releases are fenced once"
+        another.write()
+        assert another.rivals() == {None}
+        another.forget_older()
+        first.ensure_newest()
+        with Claims(pipeline, target) as second:
+            second.write()
+            assert second.rivals() == set()
+            with pytest.raises(Superseded):
+                first.ensure_newest()
+            another.ensure_newest()
+            # As an older release writes it: nobody knows whose groups it moves.
+            old = Claim(pipeline.name, None, "m", "there", 1, 1)
+            produce(servers, pipeline.coordination.assignment.topic, [(old.key_bytes(), old.value_bytes())], 0)
+            for claims in (second, another):
+                with pytest.raises(Superseded, match="on there"):
+                    claims.ensure_newest()
+        with Claims(_of_group(pipeline, ANY_GROUP), target) as of_all:
+            of_all.write()
+            assert of_all.rivals() == {None, own, "another"}
+
+
+def _of_group(pipeline: Pipeline, group: str) -> Pipeline:
+    found = pipeline.model_copy()
+    found.__dict__["group"] = group  # it is cached, and the copy has the cache
+    assert (found.group, found.name) == (group, pipeline.name)
+    return found
 
 
 def _named(pipeline: Pipeline, name: str) -> Pipeline:

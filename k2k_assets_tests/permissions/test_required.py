@@ -137,8 +137,9 @@ def test_the_ids_of_slots_and_mappers_begin_as_they_are_allowed(tmp_path: Path) 
     (slots,), (mapper,) = patterns(of, "slots"), patterns(of, "mapper")
     assert slots.covers(transactional_id(of.name, of.group, 12))
     assert not slots.covers(transactional_id(of.name, f"{of.group}x", 12))
-    assert mapper.covers(mapper_id(of.name, 3))
-    assert not mapper.covers(mapper_id(f"{of.name}x", 3))
+    for group in (of.group, "any", None):
+        assert mapper.covers(mapper_id(of.name, group, 3))
+        assert not mapper.covers(mapper_id(f"{of.name}x", group, 3))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from k2k_assets.checks.sampling import Stretch, joined, stretches
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.mapping.index import MappingIndex
+from k2k_assets.mapping.index.portions import by_source, skipped_ranges
 from k2k_assets.mapping.offset_ranges import OffsetRange
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topic_partition import TopicPartition
@@ -85,6 +86,7 @@ class Comparison:
         stretches: What is looked at.
         former_topics: Topics in the index that do not exist any more under their id, on the source.
         leaderless: Partitions on either side that have no leader, with the reason: they are left out.
+        skipped: Source ranges that were skipped by hand, also such as are not looked at.
     """
 
     source: Side
@@ -93,6 +95,7 @@ class Comparison:
     stretches: list[Stretch] = field(default_factory=list)
     former_topics: int = 0
     leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
+    skipped: Sequence[Stretch] = ()
 
     def source_ids(self) -> list[tuple[str, str]]:
         """Topic and topic id of the source topics that take part."""
@@ -128,7 +131,13 @@ def plan_comparison(
             ranges[TopicPartition(row["topic"], row["partition"])].append((row["covered_from"], row["covered_to"]))
     starts = source.offsets_where_led([tp for tp in ranges if tp in source_side.stable], "earliest", leaderless)
     drawn = stretches({tp: ranges[tp] for tp in starts}, starts, seed=index.manifest.number)
-    return Comparison(source_side, target_side, cluster_id, drawn, len(ids) - len(today), leaderless)
+    skipped = [
+        Stretch(at.topic, at.partition, *each)
+        for at, of_source in by_source(index.portions).items()
+        if at.cluster == cluster_id and at.topic in today and today[at.topic].topic_id == at.topic_id
+        for each in skipped_ranges(of_source)
+    ]
+    return Comparison(source_side, target_side, cluster_id, drawn, len(ids) - len(today), leaderless, skipped)
 
 
 def _side(

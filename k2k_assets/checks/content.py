@@ -9,7 +9,8 @@ offset must hold a record. A record in a hole between two runs was not copied: t
   target     900 901 902  |      904 905      no record at 901, or another one: missing, or swapped
 ```
 
-What retention or compaction removed on one side is *not comparable*: counted, never a failure.
+What retention or compaction removed on one side is *not comparable*: counted, never a failure. Nor is what was skipped
+by hand (`k2k-tool set`): it is counted, and shown.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from k2k_assets.mapping.offset_ranges import RANGES
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topic_partition import TopicPartition
 
-EQUAL, GONE, HELD = "equal", "gone", "held"
-_NO_FAULT = (EQUAL, GONE, HELD)
+EQUAL, GONE, HELD, SKIPPED = "equal", "gone", "held", "skipped by hand"
+_NO_FAULT = (EQUAL, GONE, HELD, SKIPPED)
 DIFFERENT = "differs in content from its copy"
 NOT_COPIED = "is on the source, but was not copied"
 NO_SOURCE = "is mapped, but there is no such record on the source"
@@ -63,14 +64,24 @@ def check_content(
         "compared": equal + counted.get(DIFFERENT, 0),
         "equal": equal,
         "not_comparable": gone,
+        "skipped_by_hand": counted.get(SKIPPED, 0),
         "stretches": len(plan.stretches),
         "former_topics": plan.former_topics,
         "without_leader": len(plan.leaderless),
         "offending": faults,
     }
     doubt = f"nothing could be compared: {gone} records are gone on one side" if mapped and not equal else None
-    good = f"{equal} records are the same on both clusters{_left_out(plan)}"
+    good = f"{equal} records are the same on both clusters{_skipped(plan)}{_left_out(plan)}"
     return verdict(offenders, faults, good, counts, doubt and doubt + _left_out(plan))
+
+
+def _skipped(plan: Comparison) -> str:
+    """What was skipped by hand, in words; nothing if nothing was."""
+    if not plan.skipped:
+        return ""
+    topic, partition, start, end = plan.skipped[0]
+    more = f" and {len(plan.skipped) - 1} more ranges" if len(plan.skipped) > 1 else ""
+    return f"; skipped by hand: {topic}-{partition} from {start} to {end - 1}{more}"
 
 
 def _left_out(plan: Comparison) -> str:
@@ -175,7 +186,23 @@ def _outcomes(spark: SparkSession, pipeline: Pipeline, index: MappingIndex, plan
     on_source.count()
     on_target.count()
     limits = spark.createDataFrame([*plan.source.limits(), *plan.target.limits()], LIMITS)
-    return compare(clipped, on_source, on_target, limits)
+    return _without_skipped(spark, compare(clipped, on_source, on_target, limits), plan)
+
+
+def _without_skipped(spark: SparkSession, outcome: DataFrame, plan: Comparison) -> DataFrame:
+    """What was skipped by hand is on the source alone, and no fault."""
+    if not plan.skipped:
+        return outcome
+    ranges = spark.createDataFrame(plan.skipped, "of_topic string, of_partition int, first long, after long")
+    within = (
+        (F.col("topic") == F.col("of_topic"))
+        & (F.col("partition") == F.col("of_partition"))
+        & (F.col("source_offset") >= F.col("first"))
+        & (F.col("source_offset") < F.col("after"))
+    )
+    skipped = (F.col("outcome") == NOT_COPIED) & F.col("first").isNotNull()
+    told = F.when(skipped, SKIPPED).otherwise(F.col("outcome"))
+    return outcome.join(F.broadcast(ranges), within, "left").withColumn("outcome", told)
 
 
 def _named(records: DataFrame, side: str, digest: str) -> DataFrame:

@@ -40,6 +40,7 @@ class Folded:
     start: int
     end: int
     covered: tuple[Covered, ...]
+    skipped: tuple[Covered, ...]
     oldest: Order
     newest: Order
     since: int
@@ -70,12 +71,14 @@ def _fold(rows: pa.Table) -> Folded:
     times = numbers(rows["time"])
     valid_ends = np.minimum(ends, limits)
     kept = valid_ends > starts
+    by_hand = kept & rows["skipped"].combine_chunks().to_numpy(zero_copy_only=False)[firsts]
     highest = max((table.source_end for table in runs.values()), default=0)
     return Folded(
         source=SourcePartition(*(rows[name][0].as_py() for name in SOURCE)),
         start=int(starts.min()),
         end=max(int(ends.max()), highest),
         covered=joined(map(Covered, starts[kept].tolist(), valid_ends[kept].tolist())),
+        skipped=joined(map(Covered, starts[by_hand].tolist(), valid_ends[by_hand].tolist())),
         oldest=Order(int(generation[0]), int(sequence[0])),
         newest=Order(int(generation[-1]), int(sequence[-1])),
         since=int(times.min()),

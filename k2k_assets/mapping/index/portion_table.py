@@ -52,6 +52,7 @@ PORTIONS = pa.schema(
         **dict.fromkeys(_NUMBERS, pa.int64()),
         covered=pa.list_(pa.field("element", _COVERED)),
         pieces=pa.list_(pa.field("element", _PIECE)),
+        skipped=pa.list_(pa.field("element", _COVERED)),
     )
 )
 """One row for each segment and source partition; see `Portion` and `Piece`."""
@@ -67,6 +68,7 @@ def to_row(portion: Portion) -> dict[str, object]:
         **dict(zip(_NUMBERS, (*numbers, portion.records), strict=True)),
         "covered": [{"covered_from": start, "covered_to": end} for start, end in portion.covered],
         "pieces": [_piece_row(piece) for piece in portion.pieces],
+        "skipped": [{"covered_from": start, "covered_to": end} for start, end in portion.skipped],
     }
 
 
@@ -85,6 +87,8 @@ def from_row(row: Mapping[str, Any]) -> Portion:
         until=row["until"],
         records=row["records"],
         pieces=tuple(_piece(piece) for piece in row["pieces"]),
+        # Tables of older releases have no such column.
+        skipped=tuple(Covered(c["covered_from"], c["covered_to"]) for c in row.get("skipped") or ()),
     )
 
 

@@ -60,6 +60,8 @@ class Portion:
         until: Time of the newest.
         records: Mapping records folded in.
         pieces: By target partition.
+        skipped: Of what is covered, what was skipped by hand (`k2k-tool set`): it is on the source, and never on the
+            target. Releases that did not note it left it out.
     """
 
     source: SourcePartition
@@ -74,6 +76,7 @@ class Portion:
     until: int
     records: int
     pieces: tuple[Piece, ...]
+    skipped: tuple[Covered, ...] = ()
 
     @property
     def mapped(self) -> int:
@@ -144,9 +147,14 @@ def cut(portion: Portion, at: int, load: Load) -> Portion | None:
         return portion
     if portion.start >= at:
         return None
-    covered = tuple(Covered(start, min(end, at)) for start, end in portion.covered if start < at)
+    covered, skipped = _cut_ranges(portion.covered, at), _cut_ranges(portion.skipped, at)
     pieces = tuple(kept for piece in portion.pieces if (kept := _cut_piece(portion, piece, at, load)))
-    return replace(portion, end=at, covered=covered, pieces=pieces, file=portion.file if pieces else "")
+    file = portion.file if pieces else ""
+    return replace(portion, end=at, covered=covered, pieces=pieces, file=file, skipped=skipped)
+
+
+def _cut_ranges(ranges: Iterable[Covered], at: int) -> tuple[Covered, ...]:
+    return tuple(Covered(start, min(end, at)) for start, end in ranges if start < at)
 
 
 def _cut_piece(portion: Portion, piece: Piece, at: int, load: Load) -> Piece | None:
@@ -170,6 +178,11 @@ def covered_ranges(portions: Sequence[Portion]) -> tuple[Covered, ...]:
         portions: In order.
     """
     return joined(covered for portion in portions for covered in portion.covered)
+
+
+def skipped_ranges(portions: Sequence[Portion]) -> tuple[Covered, ...]:
+    """What was skipped by hand of one source partition; the portions in order."""
+    return joined(skipped for portion in portions for skipped in portion.skipped)
 
 
 def joined(ranges: Iterable[Covered]) -> tuple[Covered, ...]:

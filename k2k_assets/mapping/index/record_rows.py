@@ -28,10 +28,11 @@ ROWS = pa.schema(
         *(pa.field(name, pa.string(), nullable=False) for name in _TEXTS),
         *(pa.field(name, pa.int32(), nullable=False) for name in _INTS),
         *(pa.field(name, pa.int64(), nullable=False) for name in _LONGS),
+        pa.field("skipped", pa.bool_(), nullable=False),
         pa.field("runs", pa.binary(), nullable=False),
     ]
 )
-"""`offset` is the record's place in the mapping topic."""
+"""`offset` is the record's place in the mapping topic; `skipped` says that its range was skipped by hand."""
 
 _MAPPED = pa.struct(
     [
@@ -47,8 +48,10 @@ _DOCUMENT = pa.schema(
         *((name, pa.string()) for name in ("pipeline", "cluster", "sourceTopicId")),
         *((name, pa.int64()) for name in ("generation", "slot", "sequence", "time", "from", "to")),
         ("targets", pa.list_(_MAPPED)),
+        ("override", pa.string()),
     ]
 )
+_OPTIONAL = ("override",)
 _SAME_NAME = ("cluster", "generation", "sequence", "time")
 
 
@@ -118,7 +121,12 @@ def _complete(table: pa.Table) -> bool:
     """Whether no field is missing, every run is a triple, and the version is known."""
     targets = pc.list_flatten(table["targets"])
     runs = pc.list_flatten(pc.struct_field(targets, "runs"))
-    columns = [*table.columns, targets, *(pc.struct_field(targets, name) for name in _MAPPED.names), runs]
+    columns = [
+        *table.drop_columns(list(_OPTIONAL)).columns,
+        targets,
+        *(pc.struct_field(targets, name) for name in _MAPPED.names),
+        runs,
+    ]
     if any(column.null_count for column in columns) or pc.list_flatten(runs).null_count:
         return False
     triples = pc.all(pc.equal(pc.list_value_length(runs), 3)).as_py()
@@ -163,6 +171,7 @@ def _rows(documents: pa.Table, of_topic: dict[str, pa.Array]) -> pa.RecordBatch:
     columns["source_topic_id"] = documents["sourceTopicId"].combine_chunks().take(record)
     columns["covered_from"] = documents["from"].combine_chunks().take(record)
     columns["covered_to"] = documents["to"].combine_chunks().take(record)
+    columns["skipped"] = pc.is_valid(documents["override"].combine_chunks()).take(record)
     columns |= _target_columns(pc.list_flatten(lists), len(bare))
     return pa.RecordBatch.from_arrays([columns[name] for name in ROWS.names], schema=ROWS)
 

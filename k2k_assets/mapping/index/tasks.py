@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from k2k_assets.mapping.index.folding import folded
-from k2k_assets.mapping.index.portions import Portion, by_source, by_target, covered_ranges
+from k2k_assets.mapping.index.portions import Portion, by_source, by_target, covered_ranges, skipped_ranges
 from k2k_assets.mapping.index.run_columns import concatenated
 from k2k_assets.mapping.index.segment_files import SegmentFile, SegmentReader
 
@@ -39,6 +39,7 @@ def fold_rows(root: Path, segment: str, rows: pa.Table) -> list[Portion]:
                     until=part.until,
                     records=part.records,
                     pieces=pieces,
+                    skipped=part.skipped,
                 )
             )
     return portions
@@ -76,4 +77,5 @@ def _merged(reader: SegmentReader, file: SegmentFile, segment: str, portions: Se
         until=max(portion.until for portion in portions),
         records=sum(portion.records for portion in portions),
         pieces=pieces,
+        skipped=skipped_ranges(portions),
     )

@@ -125,3 +125,16 @@ def test_fields_of_later_releases_and_odd_white_space_are_passed_over() -> None:
     targets = [{**target, "later": [1]} for target in json.loads(GOOD.value_bytes())["targets"]]
     spaced = json.dumps({**json.loads(GOOD.value_bytes()), "later": {"a": 1}, "targets": targets}, indent=1).encode()
     assert _read([_of(GOOD, 0), _message(2, GOOD.key_bytes(), spaced)]) == [*_rows_of(GOOD, 0), *_rows_of(GOOD, 2)]
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_a_range_that_was_skipped_by_hand_is_marked(one_by_one: bool) -> None:
+    plain, skipped = (
+        MappingRecord(GROUP, "s", 0, "p", "c", "sid", 1, 0, n, 0, 10 * n, 10 * n + 10, (), override)
+        for n, override in enumerate((None, "by me: it is broken"))
+    )
+    messages = [_of(plain), _of(skipped, 1)]
+    if one_by_one:
+        messages.append(_message(2, plain.key_bytes(), b"{"))
+    rows = record_rows(messages, GROUP, ignore_unreadable=True)  # type: ignore[arg-type]
+    assert rows["skipped"].to_pylist() == [False, True]

@@ -1,0 +1,64 @@
+"""Ranges that were skipped by hand go through the index, are shown by the content check, and are no fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from k2k_assets.checks.asset_checks import Evidence, run_check
+from k2k_assets.checks.verdict import Judgement, Verdict
+from k2k_assets.cli.tool import run as k2k_tool
+from k2k_assets.mapping.index import update_index
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+
+def _content(pipeline: Pipeline, spark: SparkSession) -> Verdict:
+    with both_clusters(pipeline) as (source, target):
+        index = update_index(spark, pipeline, source, target)
+        return run_check("content", Evidence(pipeline, spark, index, source, target))
+
+
+def test_a_range_that_was_skipped_by_hand_is_shown_and_no_fault(
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = create_topic(clusters.source_servers, unique("skipped"))
+    path = write_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        index={"path": str(tmp_path / "index")},
+    )
+    pipeline = load_pipeline([path])
+    produce(clusters.source_servers, topic, [b"%d" % n for n in range(10)], 0)
+    copy(pipeline)
+    produce(clusters.source_servers, topic, [b"%d" % n for n in range(10, 20)], 0)
+    assert k2k_tool(["set", "-f", str(path), "-o", f"{topic}:0:15"]) == 0
+    copy(pipeline)
+
+    for _ in range(2):  # in one segment, and in the second one's company
+        verdict = _content(pipeline, spark)
+        assert verdict.judgement is Judgement.PASSED, verdict
+        assert verdict.counts["skipped_by_hand"] == 5
+        assert f"skipped by hand: {topic}-0 from 10 to 14" in verdict.summary
+        produce(clusters.source_servers, topic, [b"more"], 0)
+        copy(pipeline)
+
+    produce(clusters.target_servers, topic, [b"of a stranger"], 0)
+    produce(clusters.source_servers, topic, [b"20"], 0)
+    # Set back, what was skipped is copied after all: nothing is excused any more.
+    assert k2k_tool(["set", "-f", str(path), "-o", f"{topic}:0:10", "--accept-foreign-records"]) == 0
+    copy(pipeline)
+    verdict = _content(pipeline, spark)
+    assert verdict.counts["skipped_by_hand"] == 0
+    assert "skipped" not in verdict.summary

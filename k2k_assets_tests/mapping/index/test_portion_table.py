@@ -1,0 +1,28 @@
+"""The table of portions: what is written is read again, also by and from another release."""
+
+from __future__ import annotations
+
+from k2k_assets.mapping.fold import Covered, Order
+from k2k_assets.mapping.index.portion_table import from_table, to_table
+from k2k_assets.mapping.index.portions import Portion, cut
+from k2k_assets.mapping.partition_map import NO_RUNS, SourcePartition
+
+SOURCE = SourcePartition("c", "s", "sid", 0)
+PORTION = Portion(
+    SOURCE, "1", "", 0, 20, (Covered(0, 20),), Order(1, 1), Order(1, 2), 5, 6, 2, (), (Covered(3, 5), Covered(9, 15))
+)
+
+
+def test_what_is_written_is_read_again() -> None:
+    assert from_table(to_table([PORTION])) == [PORTION]
+
+
+def test_a_table_of_a_release_that_did_not_note_what_was_skipped() -> None:
+    [old] = from_table(to_table([PORTION]).drop_columns(["skipped"]))
+    assert (old.covered, old.skipped) == (PORTION.covered, ())
+
+
+def test_a_copy_that_starts_again_cuts_what_was_skipped_too() -> None:
+    kept = cut(PORTION, 10, lambda *_: NO_RUNS)
+    assert kept is not None
+    assert (kept.covered, kept.skipped) == ((Covered(0, 10),), (Covered(3, 5), Covered(9, 10)))

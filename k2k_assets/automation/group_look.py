@@ -12,6 +12,7 @@ from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
 from k2k_assets.groups.versions import parse
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.resources.clusters import both_clusters
@@ -73,7 +74,7 @@ def _on_target(target: Cluster, found: TargetObservation, copies: Collection[str
         for tp, committed in group.offsets.items()
         if parse(committed.metadata, prefix)
     }
-    starts = target.offsets_where_led({tp for _, tp in ours}, "earliest", {})
+    starts = offsets_where_led(target, {tp for _, tp in ours}, "earliest", {})
     for (name, tp), offset in ours.items():
         if offset < starts.get(tp, 0):
             said[name].append(f"expired {tp}")

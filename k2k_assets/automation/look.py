@@ -10,6 +10,7 @@ from k2k_assets.automation.lag import Positions
 from k2k_assets.errors import K2KError
 from k2k_assets.home import index_directory
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.presence import Presence, continuous_instances
@@ -55,7 +56,7 @@ def look(pipeline: Pipeline) -> Look:
         found = discovery.refresh(pipeline, source, target)
         partitions = [TopicPartition(name, p) for name, topic in found.topics.items() for p in range(topic.partitions)]
         # A partition without a leader is no reason not to copy the others: its end is where the copy is.
-        ends = source.offsets_where_led(partitions, pipeline.readable_end, {})
+        ends = offsets_where_led(source, partitions, pipeline.readable_end, {})
         log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
         instances = _continuous_instances(pipeline, target, found)
     committed = {tp: record.position for tp, record in log.positions.items()}

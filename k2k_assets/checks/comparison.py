@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from k2k_assets.checks.sampling import Stretch, joined, stretches
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.portions import by_source, skipped_ranges
 from k2k_assets.mapping.offset_ranges import OffsetRange
@@ -43,8 +44,8 @@ class Side:
 
     def limits(self) -> list[Limit]:
         """The watermarks now, one row a partition, columns `LIMITS`."""
-        low = self.cluster.offsets_where_led(self.stable, "earliest", {})
-        high = self.cluster.offsets_where_led(low, "latest", {})
+        low = offsets_where_led(self.cluster, self.stable, "earliest", {})
+        high = offsets_where_led(self.cluster, low, "latest", {})
         return [
             (
                 self.cluster.role,
@@ -129,7 +130,7 @@ def plan_comparison(
         topic = today.get(row["topic"])
         if topic and topic.topic_id == row["source_topic_id"] and row["partition"] < topic.partitions:
             ranges[TopicPartition(row["topic"], row["partition"])].append((row["covered_from"], row["covered_to"]))
-    starts = source.offsets_where_led([tp for tp in ranges if tp in source_side.stable], "earliest", leaderless)
+    starts = offsets_where_led(source, [tp for tp in ranges if tp in source_side.stable], "earliest", leaderless)
     drawn = stretches({tp: ranges[tp] for tp in starts}, starts, seed=index.manifest.number)
     skipped = [
         Stretch(at.topic, at.partition, *each)
@@ -147,7 +148,7 @@ def _side(
     leaderless: dict[TopicPartition, str],
 ) -> Side:
     partitions = [TopicPartition(topic.name, p) for topic in topics.values() for p in range(topic.partitions)]
-    stable = cluster.offsets_where_led(partitions, "stable", leaderless)
+    stable = offsets_where_led(cluster, partitions, "stable", leaderless)
     return Side(cluster, topics, stable, compacted_topics(cluster, topics), timestamps)
 
 

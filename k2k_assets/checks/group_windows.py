@@ -13,6 +13,7 @@ from k2k_assets.checks.group_match import Seen, Window
 from k2k_assets.deadline import Deadline
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.offset_ranges import ReadStalled
 from k2k_assets.topic_partition import TopicPartition
 
@@ -57,7 +58,7 @@ def read_windows(
         ClusterUnreachable: The cluster does not answer.
     """
     wanted = sorted({(tp, offset) for tp, offset in positions if tp in ends})
-    starts = cluster.offsets_where_led({tp for tp, _ in wanted}, "earliest", {})
+    starts = offsets_where_led(cluster, {tp for tp, _ in wanted}, "earliest", {})
     wanted = [(tp, offset) for tp, offset in wanted if tp in starts]
     if not wanted:
         return {}

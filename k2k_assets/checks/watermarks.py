@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from k2k_assets.checks.verdict import Offender, Verdict, verdict
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.topic_partition import TopicPartition
 
 
@@ -70,8 +71,8 @@ def check_watermarks(extents: Iterable[TargetExtent], source: Cluster, target: C
         if e.topic in topics and e.partition < topics[e.topic].partitions
     ]
     leaderless: dict[TopicPartition, str] = {}
-    low = target.offsets_where_led(existing, "earliest", leaderless)
-    high = target.offsets_where_led(low, "latest", leaderless)
+    low = offsets_where_led(target, existing, "earliest", leaderless)
+    high = offsets_where_led(target, low, "latest", leaderless)
     counts = {
         "target_partitions": len(found),
         "of_former_topics": 0,

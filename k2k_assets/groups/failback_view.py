@@ -12,6 +12,7 @@ from k2k_assets.groups.group_reader import fetch_offsets, list_states
 from k2k_assets.groups.observed import Ends, Fetched
 from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
@@ -62,8 +63,8 @@ def failback_plans(
         on_source = _settled(fetch_offsets(source, on_target.groups), source)
         pipe = _pipe(forth)
         leaderless: dict[TopicPartition, str] = {}
-        starts = source.offsets_where_led(pipe.copied.positions, "earliest", leaderless)
-        ends = source.offsets_where_led(starts, "latest", leaderless)
+        starts = offsets_where_led(source, pipe.copied.positions, "earliest", leaderless)
+        ends = offsets_where_led(source, starts, "latest", leaderless)
         for partition, why in leaderless.items():
             log.warning("%s is left as it is: %s", partition, why)
         source_ends = {tp: Ends(starts[tp], end) for tp, end in ends.items()}
@@ -74,7 +75,7 @@ def failback_plans(
             source_ends,
             pipeline.groups.offset_guard_prefix,
             _pipe(back) if back else None,
-            target.offsets_where_led(pipe.copied.ends, "latest", {}),
+            offsets_where_led(target, pipe.copied.ends, "latest", {}),
             frozenset(leaderless),
         )
 

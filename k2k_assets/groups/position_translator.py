@@ -11,6 +11,7 @@ from k2k_assets.groups.observed import Ends, GroupOffsets
 from k2k_assets.groups.other_mappings import ensure_one_mapping_each
 from k2k_assets.groups.translations import translate_groups
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topic_partition import TopicPartition
 
@@ -89,7 +90,7 @@ class PositionTranslator:
         copied = replace(
             copied,
             source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),
-            source_logs=self._source.offsets_where_led(source_ends, "latest", leaderless),
+            source_logs=offsets_where_led(self._source, source_ends, "latest", leaderless),
         )
         answers = translate_groups(
             groups,
@@ -101,7 +102,7 @@ class PositionTranslator:
         if self._one_mapping:
             ensure_one_mapping_each(answers, self._mappings.mapped, self._mappings.others_of, self._target)
         # What was mapped after L was taken can be read by now.
-        now = self._target.offsets_where_led(copied.ends, "stable", {})
+        now = offsets_where_led(self._target, copied.ends, "stable", {})
         ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
         return Translation(answers, source_ends, ends, {**copied.leaderless, **leaderless})
 
@@ -117,7 +118,7 @@ class PositionTranslator:
 
     def _source_ends(self, leaderless: dict[TopicPartition, str]) -> dict[TopicPartition, int]:
         """After the cut: at-least-once, what is on the target and not mapped yet lies below them."""
-        return self._source.offsets_where_led(self._mappings.mapped, self._pipeline.readable_end, leaderless)
+        return offsets_where_led(self._source, self._mappings.mapped, self._pipeline.readable_end, leaderless)
 
     def _farthest(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Of a partition that has no leader now, more may have been copied than anybody knows."""

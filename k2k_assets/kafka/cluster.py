@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 from k2k_assets.deadline import Deadline
 from k2k_assets.errors import ClusterUnreachable, Hidden, NotAllowed, Refused
 from k2k_assets.kafka import clients
-from k2k_assets.kafka.answers import UNSETTLED, Answers, NoLeader, Unanswered, Unsettled, ask_until_settled, begun
+from k2k_assets.kafka.answers import UNSETTLED, Answers, Unanswered, Unsettled, ask_until_settled, begun
 from k2k_assets.kafka.apart import Apart, Died
 from k2k_assets.kafka.topic_ids import topic_id
 from k2k_assets.topic_partition import TopicPartition
@@ -323,31 +323,6 @@ class Cluster:
         spec, isolation = _SPECS[which]
         ends = self._list(dict.fromkeys(partitions, spec), isolation, without_leader, patience)
         return {tp: int(found.offset) for tp, found in ends.items()}
-
-    def offsets_where_led(
-        self,
-        partitions: Iterable[TopicPartition],
-        which: Which,
-        without_leader: dict[TopicPartition, str],
-        patience: float = 0,
-    ) -> dict[TopicPartition, int]:
-        """As `offsets`, of those partitions that have a leader; there may be none.
-
-        Args:
-            partitions: Existing partitions.
-            which: As for `offsets`.
-            without_leader: Takes the others, with the reason.
-            patience: As for `offsets`.
-
-        Raises:
-            ClusterUnreachable: No broker answers.
-            Refused: The principal may not describe one of them.
-        """
-        try:
-            return self.offsets(partitions, which, without_leader, patience)
-        except NoLeader as error:
-            without_leader.update(error.reasons)
-            return {}
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The leader epoch at the end of partitions; those that do not exist, or have none, are left out."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from k2k_assets.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.copied_positions import CopiedPositions
 from k2k_assets.mapping.fold import Covered, LateRecord
 from k2k_assets.mapping.held import BelowHeld, Held, Records, Tables
@@ -108,8 +109,8 @@ class LiveMappings:
         self._tail.ensure_same(described[self._topic])
         names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
         leaderless: dict[TopicPartition, str] = {}
-        starts = self._target.offsets_where_led(names, "earliest", leaderless)
-        stable = self._target.offsets_where_led(starts, "stable", leaderless)
+        starts = offsets_where_led(self._target, names, "earliest", leaderless)
+        stable = offsets_where_led(self._target, starts, "stable", leaderless)
         # Before the mapping topic's ends are taken: so what is known as copied has its mapping records below them.
         if self._copied:
             self._copied.read(patience)

@@ -16,6 +16,7 @@ from functools import partial
 from k2k_assets.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.kafka.answers import begun, few
 from k2k_assets.kafka.cluster import Cluster, TopicDescription, Which
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -51,7 +52,7 @@ def ends_with_leader(
         leaderless: Takes the others, with the reason.
         patience: As for `Cluster.offsets`.
     """
-    return cluster.offsets_where_led(partitions, which, leaderless, patience)
+    return offsets_where_led(cluster, partitions, which, leaderless, patience)
 
 
 def ends_of_each_topic(

@@ -105,7 +105,8 @@ def _records(
 
 
 def _progress_row(wanted: OffsetRange, reached: int) -> pa.RecordBatch:
-    blank: dict[str, object] = {f.name: "" if pa.types.is_string(f.type) else 0 for f in ROWS} | {"skipped": False}
+    blank: dict[str, object] = {f.name: "" if pa.types.is_string(f.type) else 0 for f in ROWS}
+    blank["skipped"] = False
     row = {**blank, "cluster": _PROGRESS, "topic": wanted.topic, "partition": wanted.partition, "offset": reached}
     return pa.RecordBatch.from_pylist([{**row, "runs": b""}], schema=ROWS)
 

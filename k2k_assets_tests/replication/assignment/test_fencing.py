@@ -10,7 +10,7 @@ import pytest
 from k2k_assets.replication.assignment import fencing
 from k2k_assets_tests.support.pipelines import make_pipeline
 
-IDS = [f"k2k.p.g.{n}" for n in range(6)]
+IDS = [f"k2k.p.g.1.{n}" for n in range(6)]
 
 
 def test_as_many_at_once_as_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from k2k_assets.replication.assignment.records import Claim, Instance
 from k2k_assets.replication.assignment.rules import free_id, ids_above, is_higher, of_a_later_attempt, rivals
 from k2k_assets.replication.plan import transactional_id
 
-OWN = Claim("s", 0, "k2k.p.g.0", "own", 9, 0, "orders", 20)
-OTHER = replace(OWN, claim="other", transactional_id="k2k.p.g.1")
+OWN = Claim("s", 0, "k2k.p.g.1.0", "own", 9, 0, "orders", 20)
+OTHER = replace(OWN, claim="other", transactional_id="k2k.p.g.1.1")
 
 
 def name(number: int) -> str:
@@ -51,8 +51,8 @@ def test_of_two_claims_exactly_one_is_higher(a: Claim, b: Claim) -> None:
 
 
 def test_a_slot_uses_its_own_number_unless_a_higher_generation_does() -> None:
-    lower = replace(OTHER, generation=8, transactional_id="k2k.p.g.0")
-    higher = replace(OTHER, generation=10, transactional_id="k2k.p.g.0")
+    lower = replace(OTHER, generation=8, transactional_id=name(0))
+    higher = replace(OTHER, generation=10, transactional_id=name(0))
     assert own_id(0, 2, [lower], {8: instance(slots=7), 9: instance()}) == name(0)
     assert own_id(0, 2, [higher], {}) == name(2)
     assert own_id(1, 2, [higher], {}) == name(1)

@@ -57,7 +57,7 @@ def failback_plans(
                 may_use=lambda *on: TopicCheck(*clusters, "failback", *on).ensure_existing(),
             )
         )
-        back = stack.enter_context(FollowedMappings(reverse, target, source, patience=patience)) if reverse else None
+        back = stack.enter_context(_reverse_mappings(reverse, source, target, patience)) if reverse else None
         # Before the cuts: so all that the groups have read is below them.
         on_target = _settled(fetch_offsets(target, names), target)
         on_source = _settled(fetch_offsets(source, on_target.groups), source)
@@ -78,6 +78,17 @@ def failback_plans(
             offsets_where_led(target, pipe.copied.ends, "latest", {}),
             frozenset(leaderless),
         )
+
+
+def _reverse_mappings(reverse: Pipeline, source: Cluster, target: Cluster, patience: float) -> FollowedMappings:
+    """What it may not see would look like what is not there: its permissions are looked at as those of the other."""
+    clusters = reverse, target, source
+    refuse(TopicCheck(*clusters, "failback").existing())
+    return FollowedMappings(
+        *clusters,
+        patience=patience,
+        may_use=lambda *on: TopicCheck(*clusters, "failback", *on).ensure_existing(),
+    )
 
 
 def _pipe(mappings: FollowedMappings) -> Pipe:

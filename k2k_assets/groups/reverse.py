@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from k2k_assets.mapping.fold import Target
@@ -33,7 +35,9 @@ def first_unread(
         mappings do not prove it.
     """
     copies = back.runs.get(here, NO_RUNS)
-    copied = translate(back, here, np.array([position]))
+    # The reverse pipeline may have begun behind what came from there: `forth` answers for that.
+    begun = replace(back, log_start=back.began)
+    copied = translate(begun, here, np.array([position]))
     state = State(int(copied.states[0]))
     if state > State.AHEAD:
         return NO_OFFSET, state

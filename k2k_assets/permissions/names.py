@@ -52,7 +52,8 @@ def patterns_of(selection: str | Iterable[str]) -> list[NamePattern]:
         selection: One Java regular expression that matches whole names, or names.
     """
     if not isinstance(selection, str):
-        return [NamePattern(name) for name in dict.fromkeys(selection)]
+        # The name "*" is that of one group; as a literal it would stand for every one.
+        return [NamePattern(name, prefixed=name == ALL.name) for name in dict.fromkeys(selection)]
     if _FLAGS.search(selection):
         return [ALL]
     found = list(islice(_patterns(selection), _MOST + 1))

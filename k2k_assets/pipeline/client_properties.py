@@ -7,7 +7,7 @@ client.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -89,7 +89,7 @@ def translate(
         exactly_once: whether contrary settings are refused.
     """
     origin = {key: name for name, section in sections for key in section}
-    given = {key: value for _, section in sections for key, value in section.items()}
+    given = _merged(section for _, section in sections)
     result = Translation()
     needs = guarantees.needs(cluster, client, exactly_once)
     ours = _set_by_engine(cluster, client, exactly_once)
@@ -108,6 +108,17 @@ def translate(
     if client == "producer":
         _finish_producer(given, origin, result)
     return result
+
+
+def _merged(sections: Iterable[Mapping[str, Scalar]]) -> dict[str, Scalar]:
+    """The last section wins. `sasl.jaas.config` is user and password in one: it replaces those before it."""
+    given: dict[str, Scalar] = {}
+    for section in sections:
+        if "sasl.jaas.config" in section:
+            for key in ("sasl.username", "sasl.password"):
+                given.pop(key, None)
+        given.update(section)
+    return given
 
 
 def _set_by_engine(cluster: ClusterRole, client: ClientKind, exactly_once: bool) -> dict[str, str]:

@@ -250,6 +250,20 @@ def test_failback_writes_to_the_source_with_its_own_permissions_alone(
     assert kafka.read_all(stage.servers("source"), topic)[-1].offset < position
 
 
+def test_the_permissions_on_a_reverse_pipeline_are_looked_at_too(stage: Stage, copied: Path, tmp_path: Path) -> None:
+    """What of its mappings may not be seen would count as not there, and records as not read."""
+    pipeline = load_pipeline([copied])
+    sides = [way(stage.brokers[role], stage.user) for role, way in stage._ways.items()]
+    features = {"offsetMapping": "enabled"}
+    reverse = load_pipeline([secure.write_secure_pipeline(tmp_path, *reversed(sides), ["any"], features=features)])
+    for name in control_topics(reverse):
+        kafka.create_topic(stage.servers("source"), name)
+    stage.grant(stage.acls(copied, "failback"))
+    with both_clusters(pipeline) as clusters:
+        refusal = _refusal(lambda: failback_plans(pipeline, *clusters, reverse))
+    assert f"does not allow User:{stage.user} to Read the topic '{reverse.offset_mapping.topic}'" in refusal
+
+
 @pytest.mark.parametrize("way", [secure.mtls, *in_storms((secure.pem_texts,))])
 def test_who_comes_with_a_certificate_is_named_by_it(
     secure_clusters: KafkaSandbox, tmp_path: Path, topic: str, way: Way

@@ -66,3 +66,11 @@ def test_everything_covers_everything() -> None:
     assert ALL.covers("orders")
     assert not NamePattern("orders").covers("orders.eu")
     assert NamePattern("orders", prefixed=True).covers("orders.eu")
+
+
+def test_a_group_whose_name_is_a_star_is_not_every_group() -> None:
+    """As a literal name of an ACL `*` means all; names that begin with it are the narrowest that covers it."""
+    assert patterns_of(["*", "a"]) == [NamePattern("*", prefixed=True), NamePattern("a")]
+    assert NamePattern("*", prefixed=True).covers("*")
+    assert not NamePattern("*", prefixed=True).covers("a")
+    assert name_in(NamePattern("*", prefixed=True)).startswith("*")

@@ -330,6 +330,28 @@ def test_the_real_library_knows_every_name() -> None:
     assert [name for name in sorted(names) if not is_known(name)] == []
 
 
+JAAS = 'a.PlainLoginModule required username="jaas" password="of jaas";'
+USER: dict[str, Scalar] = {"sasl.username": "user", "sasl.password": "of user"}
+
+
+@pytest.mark.parametrize(
+    ("common", "own", "username", "password"),
+    [
+        (USER, {"sasl.jaas.config": JAAS}, "jaas", "of jaas"),
+        ({"sasl.jaas.config": JAAS}, USER, "user", "of user"),
+        ({"sasl.jaas.config": JAAS}, {}, "jaas", "of jaas"),
+        (USER, {"sasl.password": "own"}, "user", "own"),
+        ({"sasl.jaas.config": JAAS}, {"sasl.password": "own"}, "jaas", "own"),
+        ({**USER, "sasl.jaas.config": JAAS}, {}, "user", "of user"),
+    ],
+)
+def test_the_login_of_the_section_wins_however_it_is_written(
+    common: Mapping[str, Scalar], own: Mapping[str, Scalar], username: str, password: str
+) -> None:
+    values = translated("consumer", own, common=common).values
+    assert (values["sasl.username"], values["sasl.password"]) == (username, password)
+
+
 def test_the_real_library_takes_what_is_translated(tmp_path: Path) -> None:
     changes = {
         "features/exactlyOnce": "enabled",

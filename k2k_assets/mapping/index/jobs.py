@@ -91,17 +91,38 @@ def _records(
 ) -> DataFrame:
     def read(batches: Iterable[Any]) -> Iterator[Any]:
         for wanted in ranges_in(batches):
-            size, reached = 0, wanted.end
+            reached = wanted.end
             with closing(cast("Generator[list[Any]]", read_range(properties, wanted))) as chunks:
-                for chunk in chunks:
+                for chunk, is_full in up_to(chunks, most):
                     yield record_rows(chunk, group, ignore_unreadable)
-                    size += sum(len(message.value() or b"") for message in chunk)
-                    if most is not None and size >= most:
+                    if is_full:
                         reached = chunk[-1].offset() + 1
-                        break
             yield _progress_row(wanted, reached)
 
     return ranges_frame(spark, ranges).mapInArrow(read, _ROWS)
+
+
+def up_to(chunks: Iterable[list[Any]], most: int | None) -> Iterator[tuple[list[Any], bool]]:
+    """The messages up to the one with which so many bytes of values are reached.
+
+    Where that is depends on the messages alone, never on how they came in chunks: Spark may read a range a second time,
+    when an executor is lost, and joins what was folded of the first reading with what is folded of the second one.
+
+    Args:
+        chunks: Messages in order.
+        most: Bytes; None: all of them.
+
+    Yields:
+        Messages, and whether they are the last ones because there was enough.
+    """
+    size = 0
+    for chunk in chunks:
+        for number, message in enumerate(chunk if most is not None else (), start=1):
+            size += len(message.value() or b"")
+            if most is not None and size >= most:
+                yield chunk[:number], True
+                return
+        yield chunk, False
 
 
 def _progress_row(wanted: OffsetRange, reached: int) -> pa.RecordBatch:

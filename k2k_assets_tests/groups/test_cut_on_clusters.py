@@ -69,10 +69,10 @@ def polling(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, before_cut: Cal
         poller.start()
         waiting, real = [before_cut], target.offsets
 
-        def offsets(partitions: Any, which: Any) -> dict[TopicPartition, int]:
+        def offsets(partitions: Any, which: Any, *more: Any) -> dict[TopicPartition, int]:
             if which == "stable" and waiting:
                 waiting.pop()()
-            return real(partitions, which)
+            return real(partitions, which, *more)
 
         monkeypatch.setattr(target, "offsets", offsets)
         yield poller

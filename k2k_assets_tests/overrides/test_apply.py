@@ -144,7 +144,8 @@ def test_the_remedies_of_the_stops_at_a_start(clusters: KafkaSandbox, tmp_path: 
     assert {stage.translated(pruned, at) for at in (3, 5, 8)} == {(4, "exact")}, "a commit marker lies at 3"
     assert stage.translated(pruned, 2) == (2, "exact")
     assert stage.translated(anew, 0) == (4, "exact"), "offset 0 is one of the new topic"
-    assert stage.translated(further, 1) == (0, "exact")
+    assert stage.translated(further, 3) == (0, "exact")
+    assert stage.translated(further, 1) == (None, "unknown"), "1 and 2 were in the topic that is gone"
     (noted,) = [r for r in mapping_records(stage.pipeline, target) if r.override and r.topic == pruned]
     assert (noted.covered_from, noted.covered_to) == (3, 8)
     assert noted.override is not None

@@ -265,7 +265,7 @@ def test_the_readmes_pipelines_load(tmp_path: Path) -> None:
 
 def test_the_documented_records_are_what_we_write() -> None:
     kinds = {_kind(key) for key, _ in _records()}
-    assert kinds == {"commit", "mapping", "instance", "claim", "beat", "stop", "start", "mapper"}
+    assert kinds == {"commit", "mapping", "instance", "claim", "beat", "stop", "start", "settings", "mapper"}
     assignments = Assignments()
     for offset, (key, value) in enumerate(_records()):
         if _kind(key) == "commit":

@@ -1,22 +1,38 @@
-"""What a content check compares: which stretches, in which topics, and what can be told about their ends."""
+"""What a content check compares: which pieces of which partitions, and what can be told about their ends."""
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-
+from k2k_assets.checks.pieces import Copied, Piece, pieces
 from k2k_assets.checks.sampling import Stretch, joined, stretches
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.mapping.copy_settings import CopySettings
+from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.index import MappingIndex
-from k2k_assets.mapping.index.portions import by_source, skipped_ranges
+from k2k_assets.mapping.index.portions import (
+    Portion,
+    by_source,
+    by_target,
+    covered_ranges,
+    set_by_hand,
+    settings_ranges,
+    skipped_ranges,
+)
 from k2k_assets.mapping.offset_ranges import OffsetRange
+from k2k_assets.mapping.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment.noted_settings import noted_settings
 from k2k_assets.topic_partition import TopicPartition
+
+# In one run; more would only be asked for their ends, and not be reached in time.
+_MOST_PARTITIONS = 4000
+# Of one Spark job: as many as take a few seconds.
+_RECORDS_PER_ROUND, _PIECES_PER_ROUND = 200_000, 1000
 
 Limit = tuple[str, str, str, int, int, int, int, bool]
 LIMITS = (
@@ -33,18 +49,16 @@ class Side:
         topics: Existing topics that take part.
         stable: Last stable offsets when the comparison was planned: nothing is read beyond.
         compacted: Topics in which any record may be missing for a good reason.
-        timestamps: Topics whose timestamps are compared.
     """
 
     cluster: Cluster
     topics: Mapping[str, TopicDescription]
     stable: Mapping[TopicPartition, int]
     compacted: frozenset[str]
-    timestamps: frozenset[str]
 
-    def limits(self) -> list[Limit]:
-        """The watermarks now, one row a partition, columns `LIMITS`."""
-        low = offsets_where_led(self.cluster, self.stable, "earliest", {})
+    def limits(self, topics: Collection[str]) -> list[Limit]:
+        """The watermarks of topics now, one row a partition, columns `LIMITS`."""
+        low = offsets_where_led(self.cluster, [tp for tp in self.stable if tp.topic in topics], "earliest", {})
         high = offsets_where_led(self.cluster, low, "latest", {})
         return [
             (
@@ -57,8 +71,8 @@ class Side:
                 high[tp],
                 tp.topic in self.compacted,
             )
-            for tp, stable in self.stable.items()
-            if tp in high
+            for tp in high
+            for stable in [self.stable[tp]]
         ]
 
     def readable(self, ranges: Iterable[tuple[TopicPartition, int, int]], gap: int) -> list[OffsetRange]:
@@ -84,7 +98,9 @@ class Comparison:
         source: The source side.
         target: The target side.
         source_cluster: Id of the source cluster; runs of others are left out.
-        stretches: What is looked at.
+        pieces: What is to be looked at, in the order in which it is.
+        partitions: How many partitions there are to be looked at, of which `pieces` may have a part.
+        unknown: Sampled offsets that were copied under settings that nobody knows any more.
         former_topics: Topics in the index that do not exist any more under their id, on the source.
         leaderless: Partitions on either side that have no leader, with the reason: they are left out.
         skipped: Source ranges that were skipped by hand, also such as are not looked at.
@@ -93,7 +109,9 @@ class Comparison:
     source: Side
     target: Side
     source_cluster: str
-    stretches: list[Stretch] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    partitions: int = 0
+    unknown: int = 0
     former_topics: int = 0
     leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
     skipped: Sequence[Stretch] = ()
@@ -102,88 +120,114 @@ class Comparison:
         """Topic and topic id of the source topics that take part."""
         return [(topic.name, topic.topic_id) for topic in self.source.topics.values()]
 
+    def rounds(self) -> Iterator[list[Piece]]:
+        """The pieces, as many at a time as are compared in one go."""
+        some: list[Piece] = []
+        records = 0
+        for piece in self.pieces:
+            some.append(piece)
+            records += piece.end - piece.start
+            if records >= _RECORDS_PER_ROUND or len(some) >= _PIECES_PER_ROUND:
+                yield some
+                some, records = [], 0
+        if some:
+            yield some
 
-def plan_comparison(
-    spark: SparkSession, pipeline: Pipeline, index: MappingIndex, source: Cluster, target: Cluster
-) -> Comparison:
-    """Draws the stretches from what the index covers and the source still holds.
+
+def plan_comparison(pipeline: Pipeline, index: MappingIndex, source: Cluster, target: Cluster) -> Comparison:
+    """Draws the pieces from what the index covers and the source still holds.
 
     Raises:
         ClusterUnreachable: A cluster does not answer.
     """
-    cluster_id = source.cluster_id()
-    covered = index.coverage(spark).where(F.col("cluster") == cluster_id).collect()
-    routes = {
-        (row["topic"], row["target_topic"])
-        for row in index.runs(spark).select("topic", "target_topic").distinct().collect()
+    cluster_id, seed = source.cluster_id(), index.manifest.number
+    mapped = {at: of_source for at, of_source in by_source(index.portions).items() if at.cluster == cluster_id}
+    existing = source.describe({at.topic for at in mapped})
+    today = {
+        TopicPartition(at.topic, at.partition): of_source
+        for at, of_source in mapped.items()
+        if at.topic in existing and existing[at.topic].topic_id == at.topic_id
+        if at.partition < existing[at.topic].partitions
     }
-    ids = {(row["topic"], row["source_topic_id"]) for row in covered}
-    existing = source.describe({topic for topic, _ in ids})
-    today = {name: topic for name, topic in existing.items() if (name, topic.topic_id) in ids}
-    on_target = target.describe({name for _, name in routes})
-    timed = timed_topics(pipeline, routes, source, target, today, on_target)
+    topics = {tp.topic: existing[tp.topic] for tp in today}
+    chosen = _chosen(today, seed)
     leaderless: dict[TopicPartition, str] = {}
-    source_side = _side(source, today, frozenset(t for t, to in routes if to in timed), leaderless)
-    target_side = _side(target, on_target, timed, leaderless)
-    ranges: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
-    for row in covered:
-        topic = today.get(row["topic"])
-        if topic and topic.topic_id == row["source_topic_id"] and row["partition"] < topic.partitions:
-            ranges[TopicPartition(row["topic"], row["partition"])].append((row["covered_from"], row["covered_to"]))
-    starts = offsets_where_led(source, [tp for tp in ranges if tp in source_side.stable], "earliest", leaderless)
-    drawn = stretches({tp: ranges[tp] for tp in starts}, starts, seed=index.manifest.number)
-    skipped = [
-        Stretch(at.topic, at.partition, *each)
-        for at, of_source in by_source(index.portions).items()
-        if at.cluster == cluster_id and at.topic in today and today[at.topic].topic_id == at.topic_id
-        for each in skipped_ranges(of_source)
-    ]
-    return Comparison(source_side, target_side, cluster_id, drawn, len(ids) - len(today), leaderless, skipped)
+    source_side = _side(source, topics, list(chosen), leaderless)
+    target_side = _target_side(target, chosen.values(), leaderless)
+    covered = {tp: covered_ranges(chosen[tp]) for tp in chosen if tp in source_side.stable}
+    starts = offsets_where_led(source, covered, "earliest", leaderless)
+    drawn = stretches({tp: covered[tp] for tp in starts}, starts, seed)
+    feeding = _feeding(mapped)
+    copied = {tp: _copied(of_source, feeding) for tp, of_source in chosen.items()}
+    known, settings = _settings(pipeline, copied.values(), target)
+    cut = pieces(drawn, copied, known, settings)
+    return Comparison(
+        source_side,
+        target_side,
+        cluster_id,
+        cut.found,
+        partitions=len(today),
+        unknown=cut.unknown,
+        former_topics=len({(at.topic, at.topic_id) for at in mapped}) - len(topics),
+        leaderless=leaderless,
+        skipped=[Stretch(*tp, *each) for tp, of_source in today.items() for each in skipped_ranges(of_source)],
+    )
+
+
+def _chosen(today: Mapping[TopicPartition, list[Portion]], seed: int) -> dict[TopicPartition, list[Portion]]:
+    """At most so many partitions as can be looked at, drawn at random, in a random order: time may run out."""
+    partitions = sorted(today)
+    drawn = random.Random(seed).sample(partitions, min(len(partitions), _MOST_PARTITIONS))
+    return {tp: today[tp] for tp in drawn}
+
+
+def _settings(
+    pipeline: Pipeline, copied: Iterable[Copied], target: Cluster
+) -> tuple[Mapping[str, CopySettings], CopySettings]:
+    """What the fingerprints stand for, and the settings of today: others are asked for only if there are any."""
+    today = CopySettings.of(pipeline)
+    others = {under.settings for each in copied for under in each.under} - {today.fingerprint}
+    return (noted_settings(pipeline, target) if others else {today.fingerprint: today}), today
+
+
+def _feeding(mapped: Mapping[SourcePartition, list[Portion]]) -> dict[Target, int]:
+    """How many source partitions feed each target partition."""
+    feeding: dict[Target, int] = defaultdict(int)
+    for of_source in mapped.values():
+        for target, _ in by_target(of_source):
+            feeding[target] += 1
+    return feeding
+
+
+def _copied(portions: Sequence[Portion], feeding: Mapping[Target, int]) -> Copied:
+    targets = [target for target, _ in by_target(portions)]
+    one_each = len({(target.topic, target.topic_id) for target in targets}) == len(targets)
+    one_to_one = one_each and all(feeding[target] == 1 for target in targets)
+    return Copied(settings_ranges(portions), set_by_hand(portions), one_to_one)
+
+
+def _target_side(target: Cluster, chosen: Iterable[Sequence[Portion]], leaderless: dict[TopicPartition, str]) -> Side:
+    into = {to for portions in chosen for to, _ in by_target(portions)}
+    existing = target.describe({to.topic for to in into})
+    there = {
+        TopicPartition(to.topic, to.partition)
+        for to in into
+        if to.topic in existing and to.partition < existing[to.topic].partitions
+    }
+    return _side(target, existing, sorted(there), leaderless)
 
 
 def _side(
     cluster: Cluster,
     topics: Mapping[str, TopicDescription],
-    timestamps: frozenset[str],
+    partitions: Collection[TopicPartition],
     leaderless: dict[TopicPartition, str],
 ) -> Side:
-    partitions = [TopicPartition(topic.name, p) for topic in topics.values() for p in range(topic.partitions)]
     stable = offsets_where_led(cluster, partitions, "stable", leaderless)
-    return Side(cluster, topics, stable, compacted_topics(cluster, topics), timestamps)
+    return Side(cluster, topics, stable, compacted_topics(cluster, topics))
 
 
 def compacted_topics(cluster: Cluster, topics: Iterable[str]) -> frozenset[str]:
     """Those of existing topics in which any record may be missing for a good reason."""
     configs = cluster.topic_configs(list(topics), only_changed=False)
     return frozenset(name for name, config in configs.items() if "compact" in config.get("cleanup.policy", ""))
-
-
-def timed_topics(
-    pipeline: Pipeline,
-    routes: Iterable[tuple[str, str]],
-    source: Cluster,
-    target: Cluster,
-    on_source: Mapping[str, TopicDescription],
-    on_target: Mapping[str, TopicDescription],
-) -> frozenset[str]:
-    """Target topics whose timestamps must be those of the source: nobody else stamps them on either side.
-
-    Args:
-        pipeline: May not keep timestamps at all.
-        routes: Source topics, each with its target topic.
-        source: The source cluster.
-        target: The target cluster.
-        on_source: Existing source topics, by name.
-        on_target: Existing target topics, by name.
-    """
-    if not pipeline.features.keep_record_creation_timestamp:
-        return frozenset()
-    stamped_there = _create_time(source, on_source)
-    stamped_here = _create_time(target, on_target)
-    unsure = {to for topic, to in routes if topic not in stamped_there}
-    return frozenset(to for _, to in routes if to in stamped_here and to not in unsure)
-
-
-def _create_time(cluster: Cluster, topics: Mapping[str, TopicDescription]) -> frozenset[str]:
-    configs = cluster.topic_configs(list(topics), only_changed=False)
-    return frozenset(n for n, config in configs.items() if config.get("message.timestamp.type") != "LogAppendTime")

@@ -1,86 +1,107 @@
-"""A digest of each record's content, made where it is read: the JVM gets 16 bytes a record instead of the record."""
+"""Digests of each record's content, made where it is read: the JVM gets some 32 bytes a record instead of the record.
+
+Headers and timestamp have columns of their own: whether they count depends on the settings under which a record was
+copied, and a timestamp that a broker has set counts never.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import pyarrow as pa
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from k2k_assets.mapping.offset_ranges import OffsetRange, ranges_frame, ranges_in, read_range
+from k2k_assets.mapping.offset_ranges import OffsetRange, ranges_frame, ranges_in, read_ranges
 
 DIGESTS = StructType(
     [
         StructField("topic", StringType(), False),
         StructField("partition", IntegerType(), False),
         StructField("offset", LongType(), False),
-        StructField("digest", BinaryType(), False),
+        StructField("content", BinaryType(), False),
+        StructField("headers", BinaryType(), False),
+        StructField("timestamp", LongType(), True),
     ]
 )
+"""`content` is of key and value; `timestamp` in milliseconds since the epoch, null where a broker has set it."""
+_LEAST_TASKS, _RANGES_PER_TASK = 4, 64
 _ARROW = to_arrow_schema(DIGESTS)
 
 
-def digests(
-    spark: SparkSession,
-    properties: Mapping[str, object],
-    ranges: Sequence[OffsetRange],
-    headers: bool,
-    timestamps_of: Collection[str],
-) -> DataFrame:
-    """The committed records of ranges, columns `DIGESTS`.
+def digests(spark: SparkSession, properties: Mapping[str, object], ranges: Sequence[OffsetRange]) -> DataFrame:
+    """The records of ranges, columns `DIGESTS`.
 
     Args:
         spark: Runs the reading.
-        properties: Consumer settings, librdkafka names.
+        properties: Consumer settings, librdkafka names, with the isolation level.
         ranges: What to read; what retention removed meanwhile is left out.
-        headers: Whether headers are part of the content.
-        timestamps_of: Topics in which the timestamp is.
     """
-    with_timestamp = frozenset(timestamps_of)
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
-        for wanted in ranges_in(batches):
-            timestamp = wanted.topic in with_timestamp
-            for chunk in read_range(properties, wanted, skip_deleted=True):
-                columns = [
-                    [wanted.topic] * len(chunk),
-                    [wanted.partition] * len(chunk),
-                    [message.offset() for message in chunk],
-                    [digest(message, headers, timestamp) for message in chunk],
-                ]
-                arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
-                yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+        for wanted, chunk in read_ranges(properties, ranges_in(batches), skip_deleted=True):
+            columns = [
+                [wanted.topic] * len(chunk),
+                [wanted.partition] * len(chunk),
+                [message.offset() for message in chunk],
+                [content(message) for message in chunk],
+                [headers(message) for message in chunk],
+                [timestamp(message) for message in chunk],
+            ]
+            arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
-    return ranges_frame(spark, ranges).mapInArrow(read, DIGESTS)
+    # A task, and the client that it opens, costs as much as some tens of short ranges.
+    tasks = max(_LEAST_TASKS, len(ranges) // _RANGES_PER_TASK)
+    return ranges_frame(spark, ranges, tasks).mapInArrow(read, DIGESTS)
 
 
-def digest(message: Any, headers: bool, timestamp: bool) -> bytes:
-    """Digest of one record's content, 16 bytes.
+def content(message: Any) -> bytes:
+    """Digest of a record's key and value, 16 bytes."""
+    return _digest((message.key(), message.value()), 16)
+
+
+def headers(message: Any) -> bytes:
+    """Digest of a record's headers, 8 bytes; none if there are none."""
+    try:
+        fields = [field for name, value in message.headers() or () for field in (name.encode(), value)]
+    except SystemError:
+        fields = [b"a key that is not UTF-8"]  # the client cannot read it; such a record is never copied
+    return _digest(fields, 8) if fields else b""
+
+
+def timestamp(message: Any) -> int | None:
+    """A record's timestamp, as far as its writer has set it, in milliseconds since the epoch."""
+    kind, milliseconds = message.timestamp()
+    if kind == TIMESTAMP_LOG_APPEND_TIME:
+        return None
+    return milliseconds or 1  # 0 cannot be written: its copy has 1
+
+
+def digest(message: Any, with_headers: bool, with_timestamp: bool) -> bytes:
+    """Digest of all of a record that is to be compared.
 
     Args:
         message: The record.
-        headers: Whether headers are part of the content.
-        timestamp: Whether the timestamp is.
+        with_headers: Whether headers are.
+        with_timestamp: Whether the timestamp is, even one that a broker has set.
     """
-    fields: list[bytes | None] = [message.key(), message.value()]
-    if headers:
-        fields += _headers(message)
-    made = blake2b(digest_size=16)
+    fields = [content(message)]
+    if with_headers:
+        fields.append(headers(message))
+    if with_timestamp:
+        fields.append(b"@%d" % (message.timestamp()[1] or 1))
+    return b"".join(fields)
+
+
+def _digest(fields: Iterable[bytes | None], size: int) -> bytes:
+    made = blake2b(digest_size=size)
     for field in fields:
         # Null and empty differ, and no two lists of fields give the same bytes.
         made.update(b"-" if field is None else b"%d:" % len(field))
         made.update(field or b"")
-    if timestamp:
-        made.update(b"@%d" % (message.timestamp()[1] or 1))  # 0 cannot be written: its copy has 1
     return made.digest()
-
-
-def _headers(message: Any) -> list[bytes | None]:
-    try:
-        return [field for name, value in message.headers() or () for field in (name.encode(), value)]
-    except SystemError:
-        return [b"a key that is not UTF-8"]  # the client cannot read it; such a record is never copied

@@ -12,13 +12,13 @@ fault. Of very many partitions a part is looked at in each run, another one each
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from confluent_kafka import Message
 
-from k2k_assets.checks.comparison import compacted_topics, timed_topics
+from k2k_assets.checks.comparison import compacted_topics
 from k2k_assets.checks.digests import digest
 from k2k_assets.checks.group_holding import Holding, holding
 from k2k_assets.checks.group_match import Match, Sides, Window, match
@@ -30,8 +30,10 @@ from k2k_assets.groups.group_reader import fetch_offsets
 from k2k_assets.groups.observed import Committed
 from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.translations import feeding
-from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.mapping.copy_settings import CopySettings, shared
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.assignment.noted_settings import noted_settings
 from k2k_assets.topic_partition import TopicPartition
 
 MOST_PARTITIONS = 2000
@@ -106,14 +108,16 @@ def check_groups(
     for place in places:
         told[place.group].counts["not_looked_at"] += 1
     looked_at = places[turn % runs :: runs]
-    on_source, on_target = _windows(pipeline, result, looked_at, source, target)
+    led = []
     for place in looked_at:
         told[place.group].counts["not_looked_at"] -= 1
         if hidden := [tp for tp, _ in (place.target, *place.sources) if tp in result.leaderless]:
             told[place.group].counts["without_leader"] += 1
             told[place.group].unreadable = result.leaderless[hidden[0]]
-            continue
-        _judge(place, told[place.group], on_source, on_target, pipeline.features.exactly_once)
+        else:
+            led.append(place)
+    for place, compared in _compared(pipeline, result, led, source, target):
+        _judge(place, compared, told[place.group])
     return {group: _verdict(told[group], runs) for group in chosen}
 
 
@@ -184,20 +188,72 @@ def _standing(row: Row, sources: Iterable[TopicPartition], own: set[str]) -> tup
     return tuple((tp, committed.get(tp, 0)) for tp in sources if tp in committed or tp.topic in own)
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What the records around a position on both sides have in common.
+
+    Attributes:
+        match: What was found.
+        nothing_there: Whether one side has no records there.
+        faulty: Whether the group would skip records, or read some again.
+    """
+
+    match: Match
+    nothing_there: bool
+    faulty: bool
+
+
+def _compared(
+    pipeline: Pipeline, result: PollResult, places: Sequence[_Place], source: Cluster, target: Cluster
+) -> Iterator[tuple[_Place, _Compared | None]]:
+    """The comparison of each place; None where there is nothing that could be compared.
+
+    Where records differ by the settings of today, what they have in common under all settings that there ever were is
+    what counts: they were perhaps copied under others.
+    """
+    today = CopySettings.of(pipeline)
+    found = _match_all(pipeline, result, places, source, target, today)
+    faulty = [place for place, compared in zip(places, found, strict=True) if compared and compared.faulty]
+    again: dict[_Place, _Compared | None] = {}
+    if faulty and len(known := noted_settings(pipeline, target)) > 1:
+        common = shared(known.values())
+        again = dict.fromkeys(faulty)
+        if common:
+            again = dict(zip(faulty, _match_all(pipeline, result, faulty, source, target, common), strict=True))
+    for place, compared in zip(places, found, strict=True):
+        yield place, again.get(place, compared)
+
+
+def _match_all(
+    pipeline: Pipeline,
+    result: PollResult,
+    places: Sequence[_Place],
+    source: Cluster,
+    target: Cluster,
+    settings: CopySettings,
+) -> list[_Compared | None]:
+    on_source, on_target = _windows(pipeline, result, places, source, target, settings)
+    return [_match(place, on_source, on_target, pipeline.features.exactly_once) for place in places]
+
+
 def _windows(
-    pipeline: Pipeline, result: PollResult, places: list[_Place], source: Cluster, target: Cluster
+    pipeline: Pipeline,
+    result: PollResult,
+    places: Sequence[_Place],
+    source: Cluster,
+    target: Cluster,
+    settings: CopySettings,
 ) -> tuple[dict[At, Window], dict[At, Window]]:
     routes = {(tp.topic, place.target[0].topic) for place in places for tp, _ in place.sources}
     on_source = source.describe({topic for topic, _ in routes})
     on_target = target.describe({topic for _, topic in routes})
-    timed = timed_topics(pipeline, routes, source, target, on_source, on_target)
+    timed = _timed_topics(routes, source, target, on_source, on_target) if settings.timestamps else frozenset()
     timed_sources = {topic for topic, to in routes if to in timed}
-    source_properties = {"isolation.level": "read_committed", **pipeline.client_properties("source", "consumer")}
+    source_properties = {**pipeline.client_properties("source", "consumer"), "isolation.level": settings.isolation}
     target_properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
-    headers = pipeline.features.header_replication
 
     def digest_of(timed_here: Iterable[str], message: Message) -> bytes:
-        return digest(message, headers, message.topic() in timed_here)
+        return digest(message, settings.headers, message.topic() in timed_here)
 
     return (
         read_windows(
@@ -219,20 +275,26 @@ def _windows(
     )
 
 
-def _judge(
-    place: _Place, told: _Told, on_source: Mapping[At, Window], on_target: Mapping[At, Window], exactly_once: bool
-) -> None:
+def _match(
+    place: _Place, on_source: Mapping[At, Window], on_target: Mapping[At, Window], exactly_once: bool
+) -> _Compared | None:
     sources = {at[0]: on_source[at] for at in place.sources if at in on_source}
     window = on_target.get(place.target)
     if window is None or not sources:
+        return None
+    # Whoever stands ahead of the copy reads again what was copied since, as is said.
+    exact_alone = place.alone and place.word is Word.EXACT
+    found = match(Sides(sources, window, exact_alone, exactly_once))
+    nothing_there = not window.records or not any(one.records for one in sources.values())
+    return _Compared(found, nothing_there, bool(found.skipped or found.different or (exact_alone and found.read_again)))
+
+
+def _judge(place: _Place, compared: _Compared | None, told: _Told) -> None:
+    if compared is None:
         told.counts["not_comparable"] += 1
         return
-    found = match(Sides(sources, window, place.alone and place.word is Word.EXACT, exactly_once))
-    nothing_there = not window.records or not any(one.records for one in sources.values())
-    # Whoever stands ahead of the copy reads again what was copied since, as is said.
-    read_again = place.alone and place.word is Word.EXACT and found.read_again
-    faulty = bool(found.skipped or found.different or read_again)
-    if found.compared or nothing_there or faulty:
+    found = compared.match
+    if found.compared or compared.nothing_there or compared.faulty:
         told.counts["compared"] += 1
     elif place.word is Word.AHEAD:
         # It has read what is not copied yet: no record around the one position is around the other.
@@ -242,7 +304,7 @@ def _judge(
     told.counts["records"] += found.compared
     told.counts["skipped"] += found.skipped
     told.counts["read_again"] += found.read_again
-    if faulty:
+    if compared.faulty:
         told.counts["offending"] += 1
         told.offenders.append(_offender(place, found))
 
@@ -297,3 +359,30 @@ def _doubt(told: _Told, counts: Mapping[str, int], words: str) -> str | None:
     if set(told.words) <= _LEFT_ALONE and told.words:
         return None
     return f"nothing was compared: {words or 'no positions'}. See docs/offsets.md for what each of these means"
+
+
+def _timed_topics(
+    routes: Iterable[tuple[str, str]],
+    source: Cluster,
+    target: Cluster,
+    on_source: Mapping[str, TopicDescription],
+    on_target: Mapping[str, TopicDescription],
+) -> frozenset[str]:
+    """Target topics whose timestamps must be those of the source: nobody else stamps them on either side.
+
+    Args:
+        routes: Source topics, each with its target topic.
+        source: The source cluster.
+        target: The target cluster.
+        on_source: Existing source topics, by name.
+        on_target: Existing target topics, by name.
+    """
+    stamped_there = _create_time(source, on_source)
+    stamped_here = _create_time(target, on_target)
+    unsure = {to for topic, to in routes if topic not in stamped_there}
+    return frozenset(to for _, to in routes if to in stamped_here and to not in unsure)
+
+
+def _create_time(cluster: Cluster, topics: Mapping[str, TopicDescription]) -> frozenset[str]:
+    configs = cluster.topic_configs(list(topics), only_changed=False)
+    return frozenset(n for n, config in configs.items() if config.get("message.timestamp.type") != "LogAppendTime")

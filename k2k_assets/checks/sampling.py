@@ -39,12 +39,12 @@ def stretches(
         seed: The same seed draws the same stretches.
 
     Returns:
-        Disjoint stretches within the covered ranges, by partition and offset.
+        Disjoint stretches within the covered ranges: of one partition after the other, by offset.
     """
     draw = random.Random(seed)
     budget = min(RECORDS_PER_PARTITION, max(_LEAST_PER_PARTITION, RECORDS_IN_ALL // max(1, len(covered))))
     chosen: list[Stretch] = []
-    for tp in sorted(covered):
+    for tp in covered:
         low = log_starts.get(tp, 0)
         for start, end in sorted(covered[tp]):
             chosen.extend(Stretch(*tp, a, b) for a, b in _pieces(max(start, low), end, budget, draw))

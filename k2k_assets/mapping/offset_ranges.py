@@ -52,9 +52,16 @@ RANGES = StructType(
 )
 
 
-def ranges_frame(spark: SparkSession, ranges: Sequence[OffsetRange]) -> DataFrame:
-    """The ranges as a DataFrame, spread so that each can be a task of its own."""
-    return spark.createDataFrame(list(ranges), RANGES).repartition(max(1, len(ranges)))
+def ranges_frame(spark: SparkSession, ranges: Sequence[OffsetRange], most_tasks: int | None = None) -> DataFrame:
+    """The ranges as a DataFrame, spread over tasks.
+
+    Args:
+        spark: Makes it.
+        ranges: The ranges.
+        most_tasks: None: each range is a task of its own.
+    """
+    tasks = min(len(ranges), most_tasks or len(ranges))
+    return spark.createDataFrame(list(ranges), RANGES).repartition(max(1, tasks))
 
 
 def ranges_in(batches: Iterable[Any]) -> Iterator[OffsetRange]:
@@ -67,28 +74,46 @@ def ranges_in(batches: Iterable[Any]) -> Iterator[OffsetRange]:
 def read_range(
     properties: Mapping[str, object], wanted: OffsetRange, skip_deleted: bool = False
 ) -> Iterator[list[Message]]:
-    """The records of a range, in order, in chunks.
+    """The records of a range, in order, in chunks; the rest as in `read_ranges`."""
+    for _, chunk in read_ranges(properties, [wanted], skip_deleted):
+        yield chunk
+
+
+def read_ranges(
+    properties: Mapping[str, object], ranges: Iterable[OffsetRange], skip_deleted: bool = False
+) -> Iterator[tuple[OffsetRange, list[Message]]]:
+    """The records of ranges, one range after the other with one client, in order, in chunks.
 
     Args:
         properties: Consumer settings, librdkafka names; `isolation.level` among them, read_committed when absent.
-        wanted: Its end must not lie above the last stable offset.
-        skip_deleted: Go on at the log start when retention has removed the range's start meanwhile.
+        ranges: Their ends must not lie above the last stable offsets.
+        skip_deleted: Go on at the log start when retention has removed a range's start meanwhile.
 
     Raises:
-        ReadStalled: Nothing arrived for a minute, or the range cannot be read.
+        ReadStalled: Nothing arrived for a minute, or a range cannot be read.
     """
-    if wanted.start >= wanted.end:
-        return
+    consumer: Consumer | None = None
+    try:
+        for wanted in ranges:
+            if wanted.start >= wanted.end:
+                continue
+            consumer = consumer or _consumer(properties, wanted)
+            consumer.assign([KafkaTopicPartition(wanted.topic, wanted.partition, wanted.start)])
+            for chunk in _chunks(consumer, wanted, skip_deleted):
+                yield wanted, chunk
+    finally:
+        if consumer:
+            consumer.close()
+
+
+def _consumer(properties: Mapping[str, object], first: OffsetRange) -> Consumer:
     consumer = clients.consumer({"isolation.level": "read_committed", **properties}, _SETTINGS)
     try:
-        try:
-            clients.know_cluster(consumer, STALL_SECONDS)
-        except KafkaException as error:
-            raise ReadStalled(f"{_where(wanted, wanted.start)}: {clients.error_of(error).str()}") from None
-        consumer.assign([KafkaTopicPartition(wanted.topic, wanted.partition, wanted.start)])
-        yield from _chunks(consumer, wanted, skip_deleted)
-    finally:
+        clients.know_cluster(consumer, STALL_SECONDS)
+    except KafkaException as error:
         consumer.close()
+        raise ReadStalled(f"{_where(first, first.start)}: {clients.error_of(error).str()}") from None
+    return consumer
 
 
 def _chunks(consumer: Consumer, wanted: OffsetRange, skip_deleted: bool) -> Iterator[list[Message]]:
@@ -105,6 +130,8 @@ def _chunks(consumer: Consumer, wanted: OffsetRange, skip_deleted: bool) -> Iter
         chunk: list[Message] = []
         ended = False
         for message in messages:
+            if (message.topic(), message.partition()) != (wanted.topic, wanted.partition):
+                continue  # of the range before
             error = message.error()
             if error is None:
                 ended = ended or message.offset() >= wanted.end - 1

@@ -60,6 +60,8 @@ class MappingRecord:
         targets: The runs, by target partition.
         override: Who set the position by hand, and why: nothing of the range was copied, and what was mapped from its
             start on before is cancelled. None in records of copies.
+        settings: Fingerprint of the settings under which it was copied (`copy_settings`); None in records of releases
+            that did not note it.
     """
 
     group: str
@@ -76,6 +78,7 @@ class MappingRecord:
     covered_to: int
     targets: tuple[MappedPartition, ...]
     override: str | None = None
+    settings: str | None = None
 
     def key_bytes(self) -> bytes:
         """The record's key."""
@@ -87,7 +90,7 @@ class MappingRecord:
 
     def document(self) -> dict[str, Any]:
         """The record's value as a JSON document."""
-        override = {"override": self.override} if self.override else {}
+        rare = {"settings": self.settings, "override": self.override}
         return {
             "version": VERSION,
             "pipeline": self.pipeline,
@@ -102,7 +105,7 @@ class MappingRecord:
             "targets": [
                 {"topic": t.topic, "id": t.topic_id, "partition": t.partition, "runs": t.runs} for t in self.targets
             ],
-            **override,
+            **{name: value for name, value in rare.items() if value},
         }
 
     @classmethod
@@ -136,6 +139,7 @@ class MappingRecord:
                 covered_to=body["to"],
                 targets=tuple(_mapped_partition(target) for target in body["targets"]),
                 override=body.get("override"),
+                settings=body.get("settings"),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"{where}: field missing or of a wrong type: {error}") from None

@@ -226,11 +226,13 @@ def mapping_record(
 ) -> MappingRecord | None:
     """The mapping record of an override; None if the position did not move within one source topic.
 
+    Where foreign records were accepted at the same position it covers nothing, but notes that they may lie there.
+
     It stays when the commit record has been compacted away. A range that was skipped is covered without runs: nothing
     of it is on the target, so its positions translate to the next record. A way back cancels what was mapped from
     there on.
     """
-    if override.before is None or override.before == override.position:
+    if override.before is None or (override.before == override.position and not request.foreign_records):
         return None
     skipped = override.skipped
     return MappingRecord(

@@ -169,6 +169,7 @@ def _checks(pipeline: Pipeline) -> Iterator[Need]:
         yield Need("source", "copied topics", "Describe", "show how far they reach")
         return
     yield from _mappings()
+    yield Need("target", "assignment topic", "Read", "know the settings under which something was copied")
     for cluster, subject in _BOTH_SIDES:
         yield Need(cluster, subject, "Read", "compare the content of both sides")
         yield Need(cluster, subject, "DescribeConfigs", "tell missing records from compacted ones")

@@ -143,4 +143,5 @@ def mapping_record(
             MappedPartition(plan.target_topic, plan.target_topic_id, partition, tuple(of_partition))
             for partition, of_partition in sorted(runs.items())
         ),
+        settings=slot.settings,
     )

@@ -67,6 +67,7 @@ class SlotPlan:
             a partition of theirs without one starts at its beginning.
         dead: Slots, by generation and number, whose partitions are taken over without waiting: of earlier generations
             of this instance, and of others that have given no sign of life for `graceWindow`.
+        settings: Fingerprint of the settings that decide what a copy looks like.
     """
 
     pipeline: Pipeline
@@ -81,6 +82,7 @@ class SlotPlan:
     batch_bytes: int
     known_topics: frozenset[str] = frozenset()
     dead: frozenset[tuple[int, int]] = frozenset()
+    settings: str | None = None
 
 
 def stable_hash(data: bytes) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from k2k_assets.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.mapping.copy_settings import CopySettings
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
@@ -197,6 +198,7 @@ def plan_slots(
             begins_at=begins_at.get(tp),
         )
 
+    settings = CopySettings.of(pipeline).fingerprint
     return [
         SlotPlan(
             pipeline=pipeline,
@@ -211,6 +213,7 @@ def plan_slots(
             batch_bytes=ground.batch_bytes,
             known_topics=known_topics,
             dead=dead,
+            settings=settings,
         )
         for slot, share in enumerate(shares)
     ]

@@ -5,16 +5,20 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from k2k_assets.checks.digests import digest
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
+
+from k2k_assets.checks.digests import content, digest, headers, timestamp
 
 
-def _message(timestamp: int = 5, headers: Any = ()) -> Any:
+def _message(
+    time: int = 5, header: Any = (), kind: int = TIMESTAMP_CREATE_TIME, key: bytes | None = b"k", value: bytes = b"v"
+) -> Any:
     def read() -> Any:
-        if headers is None:
+        if header is None:
             raise SystemError("a header's key is not UTF-8")
-        return headers
+        return header
 
-    return SimpleNamespace(key=lambda: b"k", value=lambda: b"v", headers=read, timestamp=lambda: (1, timestamp))
+    return SimpleNamespace(key=lambda: key, value=lambda: value, headers=read, timestamp=lambda: (kind, time))
 
 
 def test_timestamp_zero_is_what_its_copy_has() -> None:
@@ -24,6 +28,21 @@ def test_timestamp_zero_is_what_its_copy_has() -> None:
 
 def test_a_record_whose_headers_cannot_be_read_is_like_no_other() -> None:
     """It is never copied, so it is never compared with its copy; but it may lie beside what is."""
-    unreadable = digest(_message(headers=None), True, False)
-    assert unreadable == digest(_message(headers=None), True, False)
-    assert unreadable not in (digest(_message(), True, False), digest(_message(headers=[("a", None)]), True, False))
+    unreadable = digest(_message(header=None), True, False)
+    assert unreadable == digest(_message(header=None), True, False)
+    assert unreadable not in (digest(_message(), True, False), digest(_message(header=[("a", None)]), True, False))
+
+
+def test_null_and_empty_differ_and_no_byte_moves_from_key_to_value() -> None:
+    found = {content(_message(key=key, value=value)) for key, value in ((None, b"v"), (b"", b"v"), (b"v", b""))}
+    assert len(found) == 3
+
+
+def test_no_headers_are_no_digest() -> None:
+    assert headers(_message()) == b""
+    assert headers(_message(header=[("a", b"")])) != headers(_message(header=[("a", None)]))
+
+
+def test_a_timestamp_that_a_broker_has_set_does_not_count() -> None:
+    assert timestamp(_message(7)) == 7
+    assert timestamp(_message(7, kind=TIMESTAMP_LOG_APPEND_TIME)) is None

@@ -124,6 +124,21 @@ def test_true_translations_pass_in_every_state(clusters: KafkaSandbox, tmp_path:
     assert all(v.counts["skipped"] == v.counts["read_again"] == 0 for v in verdicts.values())
 
 
+def test_headers_that_were_not_copied_then_are_not_asked_for_now(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    source, topic = clusters.source_servers, unique("headers")
+    create_topic(source, topic)
+    for values, copied in ((range(60), "disabled"), (range(60, 120), "enabled")):
+        produce(source, topic, [Record(b"k", b"%d" % n, [("h", b"%d" % n)]) for n in values], 0)
+        pipeline = _pipeline(clusters, tmp_path, [topic], features={"headerReplication": copied})
+        copy(pipeline)
+    groups = {
+        unique(name): {TopicPartition(topic, 0): at} for name, at in (("then", 20), ("between", 60), ("now", 100))
+    }
+    verdicts = _moved(pipeline, source, groups)
+    assert {name: v.summary for name, v in verdicts.items() if not v.passed} == {}
+    assert all(verdict.counts["records"] > 40 for verdict in verdicts.values())
+
+
 def test_what_the_target_group_holds_is_what_is_judged(clusters: KafkaSandbox, tmp_path: Path) -> None:
     """A translation that is right helps nobody whose group does not hold it."""
     topic = create_topic(clusters.source_servers, unique("held"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +11,22 @@ from pyspark.sql import SparkSession
 
 from k2k_assets.checks.asset_checks import CHECKS, Evidence, run_check
 from k2k_assets.checks.verdict import Judgement, Verdict
+from k2k_assets.mapping.copy_settings import CopySettings
 from k2k_assets.mapping.index import update_index
+from k2k_assets.replication.assignment.records import settings_key, settings_value
+from k2k_assets.replication.assignment.writing import write_record
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, delete_topic, produce, unique
+from k2k_assets_tests.support.kafka import (
+    Record,
+    add_partitions,
+    create_topic,
+    delete_records,
+    delete_topic,
+    produce,
+    set_config,
+    unique,
+)
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.storms import in_storms
 
@@ -141,6 +153,149 @@ def test_every_part_of_a_record_counts(world: World, change: dict[str, object], 
     world.target([RECORDS[1]._replace(**{"value": b"", **change})])
     world.mapped((0, 0, 1), end=1)
     assert world.verdict("content").judgement is Judgement.FAILED
+
+
+# -- settings of the copy ---------------------------------------------------------------------------------------
+
+
+def _without_headers(records: list[Record]) -> list[Record]:
+    return [record._replace(headers=None) for record in records]
+
+
+def _noted(world: World, settings: CopySettings) -> None:
+    """As the driver writes it that copied under these settings."""
+    pipeline = world.hand.pipeline
+    write_record(pipeline, settings_key(pipeline.group, settings.fingerprint), settings_value(settings))
+
+
+def test_a_copy_is_judged_by_the_settings_under_which_it_was_made(world: World) -> None:
+    today = CopySettings.of(world.hand.pipeline)
+    before = replace(today, headers=False, timestamps=False)
+    _noted(world, before)
+    world.source()
+    later = [record._replace(timestamp=NOW + 99) for record in RECORDS[:5]]
+    world.target([*_without_headers(later), *RECORDS[5:]])
+    world.hand.mapping(world.topic, (0, 5), [(0, 0, 5)], settings=before)
+    world.hand.mapping(world.topic, (5, 10), [(5, 5, 5)])
+    world.hand.commit(world.topic, 10)
+    verdict = world.verdict("content")
+    assert verdict.passed, verdict
+    assert verdict.counts["equal"] == 10
+
+
+def test_what_was_aborted_on_the_source_belongs_to_a_copy_that_read_uncommitted(world: World) -> None:
+    uncommitted = replace(CopySettings.of(world.hand.pipeline), isolation="read_uncommitted")
+    _noted(world, uncommitted)
+    produce(world.clusters.source_servers, world.topic, RECORDS[:2], partition=0, abort=True)
+    world.source(RECORDS[2:3])
+    world.target(RECORDS[:3])
+    world.hand.mapping(world.topic, (0, 4), [(0, 0, 2), (3, 2, 1)], settings=uncommitted)
+    world.hand.commit(world.topic, 4)
+    verdict = world.verdict("content")
+    assert verdict.passed, verdict
+    assert verdict.counts["equal"] == 3
+
+
+def test_what_other_settings_explain_is_not_comparable_where_none_were_noted(world: World) -> None:
+    world.source()
+    world.target([*_without_headers(RECORDS[:5]), *RECORDS[5:9], RECORDS[0]])
+    world.hand.mapping(world.topic, (0, 10), [(0, 0, 10)], noted=False)
+    world.hand.commit(world.topic, 10)
+    verdict = world.verdict("content")
+    assert (verdict.counts["equal"], verdict.counts["not_comparable"]) == (4, 5)
+    assert [offender.source_offset for offender in verdict.offenders] == [9], "another value is another record"
+
+
+def test_settings_that_nobody_knows_any_more_are_said_to_be_so(world: World) -> None:
+    world.source()
+    world.target([RECORDS[9], *RECORDS[1:]])
+    forgotten = replace(CopySettings.of(world.hand.pipeline), isolation="read_uncommitted")
+    world.hand.mapping(world.topic, (0, 5), [(0, 0, 5)], settings=forgotten)
+    world.hand.mapping(world.topic, (5, 10), [(5, 5, 5)])
+    world.hand.commit(world.topic, 10)
+    verdict = world.verdict("content")
+    assert verdict.passed, verdict
+    assert (verdict.counts["equal"], verdict.counts["not_comparable"]) == (5, 5)
+    assert "5 were copied under settings that are not known any more" in verdict.summary
+
+
+def test_a_timestamp_that_the_target_sets_is_not_compared_after_the_topic_was_changed(world: World) -> None:
+    set_config(world.clusters.target_servers, world.topic, "message.timestamp.type", "LogAppendTime")
+    world.source()
+    world.target(RECORDS[:5])
+    set_config(world.clusters.target_servers, world.topic, "message.timestamp.type", "CreateTime")
+    world.target(RECORDS[5:])
+    world.mapped((0, 0, 10))
+    verdict = world.verdict("content")
+    assert verdict.passed, verdict
+    assert verdict.counts["equal"] == 10
+
+
+# -- records that nothing is mapped to --------------------------------------------------------------------------
+
+
+def _alone(world: World) -> CopySettings:
+    settings = replace(CopySettings.of(world.hand.pipeline), alone=True)
+    _noted(world, settings)
+    return settings
+
+
+def test_a_doubled_record_between_two_copies_fails(world: World) -> None:
+    alone = _alone(world)
+    world.source()
+    world.target([*RECORDS[:5], RECORDS[4], *RECORDS[5:]])
+    world.hand.mapping(world.topic, (0, 10), [(0, 0, 5), (5, 6, 5)], settings=alone)
+    world.hand.commit(world.topic, 10)
+    verdict = world.verdict("content")
+    assert verdict.judgement is Judgement.FAILED
+    (offender,) = verdict.offenders
+    assert (offender.topic, offender.target_offset, offender.source_offset) == (world.topic, 5, None)
+    assert "no source record is mapped to it" in verdict.summary
+
+
+def test_second_copies_are_counted_where_they_may_be_there(world: World) -> None:
+    world.source()
+    world.target([*RECORDS[:5], RECORDS[4], *RECORDS[5:]])
+    world.mapped((0, 0, 5), (5, 6, 5))
+    verdict = world.verdict("content")
+    assert verdict.passed, "at least once"
+    assert verdict.counts["unmapped_on_target"] == 1
+    assert "1 records lie between copies on the target without being mapped" in verdict.summary
+
+
+def test_what_lies_where_a_position_was_set_by_hand_is_no_fault(world: World) -> None:
+    """Once it was set back, so the former copies lie there; once a stranger's record was accepted."""
+    alone = _alone(world)
+    world.source()
+    stranger = Record(b"k", b"of a stranger", [], NOW)
+    world.target([*RECORDS[:6], *RECORDS[4:8], stranger, *RECORDS[8:]])
+    world.hand.mapping(world.topic, (0, 6), [(0, 0, 6)], settings=alone)
+    world.hand.override(world.topic, 4)
+    world.hand.mapping(world.topic, (4, 8), [(4, 6, 4)], settings=alone)
+    world.hand.override(world.topic, 8)
+    world.hand.mapping(world.topic, (8, 10), [(8, 11, 2)], settings=alone)
+    world.hand.commit(world.topic, 10)
+    verdict = world.verdict("content")
+    assert verdict.passed, verdict
+    assert (verdict.counts["equal"], verdict.counts["unmapped_on_target"]) == (10, 0)
+
+
+def test_what_cannot_be_compared_in_time_is_left_for_the_next_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("k2k_assets.checks.content.SECONDS", 0.0)
+    monkeypatch.setattr("k2k_assets.checks.comparison._PIECES_PER_ROUND", 1)
+    for servers in (world.clusters.source_servers, world.clusters.target_servers):
+        add_partitions(servers, world.topic, 2)
+        produce(servers, world.topic, RECORDS, partition=1)
+    world.source()
+    world.target()
+    world.mapped((0, 0, 10))
+    world.hand.mapping(world.topic, (0, 10), [(0, 0, 10)], partition=1)
+    verdict = world.verdict("content")
+    assert verdict.passed
+    assert (verdict.counts["equal"], verdict.counts["partitions"], verdict.counts["not_looked_at"]) == (10, 1, 1)
+    assert "1 of 2 partitions were not looked at this time" in verdict.summary
 
 
 def test_a_mapping_of_wrong_target_offsets_fails(world: World) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from k2k_assets.deadline import wait_until
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.copy_settings import CopySettings
 from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets.mapping.runs import Run
 from k2k_assets.pipeline import Pipeline
@@ -42,8 +43,14 @@ class HandCopy:
         target_id: str | None = None,
         group: str | None = None,
         time: int = 1,
+        settings: CopySettings | None = None,
+        noted: bool = True,
     ) -> MappingRecord:
-        """Writes one mapping record; the target topic has the same name and partition."""
+        """Writes one mapping record; the target topic has the same name and partition.
+
+        It was copied under the settings of today unless others are given, or none were noted.
+        """
+        fingerprint = (settings or CopySettings.of(self.pipeline)).fingerprint
         self._sequence += 1
         mapped = MappedPartition(topic, target_id or self._target_id(topic), partition, tuple(Run(*r) for r in runs))
         record = MappingRecord(
@@ -60,9 +67,31 @@ class HandCopy:
             covered_from=covered[0],
             covered_to=covered[1],
             targets=(mapped,) if runs else (),
+            settings=fingerprint if noted else None,
         )
         self.write(self.pipeline.offset_mapping.topic, record.key_bytes(), record.value_bytes())
         return record
+
+    def override(self, topic: str, position: int, generation: int = 1) -> None:
+        """Writes the mapping record of an override that skips nothing."""
+        self._sequence += 1
+        record = MappingRecord(
+            group=self.pipeline.group,
+            topic=topic,
+            partition=0,
+            pipeline=self.pipeline.name,
+            cluster=self.source.cluster_id(),
+            source_topic_id=self._source_id(topic),
+            generation=generation,
+            slot=0,
+            sequence=self._sequence,
+            time=1,
+            covered_from=position,
+            covered_to=position,
+            targets=(),
+            override="somebody: a test",
+        )
+        self.write(self.pipeline.offset_mapping.topic, record.key_bytes(), record.value_bytes())
 
     def commit(
         self, topic: str, position: int, partition: int = 0, records: int = 1, stopped: str | None = None

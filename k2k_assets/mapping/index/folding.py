@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from k2k_assets.mapping.fold import Covered, Order, Target
 from k2k_assets.mapping.index.grouping import Column, codes_of, groups, numbers
-from k2k_assets.mapping.index.portions import joined
+from k2k_assets.mapping.index.portions import Under, joined, joined_under
 from k2k_assets.mapping.index.record_rows import RUN_BYTES
 from k2k_assets.mapping.index.run_columns import joined_runs
 from k2k_assets.mapping.partition_map import RunTable, SourcePartition
@@ -41,6 +41,8 @@ class Folded:
     end: int
     covered: tuple[Covered, ...]
     skipped: tuple[Covered, ...]
+    settings: tuple[Under, ...]
+    set_at: tuple[int, ...]
     oldest: Order
     newest: Order
     since: int
@@ -71,7 +73,9 @@ def _fold(rows: pa.Table) -> Folded:
     times = numbers(rows["time"])
     valid_ends = np.minimum(ends, limits)
     kept = valid_ends > starts
-    by_hand = kept & rows["skipped"].combine_chunks().to_numpy(zero_copy_only=False)[firsts]
+    overrides = rows["override"].combine_chunks().to_numpy(zero_copy_only=False)[firsts]
+    by_hand = kept & overrides
+    settings = rows["settings"].combine_chunks().take(pa.array(firsts)).to_pylist()
     highest = max((table.source_end for table in runs.values()), default=0)
     return Folded(
         source=SourcePartition(*(rows[name][0].as_py() for name in SOURCE)),
@@ -79,6 +83,8 @@ def _fold(rows: pa.Table) -> Folded:
         end=max(int(ends.max()), highest),
         covered=joined(map(Covered, starts[kept].tolist(), valid_ends[kept].tolist())),
         skipped=joined(map(Covered, starts[by_hand].tolist(), valid_ends[by_hand].tolist())),
+        settings=joined_under(map(Under, starts[kept].tolist(), valid_ends[kept].tolist(), compress(settings, kept))),
+        set_at=tuple(np.unique(starts[overrides & (starts <= limits)]).tolist()),
         oldest=Order(int(generation[0]), int(sequence[0])),
         newest=Order(int(generation[-1]), int(sequence[-1])),
         since=int(times.min()),

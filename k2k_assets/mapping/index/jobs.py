@@ -127,7 +127,7 @@ def up_to(chunks: Iterable[list[Any]], most: int | None) -> Iterator[tuple[list[
 
 def _progress_row(wanted: OffsetRange, reached: int) -> pa.RecordBatch:
     blank: dict[str, object] = {f.name: "" if pa.types.is_string(f.type) else 0 for f in ROWS}
-    blank["skipped"] = False
+    blank["override"] = False
     row = {**blank, "cluster": _PROGRESS, "topic": wanted.topic, "partition": wanted.partition, "offset": reached}
     return pa.RecordBatch.from_pylist([{**row, "runs": b""}], schema=ROWS)
 

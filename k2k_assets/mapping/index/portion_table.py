@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from k2k_assets.mapping.fold import Covered, Order, Target
 from k2k_assets.mapping.index.manifest import VERSIONS
-from k2k_assets.mapping.index.portions import Piece, Portion, by_source
+from k2k_assets.mapping.index.portions import Piece, Portion, Under, by_source
 from k2k_assets.mapping.partition_map import SourcePartition
 from k2k_assets.mapping.runs import Run
 
@@ -27,6 +27,7 @@ _TARGET = {"target_topic": pa.string(), "target_topic_id": pa.string(), "target_
 _OF_PIECE = ("first_row", "rows", "mapped", "start", "last_source_start", "last_target_start", "last_count")
 _PIECE = pa.struct(_fields(**_TARGET, **dict.fromkeys(_OF_PIECE, pa.int64())))
 _COVERED = pa.struct(_fields(covered_from=pa.int64(), covered_to=pa.int64()))
+_UNDER = pa.struct(_fields(start=pa.int64(), end=pa.int64(), settings=pa.string()))
 _SOURCE = {
     "cluster": pa.string(),
     "topic": pa.string(),
@@ -53,6 +54,8 @@ PORTIONS = pa.schema(
         covered=pa.list_(pa.field("element", _COVERED)),
         pieces=pa.list_(pa.field("element", _PIECE)),
         skipped=pa.list_(pa.field("element", _COVERED)),
+        settings=pa.list_(pa.field("element", _UNDER)),
+        set_at=pa.list_(pa.field("element", pa.int64(), nullable=False)),
     )
 )
 """One row for each segment and source partition; see `Portion` and `Piece`."""
@@ -69,6 +72,8 @@ def to_row(portion: Portion) -> dict[str, object]:
         "covered": [{"covered_from": start, "covered_to": end} for start, end in portion.covered],
         "pieces": [_piece_row(piece) for piece in portion.pieces],
         "skipped": [{"covered_from": start, "covered_to": end} for start, end in portion.skipped],
+        "settings": [under._asdict() for under in portion.settings],
+        "set_at": list(portion.set_at),
     }
 
 
@@ -87,8 +92,10 @@ def from_row(row: Mapping[str, Any]) -> Portion:
         until=row["until"],
         records=row["records"],
         pieces=tuple(_piece(piece) for piece in row["pieces"]),
-        # Tables of older releases have no such column.
+        # Tables of older releases have no such columns.
         skipped=tuple(Covered(c["covered_from"], c["covered_to"]) for c in row.get("skipped") or ()),
+        settings=tuple(Under(**under) for under in row.get("settings") or ()),
+        set_at=tuple(row.get("set_at") or ()),
     )
 
 

@@ -15,11 +15,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from k2k_assets.mapping import run_tables
 from k2k_assets.mapping.fold import Covered, LateRecord, Order, Target
 from k2k_assets.mapping.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.runs import Run
+
+
+class Under(NamedTuple):
+    """A source range that was copied under some settings: start inclusive, end exclusive, their fingerprint."""
+
+    start: int
+    end: int
+    settings: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,9 @@ class Portion:
         pieces: By target partition.
         skipped: Of what is covered, what was skipped by hand (`k2k-tool set`): it is on the source, and never on the
             target. Releases that did not note it left it out.
+        settings: Of what is covered, what was copied under which settings (`mapping.copy_settings`), as noted.
+        set_at: Source offsets at which copying was set to go on by hand: what lies on the target between the copies
+            below and those from there on may be anybody's.
     """
 
     source: SourcePartition
@@ -77,6 +89,8 @@ class Portion:
     records: int
     pieces: tuple[Piece, ...]
     skipped: tuple[Covered, ...] = ()
+    settings: tuple[Under, ...] = ()
+    set_at: tuple[int, ...] = ()
 
     @property
     def mapped(self) -> int:
@@ -148,9 +162,12 @@ def cut(portion: Portion, at: int, load: Load) -> Portion | None:
     if portion.start >= at:
         return None
     covered, skipped = _cut_ranges(portion.covered, at), _cut_ranges(portion.skipped, at)
-    pieces = tuple(kept for piece in portion.pieces if (kept := _cut_piece(portion, piece, at, load)))
+    pieces = tuple(left for piece in portion.pieces if (left := _cut_piece(portion, piece, at, load)))
     file = portion.file if pieces else ""
-    return replace(portion, end=at, covered=covered, pieces=pieces, file=file, skipped=skipped)
+    settings = tuple(under._replace(end=min(under.end, at)) for under in portion.settings if under.start < at)
+    set_at = tuple(offset for offset in portion.set_at if offset < at)
+    kept = replace(portion, end=at, covered=covered, pieces=pieces, file=file)
+    return replace(kept, skipped=skipped, settings=settings, set_at=set_at)
 
 
 def _cut_ranges(ranges: Iterable[Covered], at: int) -> tuple[Covered, ...]:
@@ -183,6 +200,27 @@ def covered_ranges(portions: Sequence[Portion]) -> tuple[Covered, ...]:
 def skipped_ranges(portions: Sequence[Portion]) -> tuple[Covered, ...]:
     """What was skipped by hand of one source partition; the portions in order."""
     return joined(skipped for portion in portions for skipped in portion.skipped)
+
+
+def settings_ranges(portions: Sequence[Portion]) -> tuple[Under, ...]:
+    """What was copied under which settings of one source partition; the portions in order."""
+    return joined_under(under for portion in portions for under in portion.settings)
+
+
+def set_by_hand(portions: Sequence[Portion]) -> tuple[int, ...]:
+    """Where copying of one source partition was set to go on by hand, rising."""
+    return tuple(sorted({offset for portion in portions for offset in portion.set_at}))
+
+
+def joined_under(ranges: Iterable[Under]) -> tuple[Under, ...]:
+    """Ordered, disjoint ranges; adjacent ones of the same settings become one, those of no settings are left out."""
+    result: list[Under] = []
+    for under in ranges:
+        if result and result[-1].end == under.start and result[-1].settings == under.settings:
+            result[-1] = result[-1]._replace(end=under.end)
+        elif under.settings:
+            result.append(under)
+    return tuple(result)
 
 
 def joined(ranges: Iterable[Covered]) -> tuple[Covered, ...]:

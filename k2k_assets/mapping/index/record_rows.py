@@ -28,11 +28,13 @@ ROWS = pa.schema(
         *(pa.field(name, pa.string(), nullable=False) for name in _TEXTS),
         *(pa.field(name, pa.int32(), nullable=False) for name in _INTS),
         *(pa.field(name, pa.int64(), nullable=False) for name in _LONGS),
-        pa.field("skipped", pa.bool_(), nullable=False),
+        pa.field("override", pa.bool_(), nullable=False),
+        pa.field("settings", pa.string(), nullable=False),
         pa.field("runs", pa.binary(), nullable=False),
     ]
 )
-"""`offset` is the record's place in the mapping topic; `skipped` says that its range was skipped by hand."""
+"""`offset` is the record's place in the mapping topic; `override` says that somebody set the position to its start by
+hand, so what it covers was skipped; `settings` is the fingerprint of those under which it was copied, else empty."""
 
 _MAPPED = pa.struct(
     [
@@ -49,9 +51,10 @@ _DOCUMENT = pa.schema(
         *((name, pa.int64()) for name in ("generation", "slot", "sequence", "time", "from", "to")),
         ("targets", pa.list_(_MAPPED)),
         ("override", pa.string()),
+        ("settings", pa.string()),
     ]
 )
-_OPTIONAL = ("override",)
+_OPTIONAL = ("override", "settings")
 _SAME_NAME = ("cluster", "generation", "sequence", "time")
 
 
@@ -171,7 +174,8 @@ def _rows(documents: pa.Table, of_topic: dict[str, pa.Array]) -> pa.RecordBatch:
     columns["source_topic_id"] = documents["sourceTopicId"].combine_chunks().take(record)
     columns["covered_from"] = documents["from"].combine_chunks().take(record)
     columns["covered_to"] = documents["to"].combine_chunks().take(record)
-    columns["skipped"] = pc.is_valid(documents["override"].combine_chunks()).take(record)
+    columns["override"] = pc.is_valid(documents["override"].combine_chunks()).take(record)
+    columns["settings"] = pc.fill_null(documents["settings"].combine_chunks(), "").take(record)
     columns |= _target_columns(pc.list_flatten(lists), len(bare))
     return pa.RecordBatch.from_arrays([columns[name] for name in ROWS.names], schema=ROWS)
 

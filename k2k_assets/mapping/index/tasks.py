@@ -8,7 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from k2k_assets.mapping.index.folding import folded
-from k2k_assets.mapping.index.portions import Portion, by_source, by_target, covered_ranges, skipped_ranges
+from k2k_assets.mapping.index.portions import (
+    Portion,
+    by_source,
+    by_target,
+    covered_ranges,
+    set_by_hand,
+    settings_ranges,
+    skipped_ranges,
+)
 from k2k_assets.mapping.index.run_columns import concatenated
 from k2k_assets.mapping.index.segment_files import SegmentFile, SegmentReader
 
@@ -40,6 +48,8 @@ def fold_rows(root: Path, segment: str, rows: pa.Table) -> list[Portion]:
                     records=part.records,
                     pieces=pieces,
                     skipped=part.skipped,
+                    settings=part.settings,
+                    set_at=part.set_at,
                 )
             )
     return portions
@@ -78,4 +88,6 @@ def _merged(reader: SegmentReader, file: SegmentFile, segment: str, portions: Se
         records=sum(portion.records for portion in portions),
         pieces=pieces,
         skipped=skipped_ranges(portions),
+        settings=settings_ranges(portions),
+        set_at=set_by_hand(portions),
     )

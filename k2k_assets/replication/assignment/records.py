@@ -7,6 +7,7 @@
 | beat | a slot, likewise | it is alive |
 | stop | whoever wants an end, outside transactions | the slots of this generation commit and leave |
 | start | a driver, likewise | where a topic begins of which nothing was copied; a tombstone: all has positions |
+| settings | a driver, likewise | what a fingerprint in mapping records stands for; never removed |
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from k2k_assets import json_codec
+from k2k_assets.mapping.copy_settings import CopySettings
 
 VERSION = 1
 PARTITION = 0
@@ -206,6 +208,28 @@ def parse_start(value: bytes, where: str) -> tuple[int, ...]:
         return tuple(int(position) for position in body["positions"])
     except (KeyError, TypeError, ValueError) as error:
         raise _wrong(where, error) from None
+
+
+def settings_key(group: str, fingerprint: str) -> bytes:
+    """The key of a settings record."""
+    return json_codec.encode({"kind": "settings", "group": group, "fingerprint": fingerprint})
+
+
+def settings_value(settings: CopySettings) -> bytes:
+    """The value of a settings record."""
+    return json_codec.encode({"version": VERSION, "settings": settings.document()})
+
+
+def parse_settings(value: bytes, where: str) -> dict[str, Any]:
+    """Reads a settings record: a document for `CopySettings.parse`, which may know of more than this release.
+
+    Raises:
+        ValueError: It cannot be read.
+    """
+    document = json_codec.decode(value, where).get("settings")
+    if not isinstance(document, dict):
+        raise ValueError(f"{where}: has no settings")
+    return document
 
 
 def stop_key(group: str, generation: int) -> bytes:

@@ -10,6 +10,7 @@ from k2k_assets.replication.assignment.records import (
     Claim,
     Instance,
     parse_instance,
+    parse_settings,
     parse_start,
     parse_stop,
     parse_time,
@@ -35,6 +36,7 @@ class Assignments:
         claimed: The slot of the highest generation that has ever claimed a partition, by topic id and partition: of
             what came and went between two looks nothing else tells.
         starts: Where topics begin that were not begun to be copied in all partitions, by source topic id.
+        settings: What the fingerprints of mapping records stand for, as documents for `CopySettings.parse`.
     """
 
     instances: dict[int, Instance] = field(default_factory=dict)
@@ -47,6 +49,7 @@ class Assignments:
     heard: dict[int, int] = field(default_factory=dict)
     claimed: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     starts: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def newest(self) -> int:
         """The highest generation; -1 if there is none."""
@@ -106,6 +109,8 @@ class Assignments:
                 self.starts.pop(str(head["topicId"]), None)
                 if value is not None:
                     self.starts[str(head["topicId"])] = parse_start(value, where)
+            case "settings" if value is not None:
+                self.settings[str(head["fingerprint"])] = parse_settings(value, where)
             case "stop":
                 self._apply_stop(int(head["generation"]), value, where)
 

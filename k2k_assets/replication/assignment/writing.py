@@ -10,12 +10,15 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from k2k_assets.errors import NotAllowed
 from k2k_assets.kafka import clients
+from k2k_assets.mapping.copy_settings import CopySettings
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import (
     PARTITION,
     Instance,
     instance_key,
     instance_value,
+    settings_key,
+    settings_value,
     stop_key,
     stop_value,
 )
@@ -39,8 +42,15 @@ def new_instance(pipeline: Pipeline, slots: int, commit_topic_id: str, continuou
 
 
 def write_instance(pipeline: Pipeline, instance: Instance) -> int:
-    """Writes an instance record; returns its generation."""
-    return write_record(pipeline, instance_key(pipeline.group, instance.instance), instance_value(instance))
+    """Writes an instance record, and before it what its settings are; returns its generation."""
+    settings = CopySettings.of(pipeline)
+    return write_records(
+        pipeline,
+        [
+            (settings_key(pipeline.group, settings.fingerprint), settings_value(settings)),
+            (instance_key(pipeline.group, instance.instance), instance_value(instance)),
+        ],
+    )[-1]
 
 
 def write_stop(pipeline: Pipeline, generation: int, again: bool = False) -> None:

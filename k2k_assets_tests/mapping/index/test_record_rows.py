@@ -137,4 +137,4 @@ def test_a_range_that_was_skipped_by_hand_is_marked(one_by_one: bool) -> None:
     if one_by_one:
         messages.append(_message(2, plain.key_bytes(), b"{"))
     rows = record_rows(messages, GROUP, ignore_unreadable=True)  # type: ignore[arg-type]
-    assert rows["skipped"].to_pylist() == [False, True]
+    assert rows["override"].to_pylist() == [False, True]

@@ -1,0 +1,115 @@
+"""Records on the target, between copies, that are the copy of nothing: doubled ones, or somebody else's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from k2k_assets.mapping.index.grouping import groups, numbers
+from k2k_assets.mapping.partition_map import Offsets
+from k2k_assets.topic_partition import TopicPartition
+
+# Of one round: far more than are shown, and few enough for the driver.
+_MOST = 100_000
+
+
+class Span(NamedTuple):
+    """What the copies of a piece span in a target partition: start inclusive, end exclusive.
+
+    Attributes:
+        topic: Source topic.
+        partition: Source partition.
+        piece: First source offset of the piece.
+        target_topic: Target topic.
+        target_topic_id: Its id.
+        target_partition: Target partition.
+        alone: Whether nobody else may have written there.
+        start: Target offset of its first copy.
+        end: Target offset after its last one.
+    """
+
+    topic: str
+    partition: int
+    piece: int
+    target_topic: str
+    target_topic_id: str
+    target_partition: int
+    alone: bool
+    start: int
+    end: int
+
+    @property
+    def target(self) -> TopicPartition:
+        """The target partition."""
+        return TopicPartition(self.target_topic, self.target_partition)
+
+
+def unmapped(spans: Sequence[Span], pairs: DataFrame, on_target: DataFrame, runs: DataFrame) -> list[tuple[Span, int]]:
+    """The records within spans that no run maps, with their target offsets; of very many the first.
+
+    Args:
+        spans: Into target topics as they are today.
+        pairs: What the runs of the spans' pieces map, with columns `target_topic`, `target_partition`, `target_offset`.
+        on_target: What was read on the target, columns `digests.DIGESTS`; also beside the spans.
+        runs: All runs of the index, columns `mapping.index.schemas.RUNS`: several source partitions may feed one.
+    """
+    read = on_target.select(
+        F.col("topic").alias("target_topic"),
+        F.col("partition").alias("target_partition"),
+        F.col("offset").alias("target_offset"),
+    )
+    left = read.join(pairs, read.columns, "left_anti").limit(_MOST).toArrow()
+    by_target: dict[TopicPartition, list[Span]] = defaultdict(list)
+    for span in spans:
+        by_target[span.target].append(span)
+    found = [
+        (span, offset)
+        for target, offsets in _by_partition(left, "target_offset").items()
+        for span in by_target[target]
+        for offset in _between(offsets, span.start, span.end)
+    ]
+    return _of_no_run(found, runs) if found else []
+
+
+def _of_no_run(found: Sequence[tuple[Span, int]], runs: DataFrame) -> list[tuple[Span, int]]:
+    ids = {span.target_topic: span.target_topic_id for span, _ in found}
+    into = runs.where(F.col("target_topic").isin(*ids) & F.col("target_topic_id").isin(*ids.values()))
+    mapped = _mapped(into.select("target_topic", "target_partition", "target_start", "count").toArrow())
+    return [(span, offset) for span, offset in found if not _is_mapped(mapped.get(span.target, ()), offset)]
+
+
+def _by_partition(rows: pa.Table, column: str) -> dict[TopicPartition, Offsets]:
+    """A column of each target partition, rising."""
+    names = ("target_topic", "target_partition")
+    rows = rows.sort_by([(name, "ascending") for name in (*names, column)])
+    return {
+        TopicPartition(rows[names[0]][a].as_py(), rows[names[1]][a].as_py()): numbers(rows[column].slice(a, b - a))
+        for a, b in pairwise(groups(rows, names))
+    }
+
+
+def _mapped(runs: pa.Table) -> Mapping[TopicPartition, tuple[Offsets, Offsets]]:
+    """Start and end of what is mapped in each target partition, rising; what several feed is disjoint there too."""
+    ends = runs.append_column("end", pa.chunked_array([numbers(runs["target_start"]) + numbers(runs["count"])]))
+    starts = _by_partition(runs, "target_start")
+    return {target: (starts[target], of_target) for target, of_target in _by_partition(ends, "end").items()}
+
+
+def _between(offsets: Offsets, start: int, end: int) -> Collection[int]:
+    first, last = np.searchsorted(offsets, [start, end]).tolist()
+    return [int(offset) for offset in offsets[first:last]]
+
+
+def _is_mapped(mapped: tuple[Offsets, Offsets] | tuple[()], offset: int) -> bool:
+    if not mapped:
+        return False
+    starts, ends = mapped
+    run = int(np.searchsorted(starts, offset, side="right")) - 1
+    return run >= 0 and offset < int(ends[run])

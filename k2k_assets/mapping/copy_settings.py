@@ -1,0 +1,81 @@
+"""The settings under which records were copied, as far as they decide what a copy looks like: pure.
+
+Each mapping record names them by a fingerprint; the assignment topic and the index keep what the fingerprint stands
+for. So a copy is judged by the settings of its own time, also after the pipeline's file was changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from k2k_assets import json_codec
+from k2k_assets.pipeline import Pipeline
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopySettings:
+    """What decides how a copy differs from its source record.
+
+    Attributes:
+        isolation: `isolation.level` of the source consumer.
+        headers: Whether headers were copied.
+        timestamps: Whether timestamps were.
+        alone: Whether nobody but the copy can have written between two of its records, and each of them once: exactly
+            once, and a foreign writer stops it.
+    """
+
+    isolation: Isolation
+    headers: bool
+    timestamps: bool
+    alone: bool
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> CopySettings:
+        """Those of a pipeline as it is now."""
+        level = pipeline.client_properties("source", "consumer").get("isolation.level", "read_committed")
+        return cls(
+            "read_uncommitted" if level == "read_uncommitted" else "read_committed",
+            pipeline.features.header_replication,
+            pipeline.features.keep_record_creation_timestamp,
+            pipeline.features.exactly_once and pipeline.error_handling.on_foreign_writer != "ignore",
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Names them: the same in every process and release that knows the same settings."""
+        return hashlib.blake2b(json_codec.encode(self.document()), digest_size=4).hexdigest()
+
+    def document(self) -> dict[str, Any]:
+        """As a JSON document."""
+        return asdict(self)
+
+    @classmethod
+    def parse(cls, document: dict[str, Any]) -> CopySettings | None:
+        """From a JSON document; None if a newer release wrote it, which knows of more."""
+        match document:
+            case {
+                "isolation": "read_committed" | "read_uncommitted" as isolation,
+                "headers": bool(headers),
+                "timestamps": bool(timestamps),
+                "alone": bool(alone),
+                **more,
+            } if not more:
+                return cls(isolation, headers, timestamps, alone)
+        return None
+
+
+def shared(settings: Collection[CopySettings]) -> CopySettings | None:
+    """What can be compared of records that were copied under any of some settings; None: nothing for certain."""
+    if len({each.isolation for each in settings}) != 1:
+        return None
+    return CopySettings(
+        isolation=next(iter(settings)).isolation,
+        headers=all(each.headers for each in settings),
+        timestamps=all(each.timestamps for each in settings),
+        alone=all(each.alone for each in settings),
+    )

@@ -1,6 +1,6 @@
 """Measures how long a record takes from `produce()` on the source until a `read_committed` reader on the target has it.
 
-One record every 100 ms; writer and reader are one process, so both read the same clock.
+Records come at a steady rate; writer and reader are one process, so both read the same clock.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from confluent_kafka import Consumer, Producer
@@ -18,50 +20,91 @@ from benchmarks.lab import Lab, create_topic, delete_topics
 from benchmarks.pipelines import Settings, write_pipeline
 from benchmarks.report import say, table
 from benchmarks.sizes import Sizes
-from k2k_assets.deadline import wait_until
+from k2k_assets.deadline import Deadline, wait_until
+from k2k_assets.kafka.log_reader import LogReader
 
-HEADERS = ["what", "mode", "samples", "median ms", "p90 ms", "p99 ms", "max ms"]
+HEADERS = [
+    "what",
+    "mode",
+    "records/s",
+    "samples",
+    "median ms",
+    "p90 ms",
+    "p99 ms",
+    "max ms",
+    "commits/s",
+    "mapping MB/day",
+]
 TOPIC = "bench-latency"
 
-_INTERVAL = 0.1
 # Those that fall into the start are not counted.
-_WARM_UP = 50
+_WARM_UP_SECONDS = 5
 _ARRIVAL_SECONDS = 30.0
 _START_SECONDS = 90.0
 _SIZE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A steady stream of records.
+
+    Attributes:
+        per_second: Records.
+        partitions: Of the topic, one after the other.
+    """
+
+    per_second: int
+    partitions: int
+
+
+RATES = (Rate(10, 1), Rate(200, 1), Rate(1000, 3), Rate(5000, 3))
 
 
 def measure(lab: Lab, sizes: Sizes) -> list[list[str]]:
     """Rows of the table of latencies: both modes of this project, running continuously."""
     rows = []
     with DriverProcess(lab.folder / "latency-driver.log") as driver:
-        for settings in (Settings(exactly_once=True), Settings(exactly_once=False)):
-            run = f"latency-{settings.mode.replace(' ', '-')}"
-            create_topic(lab.source, TOPIC, 1)
+        for rate, settings in product(RATES, (Settings(exactly_once=True), Settings(exactly_once=False))):
+            run = f"latency-{rate.per_second}-{settings.mode.replace(' ', '-')}"
+            create_topic(lab.source, TOPIC, rate.partitions)
             driver.start(write_pipeline(lab, run, TOPIC, settings), continuous=True)
-            seen = latencies(lab, f"{run}.{TOPIC}", sizes.samples, driver.ensure_running)
+            seen = latencies(lab, f"{run}.{TOPIC}", rate, sizes.seconds, driver.ensure_running)
             driver.stop()
             driver.result(_ARRIVAL_SECONDS)
+            mapping = _mapping(lab, f"{run}.mappings", sizes.seconds)
+            rows.append([*row("k2k", settings.mode, rate, seen)[:-2], *mapping])
             delete_topics(lab.target, [topic for topic in lab.target.topics() if topic.startswith(f"{run}.")])
             delete_topics(lab.source, [TOPIC])
-            rows.append(row("k2k", settings.mode, seen))
             say(table(HEADERS, rows[-1:]))
     return rows
 
 
-def row(what: str, mode: str, seen: list[float]) -> list[str]:
+def row(what: str, mode: str, rate: Rate, seen: list[float]) -> list[str]:
     """A row of the table of latencies."""
     figures = [f"{np.percentile(seen, at):.1f}" for at in (50, 90, 99, 100)]
-    return [what, mode, str(len(seen)), *figures]
+    return [what, mode, str(rate.per_second), str(len(seen)), *figures, "", ""]
 
 
-def latencies(lab: Lab, target_topic: str, samples: int, ensure_running: Callable[[], None]) -> list[float]:
-    """Milliseconds of `samples` records of `TOPIC`, whose copy is running or starting.
+def _mapping(lab: Lab, topic: str, seconds: int) -> list[str]:
+    """Mapping records a second, and their bytes a day, in the last seconds of a run."""
+    partitions = lab.target.partitions_of([topic])
+    starts, ends = lab.target.offsets(partitions, "earliest"), lab.target.offsets(partitions, "latest")
+    with LogReader({"bootstrap.servers": lab.sandbox.target_servers}, starts, committed_only=True) as reader:
+        found = [message for batch in reader.read_until(ends, Deadline(_ARRIVAL_SECONDS)) for message in batch]
+    last = max(message.timestamp()[1] for message in found)
+    late = [message for message in found if message.timestamp()[1] > last - 1000 * seconds]
+    size = sum(len(message.key() or b"") + len(message.value() or b"") for message in late)
+    return [f"{len(late) / seconds:.0f}", f"{size / seconds * 86_400 / 1e6:.0f}"]
+
+
+def latencies(lab: Lab, target_topic: str, rate: Rate, seconds: int, ensure_running: Callable[[], None]) -> list[float]:
+    """Milliseconds of records of `TOPIC`, whose copy is running or starting.
 
     Args:
         lab: Where the clusters are.
         target_topic: Where records arrive; it is waited for.
-        samples: How many to measure, after some that are not counted.
+        rate: How they are written.
+        seconds: For how long it is measured, after some that are not counted.
         ensure_running: Raises if what copies has ended.
 
     Raises:
@@ -73,38 +116,39 @@ def latencies(lab: Lab, target_topic: str, samples: int, ensure_running: Callabl
         return target_topic in lab.target.topics()
 
     wait_until(is_there, _START_SECONDS, f"{target_topic} on the target")
-    reader = _Reader(lab.sandbox.target_servers, target_topic)
+    reader = _Reader(lab.sandbox.target_servers, target_topic, rate.partitions)
     producer = Producer({"bootstrap.servers": lab.sandbox.source_servers, "linger.ms": 0, "acks": "all"})
     producer.list_topics(timeout=_ARRIVAL_SECONDS)
     try:
-        _write(producer, 1)
-        wait_until(lambda: reader.seen, _START_SECONDS, "the first record to arrive")
-        _write(producer, _WARM_UP + samples)
-        wanted = 1 + _WARM_UP + samples
+        _write(producer, rate, rate.partitions)
+        wait_until(lambda: len(reader.seen) >= rate.partitions, _START_SECONDS, "the first records to arrive")
+        count = rate.per_second * (_WARM_UP_SECONDS + seconds)
+        _write(producer, rate, count)
+        wanted = rate.partitions + count
         wait_until(lambda: len(reader.seen) >= wanted, _ARRIVAL_SECONDS, "the last record to arrive")
     finally:
         producer.flush(5.0)
         reader.close()
     # MirrorMaker 2 may deliver twice when it starts; what counts is the end.
-    return reader.seen[-samples:]
+    return reader.seen[-rate.per_second * seconds :]
 
 
-def _write(producer: Producer, count: int) -> None:
-    """Writes a record every 100 ms, on a fixed schedule."""
+def _write(producer: Producer, rate: Rate, count: int) -> None:
+    """Writes records on a fixed schedule, each to the next partition."""
     next_at = time.monotonic()
     idle = threading.Event()
-    for _ in range(count):
+    for number in range(count):
         idle.wait(max(0.0, next_at - time.monotonic()))
         value = f"{time.perf_counter_ns()} ".encode().ljust(_SIZE, b"x")
-        producer.produce(TOPIC, value, None, 0)
+        producer.produce(TOPIC, value, None, number % rate.partitions)
         producer.poll(0)
-        next_at += _INTERVAL
+        next_at += 1 / rate.per_second
 
 
 class _Reader:
     """A thread that notes when each record is visible."""
 
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
         self.seen: list[float] = []
         self._consumer = Consumer(
             {
@@ -116,7 +160,7 @@ class _Reader:
             }
         )
         self._consumer.list_topics(timeout=_ARRIVAL_SECONDS)
-        self._consumer.assign([KafkaTopicPartition(topic, 0, 0)])
+        self._consumer.assign([KafkaTopicPartition(topic, partition, 0) for partition in range(partitions)])
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._read, name="reader", daemon=True)
         self._thread.start()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -67,13 +68,13 @@ def measure_copies(lab: Lab, sizes: Sizes) -> list[list[str]]:
 def measure_latency(lab: Lab, sizes: Sizes) -> list[list[str]]:
     """Rows of the table of latencies."""
     rows = []
-    for mode in MODES[: min(2, sizes.mirror_modes)]:
-        create_topic(lab.source, latency.TOPIC, 1)
+    for rate, mode in product(latency.RATES, MODES[: min(2, sizes.mirror_modes)]):
+        create_topic(lab.source, latency.TOPIC, rate.partitions)
         with MirrorMaker(lab, f"mirror-latency-{mode.alias}", mode, [latency.TOPIC], QUICK) as mirror:
-            seen = latency.latencies(lab, _target(mode, latency.TOPIC), sizes.samples, mirror.ensure_running)
+            seen = latency.latencies(lab, _target(mode, latency.TOPIC), rate, sizes.seconds, mirror.ensure_running)
         delete_topics(lab.target, [_target(mode, latency.TOPIC)])
         delete_topics(lab.source, [latency.TOPIC])
-        rows.append(latency.row("MirrorMaker 2", mode.title, seen))
+        rows.append(latency.row("MirrorMaker 2", mode.title, rate, seen))
         say(table(latency.HEADERS, rows[-1:]).splitlines()[-1])
     return rows
 

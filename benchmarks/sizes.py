@@ -38,7 +38,7 @@ class Sizes:
         repeat: How often each copy is measured; the median is shown.
         memory: To be copied while memory is watched.
         again: How often the last of these is copied by the same workers, one run after the other.
-        samples: Records whose latency is measured.
+        seconds: For how long latency is measured at each rate.
         mirror_modes: How many modes of MirrorMaker 2 are measured.
         full: Whether the figures are worth keeping.
     """
@@ -48,7 +48,7 @@ class Sizes:
     repeat: int
     memory: tuple[Load, ...]
     again: int
-    samples: int
+    seconds: int
     mirror_modes: int
     full: bool
 
@@ -67,7 +67,7 @@ FULL = Sizes(
         Load("memory-large-1", 1000, 1_000_000, 1),
     ),
     again=20,
-    samples=300,
+    seconds=30,
     mirror_modes=3,
     full=True,
 )
@@ -78,7 +78,7 @@ QUICK = Sizes(
     repeat=1,
     memory=(Load("memory-200000-1", 100, 200_000, 1), Load("memory-large-1", 1000, 200_000, 1)),
     again=3,
-    samples=30,
+    seconds=5,
     mirror_modes=1,
     full=False,
 )

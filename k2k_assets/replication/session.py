@@ -19,6 +19,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.assignment.holding import Holding
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
+from k2k_assets.replication.commit_pace import CommitPace
 from k2k_assets.replication.extent import UntilCaughtUp, Window
 from k2k_assets.replication.held_targets import HeldTargets
 from k2k_assets.replication.leaderless import LeftOut
@@ -111,7 +112,7 @@ class Session:
         self._batch_seconds = self._commit.batch_timeout.total_seconds()
         if plan.pipeline.features.exactly_once:  # a transaction that is open for longer may time out
             self._batch_seconds = min(self._batch_seconds, plan.pipeline.transaction_timeout.total_seconds() / 2)
-        self._min_interval = self._pipeline.sync.min_commit_interval.total_seconds()
+        self._pace = CommitPace(self._pipeline.sync.min_commit_interval.total_seconds(), now)
 
     # -- starting -----------------------------------------------------------------------------------------------
 
@@ -243,8 +244,10 @@ class Session:
             dry = sum(len(chunk.records) for chunk in polled.chunks) + polled.passed < limit
             self._take(polled, now)
             self._ensure_source_answers(polled, now)
-            if self._must_close(dry, now):
+            if self._is_full(now):
                 self._close()
+            elif self._is_due(dry, now):
+                self._close(small=True)
             if now >= self._next_look:
                 self._next_look = now + _LOOK_SECONDS
                 self._tail.look()
@@ -291,8 +294,7 @@ class Session:
         """How long the next poll may wait for a record."""
         if not (self._transactions.records or self._moved_past_markers):
             return _IDLE_SECONDS
-        due = self._transactions.last_commit + self._min_interval
-        return max(_SHORTEST_WAIT, min(due - time.monotonic(), _IDLE_SECONDS))
+        return max(_SHORTEST_WAIT, min(self._pace.due(self._transactions.records) - time.monotonic(), _IDLE_SECONDS))
 
     def _take(self, polled: Polled, now: float) -> None:
         fault: SourceStopped | None = None
@@ -327,18 +329,22 @@ class Session:
                 state.next = end
             self._moved_past_markers |= state.moved
 
-    def _must_close(self, dry: bool, now: float) -> bool:
-        """Full, old enough, or nothing more is there now: a lone record and a steady stream are visible at once."""
+    def _is_full(self, now: float) -> bool:
+        """Whether the transaction holds as much as it may, or is as old as it may become."""
         current = self._transactions
-        due = now - current.last_commit >= self._min_interval
         if not current.records:
-            return self._moved_past_markers and due
+            return False
         full = current.records >= self._commit.batch_size or current.possible_runs >= _MOST_RUNS
-        if full or self._memory.budget.spent:
-            return True
-        return now - current.opened >= self._batch_seconds or (dry and due)
+        return full or self._memory.budget.spent or now - current.opened >= self._batch_seconds
 
-    def _close(self, releasing: Collection[TopicPartition] = ()) -> None:
+    def _is_due(self, dry: bool, now: float) -> bool:
+        """Nothing more is there now: a lone record is visible at once, and a steady stream soon."""
+        records = self._transactions.records
+        worth_it = dry if records else self._moved_past_markers
+        return worth_it and now >= self._pace.due(records)
+
+    def _close(self, releasing: Collection[TopicPartition] = (), small: bool = False) -> None:
+        began = time.monotonic()
         moved = [state for tp, state in self._states.items() if state.moved or tp in releasing]
         # Topic ids are asked for now, answered while the flush runs, and looked at before the commit.
         try:
@@ -350,6 +356,7 @@ class Session:
                 raise Restart(f"{error.source} was taken over meanwhile") from None
             raise
         self._moved_past_markers = False
+        self._pace.committed(began, self._transactions.last_commit, small)
         if self._transactions.last_commit >= self._next_collection:
             self._next_collection = self._transactions.last_commit + _COLLECT_SECONDS
             gc.collect()

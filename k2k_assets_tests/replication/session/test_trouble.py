@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ def test_a_beat_waits_for_no_open_transaction(bench: Any, tmp_path: Path) -> Non
     records = [Arrival(i / 100, P0, i) for i in range(900)]
     slow = pipeline_with(tmp_path, 100_000, seconds=14)
     made = bench(records, {P0: 900}, poll_seconds=0.005, pipeline=slow)
-    made.session._min_interval = 60.0
+    made.session._pace.due = lambda _: math.inf
     made.run()
     first = made.sink.transactions[2]
     assert first.chunks

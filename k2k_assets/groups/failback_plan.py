@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -159,6 +159,17 @@ def plan_failback(
     return plans
 
 
+def _former(pipe: Pipe, source: TopicPartition, targets: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Other partitions of its target topic that a source partition went to."""
+    topics = {(tp.topic, pipe.target(tp).topic_id) for tp in targets}
+    went_to = {
+        TopicPartition(target.topic, target.partition)
+        for target, runs in pipe.map_of(source).runs.items()
+        if (target.topic, target.topic_id) in topics and len(runs)
+    }
+    return sorted(went_to.difference(targets))
+
+
 @dataclass(slots=True)
 class _Planner:
     pipe: Pipe
@@ -168,10 +179,15 @@ class _Planner:
     target_logs: Mapping[TopicPartition, int]
     fed_by: Mapping[TopicPartition, int]
     leaderless: Collection[TopicPartition]
+    _went_to: dict[TopicPartition, list[TopicPartition]] = field(default_factory=dict)
 
     def row(
-        self, source: TopicPartition, targets: Sequence[TopicPartition], group: GroupOffsets, stands: GroupOffsets
+        self, source: TopicPartition, today: Sequence[TopicPartition], group: GroupOffsets, stands: GroupOffsets
     ) -> BackRow | None:
+        topics = {target.topic for target in today}
+        if not any(tp.topic in topics for tp in (*group.offsets, *group.unstable)):
+            return None
+        targets = self._with_former(source, today)
         found = tuple((target, group.offsets[target]) for target in targets if target in group.offsets)
         unstable = not group.unstable.isdisjoint(targets) or source in stands.unstable
         if not found and not unstable:
@@ -190,6 +206,12 @@ class _Planner:
         ):
             return BackRow(source, found, held, held.offset, BackWord.KEPT, False)
         return BackRow(source, found, held, offset, word, offset >= 0)
+
+    def _with_former(self, source: TopicPartition, today: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Also the partitions of the topic that it went to under another routing: what lies there counts as well."""
+        if source not in self._went_to:
+            self._went_to[source] = [*today, *_former(self.pipe, source, today)]
+        return self._went_to[source]
 
     def _place(
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, Committed]

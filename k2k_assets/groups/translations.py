@@ -118,9 +118,8 @@ class _Translation:
             return _unknown(len(positions))
         if mapping is None or ends is None:
             return _not_replicated(len(positions))
-        return unknown_where(
-            self._of_another_log(source, positions), translate(mapping, self._identified(target), positions, ends.start)
-        )
+        found = translate(mapping, self._identified(target), positions, ends.start, alone=True)
+        return unknown_where(self._of_another_log(source, positions), found)
 
     def _of_another_log(self, source: TopicPartition, positions: Offsets) -> NDArray[np.bool_]:
         end = None if self.copied.source_logs is None else self.copied.source_logs.get(source)
@@ -143,7 +142,7 @@ class _Translation:
         other_logs = np.any([self._of_another_log(*pair) for pair in zip(sources, positions, strict=True)], axis=0)
         for target in targets:
             feeds = [
-                self._feed(mapping, source, target, at)
+                self._feed(mapping, source, target, at, alone=len(targets) == 1)
                 for mapping, source, at in zip(maps, sources, positions, strict=True)
                 if mapping is not None
             ]
@@ -177,7 +176,9 @@ class _Translation:
         unread = np.array([source not in self.groups[name].offsets for name in names], dtype=np.bool_)
         return np.where(unread & (positions >= 0), np.maximum(positions, mapping.began), positions)
 
-    def _feed(self, mapping: PartitionMap, source: TopicPartition, target: TopicPartition, at: Offsets) -> Feed:
+    def _feed(
+        self, mapping: PartitionMap, source: TopicPartition, target: TopicPartition, at: Offsets, alone: bool
+    ) -> Feed:
         ends = self.copied.source_ends
         return Feed(
             mapping,
@@ -185,6 +186,7 @@ class _Translation:
             copied_to=self.copied.positions[source],
             source_end=None if ends is None else ends.get(source),
             floor=None if ends is None else self.copied.ends[target].start if target in self.copied.ends else None,
+            alone=alone,
         )
 
     def _map(self, source: TopicPartition, positions: Offsets) -> PartitionMap | None:

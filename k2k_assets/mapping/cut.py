@@ -55,6 +55,7 @@ class Feed:
         source_end: At-least-once: end of the source partition. None with exactly-once.
         floor: At-least-once: log start of the target partition, where the first record of a source may lie of which
             nothing is mapped there.
+        alone: Whether the source partition goes to no other target partition (`translate.translate`).
     """
 
     mapping: PartitionMap
@@ -62,6 +63,7 @@ class Feed:
     copied_to: int | None = None
     source_end: int | None = None
     floor: int | None = None
+    alone: bool = False
 
 
 def combine(target: Target, feeds: Sequence[Feed], stable_end: int) -> Translated:
@@ -111,7 +113,7 @@ def _unread(feed: Feed, target: Target, positions: Offsets) -> tuple[Offsets, _F
     # Without an unread record, coverage must reach from the position to its end.
     records = np.where(unread.run < len(runs), unread.record, mapping.covered_end - 1)
     proven &= (positions >= mapping.covered_end) | unbroken(mapping, positions, records)
-    proven &= positions >= mapping.complete_from(target)
+    proven &= positions >= mapping.complete_from(target, feed.alone)
     found = unread.run < len(runs)
     run = unread.run[found]
     offsets[found] = runs.target_starts[run] + (unread.record[found] - runs.source_starts[run])

@@ -132,18 +132,26 @@ class PartitionMap:
             return self
         return replace(self, covered=(*self.covered, Covered(position, position)))
 
-    def complete_from(self, target: Target) -> int:
+    def complete_from(self, target: Target, alone: bool = False) -> int:
         """Source offset from which on all that was copied went to the topic of a target partition, as far as is known.
 
-        A group that stands below it has not read what went elsewhere: to a topic of that name that was deleted, or to
-        the one that an earlier routing named. Nor what was on the source below the place where copying began.
-        """
-        return max(self._left_out_below, self.elsewhere_to(target))
+        A group that stands below it has not read what went elsewhere: to a topic of that name that was deleted, or
+        where an earlier routing sent it. Nor what was on the source below the place where copying began.
 
-    def elsewhere_to(self, target: Target) -> int:
-        """Source offset after the last record that went to another topic than that of a target partition; 0: none."""
-        own = (target.topic, target.topic_id)
-        others = (runs for other, runs in self.runs.items() if (other.topic, other.topic_id) != own and len(runs))
+        Args:
+            target: The target partition.
+            alone: Whether all that is copied today goes to it, and nothing to other partitions of its topic.
+        """
+        return max(self._left_out_below, self.elsewhere_to(target, alone))
+
+    def elsewhere_to(self, target: Target, alone: bool = False) -> int:
+        """Source offset after the last record that went elsewhere; 0: none did. The arguments as above."""
+
+        def is_elsewhere(other: Target) -> bool:
+            same_topic = (other.topic, other.topic_id) == (target.topic, target.topic_id)
+            return not same_topic or (alone and other.partition != target.partition)
+
+        others = (runs for other, runs in self.runs.items() if is_elsewhere(other) and len(runs))
         return max((runs.source_end for runs in others), default=0)
 
     @property

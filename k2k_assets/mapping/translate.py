@@ -27,9 +27,9 @@ An answer is given only where the mappings prove it. Let *unbroken* mean: in one
   coverage is unbroken from the last mapped record (or from where copying began, if there is none) to its end.
   A broken one would answer with a record that was read already.
 - Otherwise *unknown*: mapping was switched on later, a mapping record was lost, or the index was pruned.
-- Unknown too, whatever the coverage says: a position below records that went to another topic (the target topic was
-  deleted and created anew, or routed otherwise), and one below the place where copying began if the source had records
-  there. A group that stands there would skip them.
+- Unknown too, whatever the coverage says: a position below records that went elsewhere (the target topic was deleted
+  and created anew, or records were routed otherwise, to another topic or to other partitions), and one below the place
+  where copying began if the source had records there. A group that stands there would skip them.
 
 Not responsible for the bounds of the target's log, nor for several sources in one target partition (`cut.py`).
 """
@@ -89,7 +89,9 @@ def unknown_where(flags: NDArray[np.bool_], found: Translated) -> Translated:
     return Translated(offsets, np.where(flags, np.uint8(State.UNKNOWN), found.states).astype(np.uint8))
 
 
-def translate(mapping: PartitionMap, target: Target, positions: Offsets, floor: int | None = None) -> Translated:
+def translate(
+    mapping: PartitionMap, target: Target, positions: Offsets, floor: int | None = None, alone: bool = False
+) -> Translated:
     """Positions on the source as positions on the target.
 
     Args:
@@ -98,6 +100,8 @@ def translate(mapping: PartitionMap, target: Target, positions: Offsets, floor: 
         positions: Next offsets to read on the source, any shape and order.
         floor: The answer where the coverage proves that nothing of the partition ever went to the target partition: its
             log start if this is its only source. None: such positions are not replicated.
+        alone: Whether the source partition goes to no other target partition today: what went to others was routed
+            otherwise.
 
     Returns:
         The answers, same shape.
@@ -116,7 +120,7 @@ def translate(mapping: PartitionMap, target: Target, positions: Offsets, floor: 
         records = unread.record[found]
         offsets[found] = runs.target_starts[run] + (records - runs.source_starts[run])
         known[found] = unbroken(mapping, positions[found], records)
-    return _answers(offsets, states, known & (positions >= mapping.complete_from(target)))
+    return _answers(offsets, states, known & (positions >= mapping.complete_from(target, alone)))
 
 
 def translate_back(

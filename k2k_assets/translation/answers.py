@@ -75,7 +75,7 @@ def on_target(routes: Routes, mapping: PartitionMap, positions: Offsets, log_end
     of_another_log = np.zeros(positions.shape, dtype=np.bool_) if log_end is None else positions > log_end
     answers = []
     for target in targets:
-        found = translate(mapping, target, positions, floor)
+        found = translate(mapping, target, positions, floor, alone=routes.same_partition)
         answers.append(_clamped(_place(target), unknown_where(of_another_log, found), routes.target))
     return answers or [nowhere(len(positions))]
 

@@ -163,6 +163,20 @@ def test_a_source_that_was_spread() -> None:
     assert plan.rows[0].word == "kept"
 
 
+def test_a_source_that_was_spread_under_another_routing() -> None:
+    """Copied with `partition: producer` up to 4, with `partition: source` since: what went to the other one counts."""
+    runs = {ALL0: [Run(0, 0, 1), Run(2, 1, 1), Run(4, 2, 2)], ALL1: [Run(1, 0, 1), Run(3, 1, 1)]}
+    by = pipe(STATIC, {ALL0: Ends(0, 4), ALL1: Ends(0, 2)}, mapping(A0, 6, runs))
+    for on_target, offset in (
+        ({ALL0: 4, ALL1: 0}, 1),
+        ({ALL0: 4, ALL1: 1}, 3),
+        ({ALL0: 3, ALL1: 2}, 5),
+        ({ALL0: 4}, 1),
+    ):
+        (plan,) = planned(on_target, by=by)
+        assert [(row.offset, row.word) for row in plan.rows] == [(offset, "exact")]
+
+
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=6), st.integers(0, 30))
 def test_there_and_back_changes_nothing(gaps: list[int], position: int) -> None:
     """A group that reads nothing on the target keeps its position, wherever it stands."""

@@ -132,6 +132,20 @@ def test_a_partition_without_a_commit_counts_as_unread_where_its_topic_is_read()
     assert answers["g"][0].sources == ((A0, Committed(2)),)
 
 
+def test_what_went_to_other_partitions_under_another_routing_is_not_skipped() -> None:
+    """Copied with `partition: producer` up to 4, with `partition: source` since."""
+    before = [(ALL0, Run(0, 0, 1)), (ALL1, Run(1, 0, 1)), (ALL0, Run(2, 1, 1)), (ALL1, Run(3, 1, 1))]
+    runs = [*before, (ALL0, Run(4, 2, 2))]
+    maps = {A0: partition_map(A0, 6, *runs), B0: partition_map(B0, 2, (ALL0, Run(0, 4, 2)))}
+    ends, groups = {ALL0: Ends(0, 6), ALL1: Ends(0, 2)}, {"g": {A0: 1}, "h": {A0: 3}, "i": {A0: 4}}
+    expected = {"g": [("all-0", -1, "unknown")], "h": [("all-0", -1, "unknown")], "i": [("all-0", 2, "exact")]}
+    alone = {A0: maps[A0]}
+    assert brief(translated(groups, alone, STATIC, ends)) == expected
+    assert brief(translated(groups, maps, STATIC, ends)) == expected
+    spread = brief(translated({"g": {A0: 1}}, alone, SPREAD, ends))
+    assert spread == {"g": [("all-0", 1, "exact"), ("all-1", 0, "exact")]}
+
+
 def test_an_unstable_position_is_not_guessed() -> None:
     maps = {tp: partition_map(tp, 1, (ALL0, Run(0, at, 1))) for at, tp in enumerate((A0, B0))}
     ends = {ALL0: Ends(0, 2)}

@@ -64,6 +64,11 @@ def test_a_partition_that_is_spread_has_an_answer_in_each() -> None:
     assert _shown(on_target(_routes(same=False), _map({}), np.array([1]))) == [("None", [-1], ["not replicated"])]
 
 
+def test_what_went_to_other_partitions_under_another_routing_is_not_skipped() -> None:
+    mapping = _map({0: [Run(0, 0, 1), Run(2, 1, 5)], 1: [Run(1, 0, 1)]})
+    assert _shown(on_target(_routes(), mapping, np.array([1, 2]))) == [("t-0", [-1, 1], ["unknown", "exact"])]
+
+
 def test_back_to_every_source_of_a_partition() -> None:
     maps = [_map({0: [Run(0, 0, 2)]}), _map({0: [Run(0, 3, 2)]}, "s2", "sid2"), _map({1: [Run(0, 0, 2)]}, "s3")]
     answers = on_source(_routes(), maps, target(0), np.array([4]), mapped_to=9)

@@ -9,19 +9,21 @@ It is the same table of runs, read from the other side. A row is `kept` where th
 the same as what it holds on the target: nothing was read there that was not read before, or after.
 
 With a reverse pipeline (target to source) the source partition holds copies of what was written on the target too. Then
-a group goes on at the first record that it has not read, whichever of the two it is.
+a group goes on at the first record that it has not read, whichever of the two it is. That is told where one partition
+is copied to one, both ways; where records of several lie mixed, it is unknown.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 
+from k2k_assets.errors import Refused
 from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
 from k2k_assets.groups.reverse import first_unread
 from k2k_assets.groups.translations import Copied, feeding
@@ -170,6 +172,14 @@ def _former(pipe: Pipe, source: TopicPartition, targets: Sequence[TopicPartition
     return sorted(went_to.difference(targets))
 
 
+def _may_go_to(routing: Routing, copied: TopicPartition, to: TopicPartition) -> bool:
+    try:
+        same_topic = routing.target_topic(copied.topic) == to.topic
+    except Refused:
+        return False  # no longer routed anywhere
+    return same_topic and (routing.partition == "producer" or copied.partition == to.partition)
+
+
 @dataclass(slots=True)
 class _Planner:
     pipe: Pipe
@@ -179,6 +189,7 @@ class _Planner:
     target_logs: Mapping[TopicPartition, int]
     fed_by: Mapping[TopicPartition, int]
     leaderless: Collection[TopicPartition]
+    _back_to: dict[TopicPartition, tuple[Set[Target], bool]] | None = None
     _went_to: dict[TopicPartition, list[TopicPartition]] = field(default_factory=dict)
 
     def row(
@@ -236,6 +247,9 @@ class _Planner:
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, Committed]
     ) -> tuple[int, State]:
         mapping = self.pipe.map_of(source)
+        copied_back = self._copied_back(source)
+        if copied_back and (len(targets) > 1 or copied_back != set(targets)):
+            return NO_OFFSET, State.UNKNOWN
         if len(targets) > 1:
             read_to = {self.pipe.target(target): found[target].offset if target in found else 0 for target in targets}
             return combine_back(mapping, read_to)
@@ -244,12 +258,26 @@ class _Planner:
         mapped_to = self.pipe.copied.ends[target].end
         back = translate_back(mapping, self.pipe.target(target), np.array([position]), mapped_to)
         offset, state = int(back.offsets[0]), State(int(back.states[0]))
-        if self.reverse and target in self.reverse.copied.positions and state is not State.UNKNOWN:
-            other = self.reverse.map_of(target)
-            runs = other.runs.get(self.reverse.target(source))
-            if runs is not None:
-                return first_unread(mapping, self.pipe.target(target), other, self.reverse.target(source), position)
+        if self.reverse and copied_back and state is not State.UNKNOWN:
+            other, here = self.reverse.map_of(target), self.reverse.target(source)
+            if here not in other.runs:
+                return NO_OFFSET, State.UNKNOWN
+            return first_unread(mapping, self.pipe.target(target), other, here, position)
         return offset, state
+
+    def _copied_back(self, source: TopicPartition) -> set[TopicPartition]:
+        """The target partitions of which a source partition holds copies, or may hold such as no mapping tells of."""
+        if self.reverse is None:
+            return set()
+        if self._back_to is None:
+            maps = ((tp, self.reverse.map_of(tp)) for tp in self.reverse.copied.positions)
+            self._back_to = {tp: (frozenset(mapping.runs), mapping.is_whole) for tp, mapping in maps}
+        here = self.reverse.target(source)
+        return {
+            tp
+            for tp, (went_to, is_whole) in self._back_to.items()
+            if here in went_to or (not is_whole and _may_go_to(self.reverse.routing, tp, source))
+        }
 
     def _may_repeat(self, source: TopicPartition, found: Mapping[TopicPartition, Committed]) -> bool:
         if self.pipe.copied.source_ends is None:

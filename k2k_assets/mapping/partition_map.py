@@ -172,6 +172,11 @@ class PartitionMap:
         return self.began is not None and bool(self.covered) and self.covered[0].start <= self.began
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all that was copied is answered for, from where copying began on; also where nothing was."""
+        return not self.covered or (self.from_the_beginning and len(self.covered) == 1)
+
+    @property
     def covered_end(self) -> int:
         """End of the last covered range; 0 when there is none."""
         return self.covered[-1].end if self.covered else 0

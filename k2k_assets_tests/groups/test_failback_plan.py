@@ -206,6 +206,34 @@ def test_with_a_reverse_pipeline_what_was_written_there_counts_too() -> None:
         assert plan.rows[0].offset == offset, position
 
 
+def test_with_a_reverse_pipeline_that_mixes_partitions_nothing_is_guessed() -> None:
+    """here: a0 a1 b' a3; there: a0' a3' in one partition, a1' b in the other; b is unread, and before a3 here."""
+    there_0, there_1 = mapping(ALL0, 2, {}), mapping(ALL1, 2, {A0: [Run(1, 2, 1)]})
+    ends = {ALL0: Ends(0, 3), ALL1: Ends(0, 2)}
+    back_to = Routing(topic=SinkTopic(static="a"), partition="producer")
+    copied = Copied({ALL0: 2, ALL1: 2}, {A0: Ends(0, 4)}, {"a": "id"})
+    back = Pipe({ALL0: there_0, ALL1: there_1}.__getitem__, back_to, copied)
+    spread = pipe(SPREAD, ends, mapping(A0, 4, {ALL0: [Run(0, 0, 1), Run(3, 1, 1)], ALL1: [Run(1, 0, 1)]}))
+    alone = pipe(STATIC, ends, mapping(A0, 4, {ALL0: [Run(0, 0, 2), Run(3, 2, 1)]}))
+    for forth, at in ((spread, 2), (alone, 3)):
+        held = {"g": GroupOffsets("g", {ALL0: Committed(at), ALL1: Committed(1)})}
+        (plan,) = plan_failback(held, {}, forth, {A0: Ends(0, 4)}, "k2k_", back)
+        assert [(row.word, row.commit) for row in plan.rows] == [("unknown", False)]
+
+
+def test_what_a_reverse_pipeline_copied_without_mappings_is_not_guessed() -> None:
+    """here: a0 a1 b' a3, there: a0' a1' a3' b: the group has read a0' and a1', and no mapping tells of b'."""
+    forth = pipe(STATIC, {ALL0: Ends(0, 4)}, mapping(A0, 4, {ALL0: [Run(0, 0, 2), Run(3, 2, 1)]}))
+    held = {"g": GroupOffsets("g", {ALL0: Committed(2)})}
+    back_to = Routing(topic=SinkTopic(static="a"), partition="source")
+    # Nothing is covered up to its position; all is, and nothing was copied; nothing was copied yet.
+    for covered, began, word in (((Covered(4, 4),), 0, "unknown"), ((Covered(0, 4),), 0, "exact"), ((), 4, "exact")):
+        unmapped = replace(mapping(ALL0, 4, {}), covered=covered, began=began)
+        back = Pipe({ALL0: unmapped}.__getitem__, back_to, Copied({ALL0: 4}, {A0: Ends(0, 4)}, {"a": "id"}))
+        (plan,) = plan_failback(held, {}, forth, {A0: Ends(0, 4)}, "k2k_", back)
+        assert [row.word for row in plan.rows] == [word]
+
+
 def test_a_position_beyond_the_target_s_log_is_of_another_log() -> None:
     """Truncated, or created anew: what was read there nobody knows."""
     held = {"g": GroupOffsets("g", {XA0: Committed(30)})}

@@ -17,6 +17,7 @@ from k2k_assets.assets.watched_copy import watched
 from k2k_assets.automation.discovery import refresh
 from k2k_assets.checks.stops import check_copies_on
 from k2k_assets.checks.topic_checks import evaluations, topic_check_keys
+from k2k_assets.errors import Refused
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import Outcome, UntilCaughtUp, Window, replicate
 from k2k_assets.replication.commit_log import read_commit_log
@@ -86,10 +87,10 @@ def topic_assets(pipeline: Pipeline, names: Translator, topics: list[ShownTopic]
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]:
         selected = {by_key[key] for key in context.selected_asset_keys}
         wanted = selected.union(config.also)
-        gone = _gone(pipeline, wanted)
-        outcome = _copy(context, pipeline, names, config, wanted - gone)
+        left_out = _left_out(pipeline, wanted)
+        outcome = _copy(context, pipeline, names, config, wanted - left_out.keys())
         _report_stops(context, pipeline, outcome, topic_check_keys(names, by_key.values()))
-        yield from _results(context, pipeline, names, outcome, selected, gone)
+        yield from _results(context, pipeline, names, outcome, selected, left_out)
 
     return copy_topics
 
@@ -123,13 +124,21 @@ def _undiscovered(pipeline: Pipeline, names: Translator) -> dg.AssetsDefinition:
     return discover_and_copy
 
 
-def _gone(pipeline: Pipeline, wanted: Set[str]) -> Set[str]:
-    """Those of the wanted topics that are not on the source any more; none where the engine is to refuse them all."""
+def _left_out(pipeline: Pipeline, wanted: Set[str]) -> Mapping[str, str]:
+    """Those of the wanted topics that cannot be copied, with the reason; none where the engine is to refuse them all.
+
+    They are not on the source any more, or the routing names no target for them.
+    """
     if pipeline.selection.literal is not None:
-        return frozenset()  # a listed topic that is missing is a fault of the pipeline file
+        return {}  # a listed topic that is missing, or has no target, is a fault of the pipeline file
     with failures_in_words(), both_clusters(pipeline) as (source, _):
-        gone = wanted - source.topics().keys()
-    return frozenset() if gone == wanted else gone
+        left_out = dict.fromkeys(wanted - source.topics().keys(), _GONE)
+    for topic in wanted - left_out.keys():
+        try:
+            pipeline.routing.target_topic(topic)
+        except Refused as refusal:
+            left_out[topic] = str(refusal)
+    return {} if left_out.keys() == wanted else left_out
 
 
 def _copy(
@@ -178,10 +187,10 @@ def _results(
     names: Translator,
     outcome: Outcome,
     selected: Set[str],
-    gone: Set[str] = frozenset(),
+    left_out: Mapping[str, str] | None = None,
 ) -> Iterator[dg.MaterializeResult[None]]:
-    """The good topics first, so that they count; then the failure that names those that were stopped, or are gone."""
-    stopped: Mapping[str, str] = {**outcome.stopped, **dict.fromkeys(gone, _GONE)}
+    """The good topics first, so that they count; then the failure that names those that were stopped, or left out."""
+    stopped: Mapping[str, str] = {**outcome.stopped, **(left_out or {})}
     for topic, result in outcome.topics.items():
         if topic in stopped:
             continue

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from k2k_assets.atomic_file import write_atomically
-from k2k_assets.errors import K2KError, Refused
+from k2k_assets.errors import K2KError
 from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.home import HOME_VARIABLE, discovery_file
@@ -153,10 +153,7 @@ def selection_of(pipeline: Pipeline) -> GroupSelection:
 
 def target_of(pipeline: Pipeline, topic: str) -> str | None:
     """The target topic; None when a static mapping has no entry for the source topic."""
-    try:
-        return pipeline.routing.target_topic(topic)
-    except Refused:
-        return None
+    return pipeline.routing.target_if_any(topic)
 
 
 def save(discovery: Discovery) -> bool:

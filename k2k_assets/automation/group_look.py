@@ -42,7 +42,7 @@ def look_at_groups(pipeline: Pipeline) -> GroupLook:
     with both_clusters(pipeline, CALL_SECONDS) as (source, target):
         found = discovery.refresh(pipeline, source, target)
         seen = SourceGroups(source, discovery.selection_of(pipeline)).observe(found.topics)
-        copies = {pipeline.routing.target_topic(topic) for topic in found.topics}
+        copies = {topic.target for topic in found.topics.values() if topic.target is not None}
         held = TargetGroups(target).observe(seen.groups)
         on_target = _on_target(target, held, copies, pipeline.groups.offset_guard_prefix)
         log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)

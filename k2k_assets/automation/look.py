@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from k2k_assets.automation import discovery
-from k2k_assets.automation.discovery import Discovery
+from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
 from k2k_assets.automation.lag import Positions
 from k2k_assets.errors import K2KError
 from k2k_assets.home import index_directory
@@ -31,7 +32,7 @@ class Look:
 
     Attributes:
         found: The topics.
-        ends: `Pipeline.readable_end` of each partition, by topic.
+        ends: `Pipeline.readable_end` of each partition, by topic; without topics that have no target.
         positions: Committed position of each partition, by topic.
         mappings: The same as the index knows it; None when the pipeline keeps no index.
         log: The commit log.
@@ -54,7 +55,9 @@ def look(pipeline: Pipeline) -> Look:
     """
     with both_clusters(pipeline, CALL_SECONDS) as (source, target):
         found = discovery.refresh(pipeline, source, target)
-        partitions = [TopicPartition(name, p) for name, topic in found.topics.items() for p in range(topic.partitions)]
+        # A topic that has no target is no reason not to copy the others: a run of it would be refused.
+        routed = {name: topic for name, topic in found.topics.items() if topic.target is not None}
+        partitions = [TopicPartition(name, p) for name, topic in routed.items() for p in range(topic.partitions)]
         # A partition without a leader is no reason not to copy the others: its end is where the copy is.
         ends = offsets_where_led(source, partitions, pipeline.readable_end, {})
         log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
@@ -64,10 +67,10 @@ def look(pipeline: Pipeline) -> Look:
         found=found,
         ends={
             name: [ends.get(tp, committed.get(tp, 0)) for tp in (TopicPartition(name, p) for p in range(t.partitions))]
-            for name, t in found.topics.items()
+            for name, t in routed.items()
         },
-        positions=_by_topic(found, committed),
-        mappings=_by_topic(found, _indexed(pipeline)) if pipeline.features.offset_mapping else None,
+        positions=_by_topic(routed, committed),
+        mappings=_by_topic(routed, _indexed(pipeline)) if pipeline.features.offset_mapping else None,
         log=log,
         instances=instances,
     )
@@ -88,8 +91,8 @@ def _indexed(pipeline: Pipeline) -> dict[TopicPartition, int]:
     return {TopicPartition(p.topic, p.partition): p.position for p in manifest.positions} if manifest else {}
 
 
-def _by_topic(found: Discovery, positions: dict[TopicPartition, int]) -> dict[str, Positions]:
+def _by_topic(topics: Mapping[str, DiscoveredTopic], positions: Mapping[TopicPartition, int]) -> dict[str, Positions]:
     return {
         name: [positions.get(TopicPartition(name, p)) for p in range(topic.partitions)]
-        for name, topic in found.topics.items()
+        for name, topic in topics.items()
     }

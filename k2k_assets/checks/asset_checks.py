@@ -132,7 +132,8 @@ def _ensure_permitted(evidence: Evidence) -> None:
     pipeline = evidence.pipeline
     topics = {position.topic for position in evidence.index.manifest.positions}
     selected = [topic for topic in topics if pipeline.selection.matches(topic)]
-    targets = map(pipeline.routing.target_topic, selected)
+    # One that is not routed anywhere any more needs no permission, and must not keep the others unchecked.
+    targets = [target for topic in selected if (target := pipeline.routing.target_if_any(topic)) is not None]
     TopicCheck(pipeline, evidence.source, evidence.target, "checks", selected, targets).ensure_existing()
 
 

@@ -120,3 +120,10 @@ class Routing(Section):
         if why := topic_name_fault(target):
             raise Refused(f"topic '{source_topic}' would be copied to '{target}', which is not {why}")
         return target
+
+    def target_if_any(self, source_topic: str) -> str | None:
+        """The target topic of a source topic; None where `target_topic` refuses."""
+        try:
+            return self.target_topic(source_topic)
+        except Refused:
+            return None

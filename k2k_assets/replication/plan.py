@@ -121,8 +121,8 @@ def slots_for(pipeline: Pipeline, partitions: int, free_cores: int) -> int:
 
 
 def is_one_to_one(pipeline: Pipeline, topics: Iterable[str]) -> bool:
-    """Whether each target partition is fed by one source partition only."""
-    targets = [pipeline.routing.target_topic(topic) for topic in topics]
+    """Whether each target partition is fed by one source partition only; topics that have no target feed none."""
+    targets = [target for topic in topics if (target := pipeline.routing.target_if_any(topic)) is not None]
     return pipeline.routing.partition == "source" and len(set(targets)) == len(targets)
 
 

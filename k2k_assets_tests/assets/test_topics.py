@@ -77,6 +77,16 @@ def test_what_is_gone_on_the_source_fails_by_name_and_the_others_are_copied(
     assert "1 of 3 topics were stopped, the others were copied. b: it is not on the source" in _failure(result)
 
 
+def test_what_has_no_target_fails_by_name_and_the_others_are_copied(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A topic has appeared that the pattern selects, and the static mapping does not know."""
+    pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", ".*", sink={"staticMapping": {"a": "x", "c": "z"}})
+    asked, result = _materialize(monkeypatch, pipeline, there="abc")
+    assert asked == [{"a", "c"}]
+    assert "1 of 3 topics were stopped, the others were copied. b: replication.sink.topic" in _failure(result)
+
+
 @pytest.mark.parametrize(("selection", "there"), [(".*", "xy"), (["a", "b", "c"], "ab")], ids=["all gone", "listed"])
 def test_the_engine_refuses_where_nothing_is_left_and_where_topics_are_listed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, selection: str | list[str], there: str

@@ -87,3 +87,8 @@ def test_slots_as_configured_else_free_cores_never_more_than_partitions(
 def test_one_to_one_is_told_by_the_routing(tmp_path: Path, sink: object, partition: str, answer: bool) -> None:
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["a", "b"], sink=sink, partition=partition)
     assert is_one_to_one(pipeline, ["a", "b"]) is answer
+
+
+def test_a_topic_without_a_target_feeds_nothing(tmp_path: Path) -> None:
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ".*", sink={"staticMapping": {"a": "x"}})
+    assert is_one_to_one(pipeline, ["a", "b"])

@@ -1,0 +1,65 @@
+"""A topic that the pattern selects and the static mapping does not know: the others are copied, checked and moved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from k2k_assets.automation.group_look import look_at_groups
+from k2k_assets.automation.look import look
+from k2k_assets.checks.asset_checks import CHECKS, Evidence, run_check
+from k2k_assets.mapping.index import update_index
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
+from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.groups import commit
+from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+
+def test_one_topic_without_a_target_stops_no_others(
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
+    prefix = unique("routed")
+    routed, other, new, group = (f"{prefix}-{name}" for name in ("a", "b", "new", "readers"))
+    path = write_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        f"{prefix}-.*",
+        sink={"staticMapping": {routed: f"copy.{routed}", other: f"copy.{other}"}},
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        groups={"consumerGroups": [group]},
+        index={"path": str(tmp_path / "index")},
+    )
+    for topic in (routed, other):
+        create_topic(clusters.source_servers, topic)
+        produce(clusters.source_servers, topic, [b"%d" % n for n in range(5)], 0)
+    copy(load_pipeline([path]))
+    commit(clusters.source_servers, group, {TopicPartition(routed, 0): 3})
+
+    # One that was copied is taken out of the mapping, and one appears that never was in it.
+    document = yaml.safe_load(path.read_text())
+    document["replication"][1]["sink"]["topic"]["staticMapping"] = {routed: f"copy.{routed}"}
+    path.write_text(yaml.safe_dump(document))
+    pipeline = load_pipeline([path])
+    create_topic(clusters.source_servers, new)
+    produce(clusters.source_servers, routed, [b"5"], 0)
+    copy(pipeline, topics={routed})
+
+    seen = look(pipeline)
+    assert set(seen.found.topics) == {routed, other, new}
+    assert (seen.ends, seen.positions) == ({routed: [6]}, {routed: [6]})
+    assert set(look_at_groups(pipeline).groups) == {group}
+    with both_clusters(pipeline) as (source, target):
+        evidence = Evidence(pipeline, spark, update_index(spark, pipeline, source, target), source, target)
+        verdicts = {name: run_check(name, evidence) for name in CHECKS}
+    assert {name: verdict.summary for name, verdict in verdicts.items() if not verdict.passed} == {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from k2k_assets.checks.pieces import Copied, Piece, pieces
 from k2k_assets.checks.sampling import Stretch, joined, stretches
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import offsets_where_led
-from k2k_assets.mapping.copy_settings import CopySettings
+from k2k_assets.mapping.copy_settings import CopySettings, Isolation
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.portions import (
@@ -48,6 +48,7 @@ class Side:
         cluster: Asked again for its watermarks after the records were read.
         topics: Existing topics that take part.
         stable: Last stable offsets when the comparison was planned: nothing is read beyond.
+        latest: High watermarks then, where something was copied uncommitted: that is read up to them.
         compacted: Topics in which any record may be missing for a good reason.
     """
 
@@ -55,6 +56,7 @@ class Side:
     topics: Mapping[str, TopicDescription]
     stable: Mapping[TopicPartition, int]
     compacted: frozenset[str]
+    latest: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def limits(self, topics: Collection[str]) -> list[Limit]:
         """The watermarks of topics now, one row a partition, columns `LIMITS`."""
@@ -75,18 +77,22 @@ class Side:
             for stable in [self.stable[tp]]
         ]
 
-    def readable(self, ranges: Iterable[tuple[TopicPartition, int, int]], gap: int) -> list[OffsetRange]:
+    def readable(
+        self, ranges: Iterable[tuple[TopicPartition, int, int]], gap: int, isolation: Isolation = "read_committed"
+    ) -> list[OffsetRange]:
         """The ranges (start inclusive, end exclusive) as far as they can be read.
 
         Args:
             ranges: In any order.
             gap: Ranges that are closer become one; then more is read than was asked for.
+            isolation: How they are read.
         """
+        ends = self.stable if isolation == "read_committed" else self.latest
         by_partition: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
         for tp, start, end in ranges:
-            stable = self.stable.get(tp, 0)
-            if start < stable:
-                by_partition[tp].append((start, min(end, stable)))
+            readable = ends.get(tp, 0)
+            if start < readable:
+                by_partition[tp].append((start, min(end, readable)))
         return [OffsetRange(*tp, *piece) for tp, pieces in by_partition.items() for piece in joined(pieces, gap)]
 
 
@@ -161,8 +167,9 @@ def plan_comparison(pipeline: Pipeline, index: MappingIndex, source: Cluster, ta
     copied = {tp: _copied(of_source, feeding) for tp, of_source in chosen.items()}
     known, settings = _settings(pipeline, copied.values(), target)
     cut = pieces(drawn, copied, known, settings)
+    uncommitted = {TopicPartition(p.topic, p.partition) for p in cut.found if p.isolation == "read_uncommitted"}
     return Comparison(
-        source_side,
+        replace(source_side, latest=offsets_where_led(source, uncommitted, "latest", leaderless)),
         target_side,
         cluster_id,
         cut.found,

@@ -303,7 +303,7 @@ def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some
             for piece in some
             if piece.isolation == level
         ]
-        frames.append(digests(spark, {**properties, "isolation.level": level}, plan.source.readable(wanted, gap=0)))
+        frames.append(digests(spark, {**properties, "isolation.level": level}, plan.source.readable(wanted, 0, level)))
     return reduce(DataFrame.unionByName, frames)
 
 

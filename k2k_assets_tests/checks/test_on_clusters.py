@@ -18,6 +18,7 @@ from k2k_assets.replication.assignment.writing import write_record
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import (
+    OpenTransaction,
     Record,
     add_partitions,
     create_topic,
@@ -326,6 +327,35 @@ def test_a_lost_mapping_record_fails_the_coverage_check(world: World) -> None:
     verdict = world.verdict("coverage")
     assert verdict.judgement is Judgement.FAILED
     assert "no mapping from 4 to 6" in verdict.summary
+
+
+def test_what_is_copied_uncommitted_is_compared_uncommitted(
+    clusters: KafkaSandbox, spark: SparkSession, tmp_path: Path
+) -> None:
+    """At least once a source may be read uncommitted: what a transaction holds open there is no fault of the copy."""
+    topic = unique("orders")
+    for servers in (clusters.source_servers, clusters.target_servers):
+        create_topic(servers, topic)
+    common = {"bootstrap.servers": clusters.source_servers}
+    consumer = {"group.id": unique("uncommitted"), "isolation.level": "read_uncommitted"}
+    pipeline = make_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        features={"offsetMapping": "enabled"},
+        index={"path": str(tmp_path / "index")},
+        source={"kafka": {"common": common, "consumer": consumer}},
+    )
+    world = World(clusters, topic, HandCopy(pipeline), spark)
+    world.source(RECORDS[:6])
+    world.target()
+    held_open = OpenTransaction(clusters.source_servers, topic, RECORDS[6:])
+    world.mapped((0, 0, 10))
+    verdict = world.verdict("content")
+    held_open.commit()
+    assert verdict.judgement is Judgement.PASSED, verdict
+    assert verdict.counts["equal"] == 10
 
 
 def test_what_retention_took_is_not_comparable(world: World) -> None:

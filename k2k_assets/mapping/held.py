@@ -93,15 +93,17 @@ class Held:
     marks: list[Mark] = field(default_factory=list)
 
     @classmethod
-    def behind(cls, known: PartitionMap, newest: Order = NEVER) -> Held:
+    def behind(cls, known: PartitionMap, newest: Order = NEVER, is_doubtful: bool = False) -> Held:
         """Goes on where an index ends.
 
         Args:
             known: The index's coverage, and the last run into each target partition.
             newest: Order of the newest record in the index.
+            is_doubtful: Whether records may have been lost since that one.
         """
         ends = {target: End.of(table) for target, table in known.runs.items() if len(table)}
-        return cls(known.covered_end if ends else 0, list(known.covered), newest, ends=ends)
+        since = known.covered_end if ends else 0
+        return cls(since, list(known.covered), newest, ends=ends, is_doubtful=is_doubtful)
 
     @property
     def covered_end(self) -> int:
@@ -232,6 +234,8 @@ class Held:
             last = record.covered_from - 1
             self.covered = list(without(self.covered, Covered(last, max(self.covered_end, last))))
             self._cancel_from(last)
+            # What an index has of it ends there too.
+            self.since = min(self.since, max(0, last))
 
     def _cancel_from(self, start: int) -> None:
         cut = {target: run_tables.before(table, start) for target, table in self.tables.items()}

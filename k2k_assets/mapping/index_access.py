@@ -46,6 +46,18 @@ class IndexAccess:
         manifest = self.reader.manifest if self.reader else None
         return dict(manifest.offsets) if manifest and manifest.mapping_topic_id == self._topic_id else {}
 
+    def doubtful(self) -> set[SourcePartition]:
+        """Source partitions of which mapping records may have been lost behind the newest one in the index.
+
+        All of them, if the mapping topic was created anew since: nobody knows what the former one held last.
+        """
+        if self.reader is None:
+            return set()
+        manifest = self.reader.manifest
+        if manifest.mapping_topic_id != self._topic_id:
+            return set(self.reader.sources())
+        return {SourcePartition(*source) for source in manifest.doubtful}
+
     def refresh(self) -> IndexReader | None:
         """Opens the current version."""
         self._next_look = time.monotonic() + _REFRESH_SECONDS

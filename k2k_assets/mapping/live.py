@@ -207,11 +207,14 @@ class LiveMappings:
     def _behind_index(self) -> dict[SourcePartition, Held]:
         """The coverage of the index, and where its runs end; they stay on disk."""
         reader = self._index.reader
+        if reader is None:
+            return {}
         found = {}
-        for source in reader.sources() if reader else ():
-            if reader and source.cluster == self._cluster:
+        doubtful = self._index.doubtful()
+        for source in reader.sources():
+            if source.cluster == self._cluster:
                 known = reader.partition_map(source, _BEYOND, _BEYOND)
-                found[source] = Held.behind(known, reader.newest(source))
+                found[source] = Held.behind(known, reader.newest(source), source in doubtful)
                 self._began[source] = known.began, known.log_start
         return found
 

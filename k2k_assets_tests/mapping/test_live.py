@@ -21,7 +21,7 @@ from k2k_assets.mapping.index import update_index
 from k2k_assets.mapping.live import LiveMappings
 from k2k_assets.mapping.partition_map import PartitionMap
 from k2k_assets.mapping.topic_tail import Replaced, TopicTail
-from k2k_assets.mapping.translate import State, translate
+from k2k_assets.mapping.translate import State, translate, translate_back
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
@@ -366,3 +366,31 @@ def test_a_commit_topic_that_comes_later_is_followed_from_then_on(copied: Callab
 
 def _with_topic(pipeline: Pipeline, name: str) -> Pipeline:
     return pipeline.model_copy(update={"offset_mapping": pipeline.offset_mapping.model_copy(update={"topic": name})})
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("how", ["retention", "the topic was created anew"])
+def test_behind_an_index_from_which_records_were_lost_nothing_joins_on(
+    spark: SparkSession, copied: Callable[..., HandCopy], topic: str, how: str
+) -> None:
+    """5 to 9 were copied again, of which the record is lost: a reader of these copies must not be sent behind 9."""
+    copy = copied()
+    mapping_topic = copy.pipeline.offset_mapping.topic
+    copy.mapping(topic, (0, 10), [(0, 0, 10)])
+    update_index(spark, copy.pipeline, copy.source, copy.target)
+    copy.mapping(topic, (5, 10), [(5, 11, 5)], generation=2)
+    if how == "retention":
+        for p, end in end_offsets(copy.target.servers, mapping_topic).items():
+            delete_records(copy.target.servers, mapping_topic, p, end)
+        assert update_index(spark, copy.pipeline, copy.source, copy.target).manifest.doubtful
+    else:
+        delete_topic(copy.target.servers, mapping_topic)
+        ensure_control_topics(copy.pipeline, copy.target)
+    copy.mapping(topic, (10, 20), [(10, 17, 10)], generation=2)
+    with live(copy) as mappings:
+        found = of(mappings, topic, lowest=0)
+        [target] = found.runs
+        back = translate_back(found, target, np.array([8, 12, 17, 20]))
+        states = [State(state).words for state in back.states.tolist()]
+        expected = [(8, "exact"), (-1, "unknown"), (10, "exact"), (13, "exact")]
+        assert list(zip(back.offsets.tolist(), states, strict=True)) == expected

@@ -149,9 +149,9 @@ def _copied(translator: Translator, sources: Mapping[TopicPartition, SourceParti
     positions = {tp: commits[source].position for tp, source in sources.items() if source in commits}
     ends = {tp: Ends(cut.starts[tp], stable) for tp, stable in cut.stable.items()}
     logs = translator.source_logs(sources)
-    if translator.pipeline.features.exactly_once:
-        return Copied(positions, ends, cut.topic_ids, source_logs=logs)
-    return Copied(positions, ends, cut.topic_ids, {tp: (logs or {}).get(tp, _FAR) for tp in sources}, logs)
+    exactly_once = translator.pipeline.features.exactly_once
+    source_ends = None if exactly_once else {tp: (logs or {}).get(tp, _FAR) for tp in sources}
+    return Copied(positions, ends, cut.topic_ids, source_ends, logs, cut.leaderless)
 
 
 def _read(translator: Translator, mapping: PartitionMap, positions: Mapping[TopicPartition, int]) -> dict[Target, int]:

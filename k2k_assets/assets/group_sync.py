@@ -8,8 +8,10 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from k2k_assets.groups.mapper import sync, sync_once
+from k2k_assets.groups.policies import ActiveGroup, ensure_none_active
 from k2k_assets.groups.report import PollResult
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.error_handling import Policy
 
 # In how many polls without a commit it shows that groups stand still.
 _QUIET_POLLS = 2
@@ -31,19 +33,43 @@ def sync_groups(pipeline: Pipeline, window: float, log: Callable[[str], None]) -
         log: Told of each poll that committed something.
 
     Returns:
-        The last poll, with the groups that any poll has committed.
+        The last poll, with the groups that any poll has committed. Groups that `onActiveConsumerGroupCommit: fail` is
+        about are among the failed ones: they end nothing that concerns the others.
 
     Raises:
         K2KError: See `groups.mapper`.
     """
+    policy = pipeline.error_handling.on_active_consumer_group_commit
+    going_on = _leaving_active_groups_alone(pipeline)
     if not window:
-        return sync_once(pipeline, observer=lambda result: log(describe(result)))
+        return with_active_failed(sync_once(going_on, observer=lambda result: log(describe(result))), policy)
     watch = _Watch(pipeline, window, log)
     # A poll that fails shows nothing that could end the watch.
-    sync(pipeline, watch.stop, observer=watch.see, give_up=window)
+    sync(going_on, watch.stop, observer=watch.see, give_up=window)
     last = watch.last
     assert last is not None, "it is stopped by what it sees"
-    return replace(last, committed=watch.committed)
+    return with_active_failed(replace(last, committed=watch.committed), policy)
+
+
+def _leaving_active_groups_alone(pipeline: Pipeline) -> Pipeline:
+    policies = pipeline.error_handling.model_copy(update={"on_active_consumer_group_commit": "ignore"})
+    return pipeline.model_copy(update={"error_handling": policies})
+
+
+def with_active_failed(result: PollResult, policy: Policy) -> PollResult:
+    """A poll in which the groups that the policy says are a failure are failed, each with what to do.
+
+    Args:
+        result: Of a poll that left them alone.
+        policy: `errorHandling.onActiveConsumerGroupCommit`.
+    """
+    failed = {}
+    for group, decision in result.decisions.items():
+        try:
+            ensure_none_active([decision], policy, result.active)
+        except ActiveGroup as reason:
+            failed[group] = str(reason)
+    return replace(result, failed={**result.failed, **failed}) if failed else result
 
 
 def describe(result: PollResult) -> str:

@@ -3,7 +3,7 @@
 A group has moved when its commits on the source are others than at the last good run, when copying went on for a
 position that lay beyond it, when its members on the target are gone (it was left alone while it had some), or when
 records at its position on the target have expired (its consumers there would begin anywhere). After a run that failed,
-groups wait, longer each time: 30 s, 60 s, ... 15 minutes.
+the groups that it did not move wait, longer each time: 30 s, 60 s, ... 15 minutes. No other waits for them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,20 @@ class Synced(_Model):
     time: float
 
 
+class Failed(_Model):
+    """A group that was asked for and not moved: by how many runs in a row, and when the last of them ended."""
+
+    attempts: int
+    time: float
+
+
 class GroupCursor(_Model):
     """What the sensor remembers between ticks.
 
     Attributes:
         version: Of this format.
         synced: By group.
+        failed: By group.
         asked: What the last request was for, until it is known how it ended.
         attempts: Requests since the last good run.
         asked_at: Time of the last request.
@@ -47,6 +55,7 @@ class GroupCursor(_Model):
 
     version: int = VERSION
     synced: dict[str, Synced] = {}
+    failed: dict[str, Failed] = {}
     asked: dict[str, str] = {}
     attempts: int = 0
     asked_at: float = 0.0
@@ -76,6 +85,7 @@ class GroupFacts(_Model):
         last_run: Id of the newest run that moved groups.
         last_ended: When that one ended, seconds since the epoch.
         last_good: Whether it ended well.
+        last_moved: Groups that it has moved, though it did not end well.
     """
 
     now: float
@@ -88,6 +98,7 @@ class GroupFacts(_Model):
     last_run: str | None = None
     last_ended: float | None = None
     last_good: bool = False
+    last_moved: frozenset[str] = frozenset()
 
 
 class GroupDecision(_Model):
@@ -142,11 +153,19 @@ def decide_groups(facts: GroupFacts, before: GroupCursor) -> GroupDecision:
     if wait > 0:
         words = f"the last {cursor.attempts} runs did not move them, next in {wait:.0f} s"
         return _skip(f"waiting before asking again for {', '.join(moved[:5])} ({words})", cursor)
+    waits = {name: left for name in moved if (left := _wait_of(facts, cursor.failed.get(name))) > 0}
+    if len(waits) == len(moved):
+        most = max(cursor.failed[name].attempts for name in moved)
+        words = f"the last {most} runs did not move them, next in {min(waits.values()):.0f} s"
+        return _skip(f"waiting before asking again for {', '.join(moved[:5])} ({words})", cursor)
+    moved = [name for name in moved if name not in waits]
     unproven = facts.failed_checks is None or bool(facts.failed_checks)
     if unproven and facts.copying:
         return _skip(f"{_unproven(facts)}; run {facts.copying} is in progress and comes first", cursor)
     asked = {name: facts.groups[name] for name in moved}
-    changed = {"asked": asked, "attempts": cursor.attempts + 1, "asked_at": facts.now, "before": facts.last_run}
+    fewest = min(cursor.failed[name].attempts if name in cursor.failed else 0 for name in moved)
+    attempts = max(cursor.attempts, fewest) + 1
+    changed = {"asked": asked, "attempts": attempts, "asked_at": facts.now, "before": facts.last_run}
     return GroupDecision(
         groups=tuple(moved),
         mappings=unproven,
@@ -163,10 +182,19 @@ def _settled(facts: GroupFacts, before: GroupCursor) -> GroupCursor:
     """The cursor once the run that was asked for has ended well; groups that are gone are forgotten."""
     there = facts.groups.keys() | facts.unread
     synced = {name: one for name, one in before.synced.items() if name in there}
-    if not (before.asked and facts.last_good and facts.last_run != before.before):
-        return before.model_copy(update={"synced": synced})
-    done = {name: Synced(standing=at, time=before.asked_at) for name, at in before.asked.items()}
-    return GroupCursor(synced={**synced, **{name: one for name, one in done.items() if name in there}})
+    failed = {name: one for name, one in before.failed.items() if name in there}
+    has_ended = bool(before.asked) and facts.last_run != before.before and facts.last_ended is not None
+    if not has_ended:
+        return before.model_copy(update={"synced": synced, "failed": failed})
+    for name, at in before.asked.items():
+        known = failed.pop(name, None)
+        if name not in there:
+            continue
+        if facts.last_good or name in facts.last_moved:
+            synced[name] = Synced(standing=at, time=before.asked_at)
+        else:
+            failed[name] = Failed(attempts=known.attempts + 1 if known else 1, time=facts.last_ended or facts.now)
+    return GroupCursor(synced=synced, failed=failed)
 
 
 def _moved(facts: GroupFacts, synced: Synced | None, now: str) -> bool:
@@ -177,6 +205,10 @@ def _wait(facts: GroupFacts, cursor: GroupCursor) -> float:
     if not cursor.attempts:
         return 0.0
     return max(cursor.asked_at, facts.last_ended or 0.0) + back_off(cursor.attempts) - facts.now
+
+
+def _wait_of(facts: GroupFacts, failed: Failed | None) -> float:
+    return failed.time + back_off(failed.attempts) - facts.now if failed else 0.0
 
 
 def _unproven(facts: GroupFacts) -> str:

@@ -12,7 +12,7 @@ import dagster as dg
 from k2k_assets.assets.translator import Translator
 from k2k_assets.automation.group_look import GroupLook, look_at_groups
 from k2k_assets.automation.group_moves import GroupCursor, GroupDecision, GroupFacts, decide_groups
-from k2k_assets.automation.runs import failed_checks, last_run, running
+from k2k_assets.automation.runs import failed_checks, last_run, made_by, running
 from k2k_assets.automation.sensors import INTERVAL_SECONDS, default_status, shown_assets
 from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.errors import K2KError
@@ -55,6 +55,7 @@ def _facts(
 ) -> GroupFacts:
     groups = {key for key in shown if names.is_consumer_group(key)}
     last = last_run(instance, names.offset_sync_tags)
+    moved = made_by(instance, last.run_id) if last.run_id and last.ended and not last.good else frozenset()
     checks = [dg.AssetCheckKey(names.offset_mappings_key, check) for check in CHECKS]
     return GroupFacts(
         now=time.time(),
@@ -67,6 +68,7 @@ def _facts(
         last_run=last.run_id,
         last_ended=last.ended,
         last_good=last.good,
+        last_moved=frozenset(group for group in seen.groups if names.consumer_group_key(group) in moved),
     )
 
 

@@ -69,6 +69,13 @@ def last_run(instance: dg.DagsterInstance, tags: dict[str, str]) -> LastRun:
     return LastRun(run.run_id, newest[0].end_time, run.status is dg.DagsterRunStatus.SUCCESS)
 
 
+def made_by(instance: dg.DagsterInstance, run_id: str) -> frozenset[dg.AssetKey]:
+    """The assets that a run has materialized so far, also one that failed in the end."""
+    made = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    keys = (entry.dagster_event.asset_key for entry in made if entry.dagster_event)
+    return frozenset(key for key in keys if key)
+
+
 def failed_checks(instance: dg.DagsterInstance, checks: Iterable[dg.AssetCheckKey]) -> list[str] | None:
     """Names of the checks whose last verdict is a failure.
 

@@ -89,6 +89,23 @@ def test_a_run_that_failed_is_asked_for_again_later_each_time() -> None:
     assert good.groups == ("a",), "a good run ends the wait"
 
 
+def test_a_group_that_fails_each_time_holds_up_no_others() -> None:
+    cursor, asked = GroupCursor(), []
+    last: dict[str, object] = {}
+    for tick in range(100):
+        now = 1000.0 + 10 * tick
+        groups = {"bad": "1", "good": str(tick // 2)}
+        decision = decide_groups(_facts(now=now, groups=groups, **last), cursor)
+        cursor = decision.cursor
+        if decision.run_key:
+            asked.append((tick, decision.groups))
+            last = {"last_run": f"r{tick}", "last_ended": now + 5, "last_good": decision.groups == ("good",)}
+            last["last_moved"] = frozenset({"good"}.intersection(decision.groups))
+    assert {tick for tick, groups in asked if "good" in groups} == set(range(0, 100, 2)), "each time that it moved"
+    assert [tick for tick, groups in asked if "bad" in groups] == [0, 4, 11, 24, 49, 98]
+    assert decision.reason.startswith("waiting before asking again for bad (the last 6 runs did not move them")
+
+
 def test_a_run_that_never_started_is_asked_for_again() -> None:
     first = decide_groups(_facts(last_run="r0", last_good=True), GroupCursor())
     later = _facts(now=1000.0 + FIRST_BACK_OFF, last_run="r0", last_good=True)

@@ -133,7 +133,7 @@ class FollowedMappings:
 
     def _ask(self, may_use: MayUse) -> None:
         sources = self._live.sources()
-        routing = routing_of(self._pipeline, map(self._live.map_of, sources))
+        routing = routing_of(self._pipeline, map(self._live.map_of, sources), self._live.copied())
         topics = {source.topic for source in sources}
         may_use(topics, set(_targets(routing, topics)))
 
@@ -145,7 +145,7 @@ class FollowedMappings:
             for source in sources
             if source.topic in known and known[source.topic].topic_id == source.topic_id
         }
-        return mapped, routing_of(self._pipeline, map(self._live.map_of, mapped.values()))
+        return mapped, routing_of(self._pipeline, map(self._live.map_of, mapped.values()), self._live.copied())
 
 
 def _targets(routing: Routing, topics: Iterable[str]) -> list[str]:

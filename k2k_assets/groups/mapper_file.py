@@ -6,13 +6,14 @@ then, and where topics go is what the mappings say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from k2k_assets.mapping.held_mappings import ANY_GROUP
-from k2k_assets.mapping.partition_map import PartitionMap
+from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.pipeline.routing import Routing, SinkTopic
+from k2k_assets.replication.commit_record import CommitRecord
 
 _INFERRED = "as the mappings say"
 _DEFAULTS = f"""
@@ -46,20 +47,27 @@ def with_mappings(pipeline: Pipeline) -> Pipeline:
     return pipeline.model_copy(update={"features": pipeline.features.model_copy(update={"offset_mapping": True})})
 
 
-def routing_of(pipeline: Pipeline, maps: Iterable[PartitionMap]) -> Routing:
+def routing_of(
+    pipeline: Pipeline, maps: Iterable[PartitionMap], copied: Mapping[SourcePartition, CommitRecord] | None = None
+) -> Routing:
     """Where records go: as the file says, or where it does not, as the mappings say.
 
     Args:
         pipeline: Its file.
         maps: All that is mapped.
+        copied: The newest commit records: of a topic that went to one topic and then to another, they tell the latter.
     """
     if pipeline.routing.name != _INFERRED:
         return pipeline.routing
-    topics: dict[str, str] = {}
+    newest: dict[str, tuple[int, int, str]] = {}
     same_partition = True
     for mapping in maps:
-        for target in mapping.runs:
-            topics.setdefault(mapping.source.topic, target.topic)
+        record = (copied or {}).get(mapping.source)
+        for target, runs in mapping.runs.items():
+            end = runs.source_end if len(runs) else 0
+            found = (record.time, 0, record.target_topic) if record else (-1, end, target.topic)
+            newest[mapping.source.topic] = max(found, newest.get(mapping.source.topic, found))
             same_partition = same_partition and target.partition == mapping.source.partition
-    names = SinkTopic(static_mapping=tuple(sorted(topics.items())))
-    return Routing(topic=names, partition="source" if same_partition else "producer")
+    # The keys are expressions too: a topic must not be taken for another one.
+    topics = sorted((name.replace(".", r"\."), to) for name, (_, _, to) in newest.items())
+    return Routing(topic=SinkTopic(static_mapping=tuple(topics)), partition="source" if same_partition else "producer")

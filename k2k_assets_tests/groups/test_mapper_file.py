@@ -15,6 +15,7 @@ from k2k_assets.mapping.held_mappings import ANY_GROUP
 from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.runs import Run
 from k2k_assets.pipeline import load_pipeline
+from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import copy
@@ -73,6 +74,35 @@ def test_where_topics_go_is_what_the_mappings_say(tmp_path: Path, to: int, parti
     found = routing_of(pipeline, maps)
     assert (found.target_topic("a"), found.partition) == ("copy.a", partition)
     assert found.topic.target("b") is None
+
+
+def test_of_a_topic_that_was_routed_otherwise_the_newest_target_counts(tmp_path: Path) -> None:
+    pipeline = load_mapper_pipeline([write(tmp_path, MAPPER_ONLY)])
+    old, new = (Target(topic, "tid", 0) for topic in ("old", "new"))
+    runs = {old: RunTable.of([Run(0, 0, 10)]), new: RunTable.of([Run(10, 0, 1)])}
+    for tables in (runs, dict(reversed(runs.items()))):
+        mapping = PartitionMap(SourcePartition("c", "a", "id", 0), 0, (), tables)
+        assert routing_of(pipeline, [mapping]).target_topic("a") == "new"
+    # Of the other partition nothing has come since; its offsets are higher, and its commit record is older.
+    other = PartitionMap(
+        SourcePartition("c", "a", "id", 1), 0, (), {old._replace(partition=1): RunTable.of([Run(0, 0, 99)])}
+    )
+    copied = {m.source: _committed(m.source, to, time) for m, to, time in ((mapping, "new", 2), (other, "old", 1))}
+    for maps in ([mapping, other], [other, mapping]):
+        assert routing_of(pipeline, maps, copied).target_topic("a") == "new"
+
+
+def _committed(source: SourcePartition, target: str, time: int) -> CommitRecord:
+    at = TopicPartition(source.topic, source.partition)
+    return CommitRecord("g", "c", at, "commit", "p", 1, None, "id", target, "tid", None, 1, 0, 1, time)
+
+
+def test_a_topic_is_not_taken_for_another_one(tmp_path: Path) -> None:
+    pipeline = load_mapper_pipeline([write(tmp_path, MAPPER_ONLY)])
+    runs = {Target("copy.a.b", "tid", 0): RunTable.of([Run(0, 0, 1)])}
+    found = routing_of(pipeline, [PartitionMap(SourcePartition("c", "a.b", "id", 0), 0, (), runs)])
+    assert found.target_topic("a.b") == "copy.a.b"
+    assert found.topic.target("aXb") is None
 
 
 @pytest.mark.integration

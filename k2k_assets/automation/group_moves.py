@@ -85,7 +85,7 @@ class GroupFacts(_Model):
         last_run: Id of the newest run that moved groups.
         last_ended: When that one ended, seconds since the epoch.
         last_good: Whether it ended well.
-        last_moved: Groups that it has moved, though it did not end well.
+        last_moved: Groups that it has moved, however it ended; none where nobody looked.
     """
 
     now: float
@@ -184,7 +184,9 @@ def _settled(facts: GroupFacts, before: GroupCursor) -> GroupCursor:
     synced = {name: one for name, one in before.synced.items() if name in there}
     failed = {name: one for name, one in before.failed.items() if name in there}
     has_ended = bool(before.asked) and facts.last_run != before.before and facts.last_ended is not None
-    if not has_ended:
+    # One that was started by hand for other groups tells nothing of these.
+    of_others = facts.last_good and facts.last_moved and facts.last_moved.isdisjoint(before.asked)
+    if not has_ended or of_others:
         return before.model_copy(update={"synced": synced, "failed": failed})
     for name, at in before.asked.items():
         known = failed.pop(name, None)

@@ -44,18 +44,24 @@ def offset_sync_sensor(
         except K2KError as error:
             return dg.SkipReason(str(error))
         shown = shown_assets(context, names)
-        decision = decide_groups(_facts(context.instance, names, seen, shown), GroupCursor.read(context.cursor))
+        cursor = GroupCursor.read(context.cursor)
+        decision = decide_groups(_facts(context.instance, names, seen, shown, cursor), cursor)
         return _result(pipeline, names, decision, shown)
 
     return sensor
 
 
 def _facts(
-    instance: dg.DagsterInstance, names: Translator, seen: GroupLook, shown: frozenset[dg.AssetKey]
+    instance: dg.DagsterInstance,
+    names: Translator,
+    seen: GroupLook,
+    shown: frozenset[dg.AssetKey],
+    cursor: GroupCursor,
 ) -> GroupFacts:
     groups = {key for key in shown if names.is_consumer_group(key)}
     last = last_run(instance, names.offset_sync_tags)
-    moved = made_by(instance, last.run_id) if last.run_id and last.ended and not last.good else frozenset()
+    is_news = bool(cursor.asked) and last.run_id != cursor.before and last.ended is not None
+    moved = made_by(instance, last.run_id) if last.run_id and is_news else frozenset()
     checks = [dg.AssetCheckKey(names.offset_mappings_key, check) for check in CHECKS]
     return GroupFacts(
         now=time.time(),

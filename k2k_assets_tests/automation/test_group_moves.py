@@ -106,6 +106,17 @@ def test_a_group_that_fails_each_time_holds_up_no_others() -> None:
     assert decision.reason.startswith("waiting before asking again for bad (the last 6 runs did not move them")
 
 
+def test_a_good_run_of_other_groups_tells_nothing() -> None:
+    """Started by hand, and ended before the one that was asked for began."""
+    first = decide_groups(_facts(), GroupCursor())
+    others = {"last_run": "by hand", "last_ended": 1005.0, "last_good": True, "last_moved": {"c"}}
+    waits = decide_groups(_facts(now=1010.0, **others), first.cursor)
+    assert waits.reason.startswith("waiting before asking again for a, b")
+    assert decide_groups(_facts(now=1005.0 + FIRST_BACK_OFF, **others), waits.cursor).groups == ("a", "b")
+    done = decide_groups(_facts(now=1010.0, **{**others, "last_moved": {"a", "b"}}), first.cursor)
+    assert done.reason.startswith("all 2 groups stand where they stood")
+
+
 def test_a_run_that_never_started_is_asked_for_again() -> None:
     first = decide_groups(_facts(last_run="r0", last_good=True), GroupCursor())
     later = _facts(now=1000.0 + FIRST_BACK_OFF, last_run="r0", last_good=True)

@@ -7,8 +7,8 @@ The runs do not go through the driver: each task reads those that it needs from 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, ShortType, StringType, StructType
 
 from k2k_assets.errors import Refused
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
 from k2k_assets.translation.routes import Routes, answering, routes
 from k2k_assets.translation.translator import TIMEOUT, PipelineFiles, loaded
@@ -40,11 +42,13 @@ class FrameIndex:
         root: Directory of the index; every executor reads it.
         manifest: The version.
         routes: What is copied where.
+        source_logs: High watermark of each source partition; none where the source does not answer.
     """
 
     root: Path
     manifest: Manifest
     routes: Routes
+    source_logs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool = False) -> DataFrame:
@@ -74,7 +78,8 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
     with both_clusters(found, TIMEOUT) as (source, target):
         reachable = answering(source, needed=reverse)
         known = routes(found, manifest.source_cluster, copied, reachable, target)
-    return translated(frame, FrameIndex(root, manifest, known), reverse)
+        logs = offsets_where_led(reachable, known.source.starts, "latest", {}) if reachable and not reverse else {}
+    return translated(frame, FrameIndex(root, manifest, known, logs), reverse)
 
 
 def translated(frame: DataFrame, index: FrameIndex, reverse: bool = False) -> DataFrame:
@@ -83,7 +88,7 @@ def translated(frame: DataFrame, index: FrameIndex, reverse: bool = False) -> Da
     _ensure_columns(frame, added.names)
     if index.manifest.runs > MOST_RUNS:
         frame = _by_partition(frame)
-    task = FrameTask(index.root, index.manifest, index.routes, reverse)
+    task = FrameTask(index.root, index.manifest, index.routes, reverse, index.source_logs)
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         return task.run(batches)

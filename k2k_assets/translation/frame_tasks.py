@@ -7,7 +7,7 @@ looked up by the batch: grouped by partition, each group in one call.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -97,12 +97,14 @@ class FrameTask:
         manifest: The version of the index.
         routes: What is copied where.
         reverse: From the target back to the source.
+        source_logs: High watermarks on the source: a position beyond one is of a log that is no more.
     """
 
     root: Path
     manifest: Manifest
     routes: Routes
     reverse: bool
+    source_logs: Mapping[TopicPartition, int] = field(default_factory=dict)
     _maps: IndexMaps = field(init=False, repr=False)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -127,7 +129,9 @@ class FrameTask:
             return [nowhere(len(positions))]
         if not self.reverse:
             source = self.routes.source_partition(*asked)
-            return on_target(self.routes, self._maps.map_of(source), positions) if source else [nowhere(len(positions))]
+            if source is None:
+                return [nowhere(len(positions))]
+            return on_target(self.routes, self._maps.map_of(source), positions, self.source_logs.get(asked))
         target = self.routes.target_partition(*asked)
         if target is None:
             return [nowhere(len(positions))]

@@ -118,6 +118,12 @@ def test_what_was_copied_without_mappings_is_unknown_not_ahead(tmp_path: Path) -
     assert [row[6:] for row in rows] == [(112, "exact"), (None, "unknown")]
 
 
+def test_beyond_the_log_of_the_source_nobody_knows(tmp_path: Path) -> None:
+    task = replace(_task(tmp_path, [RECORD]), source_logs={TopicPartition("s", 0): 12})
+    rows = _run(task, [("s", 0, 12, ""), ("s", 0, 13, "")])
+    assert [row[6:] for row in rows] == [(113, "ahead"), (None, "unknown")]
+
+
 def test_it_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [(offset, offset, 1) for offset in range(0, 20, 2)]
     task = _task(tmp_path, [mapping_record((1, p), (0, 20), runs, partition=p) for p in range(2)])

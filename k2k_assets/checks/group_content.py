@@ -2,7 +2,8 @@
 
 Reads the records around both positions on both clusters. S, what would be skipped, must be 0. R, what was read and
 would be read again, must be 0 where one source partition feeds one target partition; with several, records lie mixed,
-and R is shown. What retention or compaction took cannot be compared: counted, never a failure. Positions that are
+and R is shown. What retention or compaction took cannot be compared: counted, never a failure. What was skipped by hand
+(`k2k-tool set`) is on the source alone: as far as the index tells it is passed over, and counted. Positions that are
 left alone (unknown, foreign, active, ...) are shown by their word.
 
 What is judged is what the target's group holds: it is fetched, and a translated position that it does not hold is a
@@ -22,6 +23,7 @@ from k2k_assets.checks.comparison import compacted_topics
 from k2k_assets.checks.digests import digest
 from k2k_assets.checks.group_holding import Holding, holding
 from k2k_assets.checks.group_match import Match, Sides, Window, match
+from k2k_assets.checks.group_skips import skipped_by_hand, without
 from k2k_assets.checks.group_windows import At, read_windows
 from k2k_assets.checks.turns import runs_for_all
 from k2k_assets.checks.verdict import Offender, Verdict, verdict
@@ -32,6 +34,7 @@ from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.translations import feeding
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.mapping.copy_settings import CopySettings, shared
+from k2k_assets.mapping.fold import Covered
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.noted_settings import noted_settings
 from k2k_assets.topic_partition import TopicPartition
@@ -47,7 +50,7 @@ _UNDECIDED = {
 }
 _COUNTS = (
     *("compared", "waiting", "moved_since", "not_comparable", "not_looked_at", "without_leader"),
-    *("records", "skipped", "read_again", "offending"),
+    *("records", "skipped", "read_again", "skipped_by_hand", "offending"),
 )
 
 
@@ -196,11 +199,13 @@ class _Compared:
         match: What was found.
         nothing_there: Whether one side has no records there.
         faulty: Whether the group would skip records, or read some again.
+        by_hand: Records of the source that were passed over, because they were skipped by hand.
     """
 
     match: Match
     nothing_there: bool
     faulty: bool
+    by_hand: int
 
 
 def _compared(
@@ -209,17 +214,17 @@ def _compared(
     """The comparison of each place; None where there is nothing that could be compared.
 
     Where records differ by the settings of today, what they have in common under all settings that there ever were is
-    what counts: they were perhaps copied under others.
+    what counts: they were perhaps copied under others. Nor does what was skipped by hand count then.
     """
-    today = CopySettings.of(pipeline)
-    found = _match_all(pipeline, result, places, source, target, today)
+    found = _match_all(pipeline, result, places, source, target, CopySettings.of(pipeline), {})
     faulty = [place for place, compared in zip(places, found, strict=True) if compared and compared.faulty]
     again: dict[_Place, _Compared | None] = {}
-    if faulty and len(known := noted_settings(pipeline, target)) > 1:
-        common = shared(known.values())
+    if faulty:
+        common, by_hand = shared(noted_settings(pipeline, target).values()), skipped_by_hand(pipeline, source)
         again = dict.fromkeys(faulty)
         if common:
-            again = dict(zip(faulty, _match_all(pipeline, result, faulty, source, target, common), strict=True))
+            matches = _match_all(pipeline, result, faulty, source, target, common, by_hand)
+            again = dict(zip(faulty, matches, strict=True))
     for place, compared in zip(places, found, strict=True):
         yield place, again.get(place, compared)
 
@@ -231,9 +236,11 @@ def _match_all(
     source: Cluster,
     target: Cluster,
     settings: CopySettings,
+    by_hand: Mapping[TopicPartition, Collection[Covered]],
 ) -> list[_Compared | None]:
     on_source, on_target = _windows(pipeline, result, places, source, target, settings)
-    return [_match(place, on_source, on_target, pipeline.features.exactly_once) for place in places]
+    exactly_once = pipeline.features.exactly_once
+    return [_match(place, on_source, on_target, by_hand, exactly_once) for place in places]
 
 
 def _windows(
@@ -276,9 +283,14 @@ def _windows(
 
 
 def _match(
-    place: _Place, on_source: Mapping[At, Window], on_target: Mapping[At, Window], exactly_once: bool
+    place: _Place,
+    on_source: Mapping[At, Window],
+    on_target: Mapping[At, Window],
+    by_hand: Mapping[TopicPartition, Collection[Covered]],
+    exactly_once: bool,
 ) -> _Compared | None:
-    sources = {at[0]: on_source[at] for at in place.sources if at in on_source}
+    whole = {at[0]: on_source[at] for at in place.sources if at in on_source}
+    sources = {tp: without(one, by_hand[tp]) if tp in by_hand else one for tp, one in whole.items()}
     window = on_target.get(place.target)
     if window is None or not sources:
         return None
@@ -286,7 +298,12 @@ def _match(
     exact_alone = place.alone and place.word is Word.EXACT
     found = match(Sides(sources, window, exact_alone, exactly_once))
     nothing_there = not window.records or not any(one.records for one in sources.values())
-    return _Compared(found, nothing_there, bool(found.skipped or found.different or (exact_alone and found.read_again)))
+    return _Compared(
+        found,
+        nothing_there,
+        bool(found.skipped or found.different or (exact_alone and found.read_again)),
+        sum(len(whole[tp].records) - len(one.records) for tp, one in sources.items()),
+    )
 
 
 def _judge(place: _Place, compared: _Compared | None, told: _Told) -> None:
@@ -302,6 +319,7 @@ def _judge(place: _Place, compared: _Compared | None, told: _Told) -> None:
     else:
         told.counts["not_comparable"] += 1
     told.counts["records"] += found.compared
+    told.counts["skipped_by_hand"] += compared.by_hand
     told.counts["skipped"] += found.skipped
     told.counts["read_again"] += found.read_again
     if compared.faulty:

@@ -7,14 +7,19 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from k2k_assets.assets.group_sync import limited_to
 from k2k_assets.checks.asset_checks import Evidence, run_check
+from k2k_assets.checks.group_content import check_groups
 from k2k_assets.checks.verdict import Judgement, Verdict
 from k2k_assets.cli.tool import run as k2k_tool
+from k2k_assets.groups.mapper import sync_once
 from k2k_assets.mapping.index import update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 
@@ -25,6 +30,12 @@ def _content(pipeline: Pipeline, spark: SparkSession) -> Verdict:
     with both_clusters(pipeline) as (source, target):
         index = update_index(spark, pipeline, source, target)
         return run_check("content", Evidence(pipeline, spark, index, source, target))
+
+
+def _of_group(pipeline: Pipeline, group: str) -> Verdict:
+    result = sync_once(limited_to(pipeline, [group]))
+    with both_clusters(pipeline) as (source, target):
+        return check_groups(pipeline, result, source, target)[group]
 
 
 def test_a_range_that_was_skipped_by_hand_is_shown_and_no_fault(
@@ -46,11 +57,16 @@ def test_a_range_that_was_skipped_by_hand_is_shown_and_no_fault(
     assert k2k_tool(["set", "-f", str(path), "-o", f"{topic}:0:15"]) == 0
     copy(pipeline)
 
+    group, standing = unique("readers"), TopicPartition(topic, 0)
+    commit(clusters.source_servers, group, {standing: 8})
     for _ in range(2):  # in one segment, and in the second one's company
         verdict = _content(pipeline, spark)
         assert verdict.judgement is Judgement.PASSED, verdict
         assert verdict.counts["skipped_by_hand"] == 5
         assert f"skipped by hand: {topic}-0 from 10 to 14" in verdict.summary
+        of_group = _of_group(pipeline, group)
+        assert of_group.judgement is Judgement.PASSED, of_group
+        assert of_group.counts["skipped_by_hand"] == 5
         produce(clusters.source_servers, topic, [b"more"], 0)
         copy(pipeline)
 

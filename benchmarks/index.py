@@ -33,7 +33,7 @@ from benchmarks.lab import Lab
 from k2k_assets.mapping.index import IndexReader, MappingIndex, update_index
 from k2k_assets.mapping.translate import State, translate
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.resources.spark import build_session
+from k2k_assets.resources.sessions import build_session
 from k2k_assets.topics.control_topics import ensure_control_topics
 
 LOOKUPS = 200

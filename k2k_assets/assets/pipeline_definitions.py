@@ -18,7 +18,8 @@ from k2k_assets.automation.sensors import replication_sensor
 from k2k_assets.checks.asset_checks import mapping_checks
 from k2k_assets.checks.topic_checks import topic_checks
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources.spark import PipelineSparkResource, spark_conf
+from k2k_assets.resources.spark import PipelineSparkResource
+from k2k_assets.resources.spark_settings import spark_conf
 
 
 def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, first: bool) -> dg.Definitions:

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from rich.console import Console
 
-from k2k_assets.automation.discovery import refresh_topics
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import pipeline_files, start_options
-from k2k_assets.cli.progress import shown
 from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console, tell
 from k2k_assets.cli.summary import summary
@@ -25,13 +23,11 @@ from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.cli.words import plural
 from k2k_assets.errors import ClusterUnreachable, K2KError, NotCaughtUp, TopicsStopped
 from k2k_assets.home import HOME_VARIABLE
-from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.permissions.missing import refuse
-from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.topics.selection import resolve_topics
+from k2k_assets.resources.coming_spark import ComingSpark
 
 if TYPE_CHECKING:
+    from k2k_assets.kafka.cluster import Cluster
     from k2k_assets.replication import Outcome
 
 T = TypeVar("T")
@@ -69,11 +65,17 @@ def start(
 
 def _run(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:
     pipeline = load_pipeline(files, variables=variables)
-    if pipeline.features.check_kafka_connection_on_startup or once:
-        _check_clusters(pipeline)
-    elif not _await_clusters(pipeline, stop):
+    waits = not (pipeline.features.check_kafka_connection_on_startup or once)
+    if waits and not _await_clusters(pipeline, stop):
         return
-    outcome = _replicate(pipeline, console, once, stop)
+    logs.quiet_jvm()
+    spark = ComingSpark(pipeline)
+    try:
+        if not waits:
+            _check_clusters(pipeline)
+        outcome = _replicate(spark, console, once, stop)
+    finally:
+        spark.stop()
     if outcome is not None:
         tell(summary(pipeline, outcome))
         _raise_for_stopped(outcome)
@@ -82,7 +84,13 @@ def _run(files: Sequence[Path], variables: bool, console: Console, once: bool, s
 
 
 def _check_clusters(pipeline: Pipeline) -> None:
-    """Fails within seconds where the engine would fail too, but before a JVM is started for it."""
+    """Fails at once where the engine would fail too, without waiting for Spark, which starts meanwhile."""
+    # All this is imported while Java starts.
+    from k2k_assets.kafka.cluster import Cluster
+    from k2k_assets.permissions.missing import refuse
+    from k2k_assets.permissions.topic_check import TopicCheck
+    from k2k_assets.topics.selection import resolve_topics
+
     with (
         Cluster("source", pipeline.client_properties("source", "admin")) as source,
         Cluster("target", pipeline.client_properties("target", "admin")) as target,
@@ -97,6 +105,8 @@ def _check_clusters(pipeline: Pipeline) -> None:
 
 def _show_to_dagster(pipeline: Pipeline, source: Cluster, target: Cluster) -> None:
     """Lets the definitions show the topics of today; the copy needs nothing of it, so nothing of it stops the copy."""
+    from k2k_assets.automation.discovery import refresh_topics
+
     try:
         if not refresh_topics(pipeline, source, target):
             # No warning: nothing is wrong with this pipeline or with the other.
@@ -130,23 +140,15 @@ def _await_clusters(pipeline: Pipeline, stop: threading.Event) -> bool:
     return False
 
 
-def _replicate(pipeline: Pipeline, console: Console, once: bool, stop: threading.Event) -> Outcome | None:
+def _replicate(spark: ComingSpark, console: Console, once: bool, stop: threading.Event) -> Outcome | None:
     """Runs the engine; nothing to report when it was stopped before it began."""
-    # Spark and the engine take a second to import: not for --help and not for a fault in the file.
+    from k2k_assets.cli.progress import shown
     from k2k_assets.replication import Continuous, UntilCaughtUp
-    from k2k_assets.resources.lasting_spark import LastingSpark
 
     if stop.is_set():
         return None
-    logs.quiet_jvm()
-    spark = LastingSpark(pipeline)
-    try:
-        if stop.is_set():
-            return None
-        with shown(console) as observer:
-            return spark.replicate(UntilCaughtUp() if once else Continuous(), stop=stop, observer=observer)
-    finally:
-        spark.stop()
+    with shown(console) as observer:
+        return spark.replicate(UntilCaughtUp() if once else Continuous(), stop=stop, observer=observer)
 
 
 def _raise_for_stopped(outcome: Outcome) -> None:

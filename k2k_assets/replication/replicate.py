@@ -78,12 +78,15 @@ def replicate_with(
     topics: Collection[str] | None = None,
     stop: threading.Event | None = None,
     observer: Callable[[Progress], None] | None = None,
+    await_runner: Callable[[], object] | None = None,
 ) -> Outcome:
     """As `replicate`, on anything that runs slots at the same time.
 
     Args:
         runner: Runs one slot for each plan and returns when all have ended.
         cores: How many it runs at once.
+        await_runner: Returns when the runner can be used, or raises if it never can. It is called when all else is
+            prepared: nothing is taken over from others before.
     """
     for warning in pipeline.warnings:
         log.warning("%s", warning)
@@ -94,6 +97,8 @@ def replicate_with(
         progress = ProgressReader(pipeline, ground.cluster_id, source, target, ground.partitions)
         stack.callback(progress.close)
         tail = stack.enter_context(AssignmentTail(pipeline, target))
+        if await_runner:
+            await_runner()
         neighbours = Neighbours(pipeline, tail)
         run = Run(
             pipeline=pipeline,

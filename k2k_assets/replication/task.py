@@ -70,14 +70,28 @@ def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]],
     """The function that Spark ships to its workers."""
 
     def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _log_to_stderr()
-        _end_with_parent()
-        keep_memory_together()
+        _prepare_worker()
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 yield _row(copy_slot(plans[index]))
 
     return copy
+
+
+def copy_partition(plans: Sequence[SlotPlan]) -> Callable[[int, Iterator[object]], Iterator[SlotResult]]:
+    """As `copy_task`, for Spark without DataFrames: the number of the task is that of the slot's plan."""
+
+    def copy(index: int, _nothing: Iterator[object]) -> Iterator[SlotResult]:
+        _prepare_worker()
+        yield copy_slot(plans[index])
+
+    return copy
+
+
+def _prepare_worker() -> None:
+    _log_to_stderr()
+    _end_with_parent()
+    keep_memory_together()
 
 
 def copy_slot(plan: SlotPlan) -> SlotResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from k2k_assets.errors import Refused
@@ -36,30 +37,35 @@ def task_slots(master: str, executors: int | None, cores: int | None, most: int 
 
 
 def free_cores(pipeline: Pipeline, spark: SparkSession) -> int:
-    """Task slots of a session, checked against what the pipeline asks for.
+    """As `cores_with`, of a session."""
+    return cores_with(pipeline, lambda name: spark.conf.get(name, None))
+
+
+def cores_with(pipeline: Pipeline, setting: Callable[[str], str | None]) -> int:
+    """Task slots of Spark, checked against what the pipeline asks for.
+
+    Args:
+        pipeline: The pipeline.
+        setting: Tells a setting of Spark; None if it is not set.
 
     Raises:
         Refused: `configuration.partitionParallelism` is more than Spark runs at once.
     """
+    master = setting("spark.master") or ""
     found = task_slots(
-        _setting(spark, "spark.master") or "",
-        _number(spark, "spark.executor.instances"),
-        _number(spark, "spark.executor.cores"),
-        _number(spark, "spark.cores.max"),
+        master,
+        _number(setting("spark.executor.instances")),
+        _number(setting("spark.executor.cores")),
+        _number(setting("spark.cores.max")),
     )
     wanted = pipeline.configuration.partition_parallelism
     if found is not None and wanted is not None and wanted > found:
         raise Refused(
-            f"configuration.partitionParallelism is {wanted}, but Spark ({_setting(spark, 'spark.master')}) runs only "
+            f"configuration.partitionParallelism is {wanted}, but Spark ({master}) runs only "
             f"{found} tasks at once, and a slot without a core would not copy. Lower it, or give Spark more cores"
         )
     return found or wanted or 1
 
 
-def _number(spark: SparkSession, name: str) -> int | None:
-    value = _setting(spark, name)
+def _number(value: str | None) -> int | None:
     return int(value) if value and value.isdigit() else None
-
-
-def _setting(spark: SparkSession, name: str) -> str | None:
-    return spark.conf.get(name, None)

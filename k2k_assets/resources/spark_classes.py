@@ -1,64 +1,86 @@
-"""`python -m k2k_assets.resources.spark_classes`: keeps an archive of the classes that Spark loads, as a part of setup.
+"""`python -m k2k_assets.resources.spark_classes`: remembers how Spark's Java is called and what classes it loads.
 
-With it a start of Spark costs half the processor time. It lies beside Spark's jars, so that it goes when they go.
+A part of setup. With it a start of Spark costs a fraction of the processor time. Both files lie beside Spark's jars, so
+that they go when those go.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import pyspark
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
-
 from k2k_assets.errors import K2KError
-from k2k_assets.sandbox.class_archive import archive_of, flags_with, make_archive
+from k2k_assets.resources.java_process import OPTIONS_VARIABLE, QUICK_FLAGS, add_options, start_java
+from k2k_assets.resources.spark_command import archive, archive_flags, flags_file, spark_home
+from k2k_assets.sandbox.class_archive import make_archive
 from k2k_assets.sandbox.java import find_java
 
-_OPTIONS = "SPARK_SUBMIT_OPTS"
-_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _SECONDS = 300.0
 _INSIDE = "--inside"
+_LAUNCHER = "org.apache.spark.launcher.Main"
+_SUBMIT = "org.apache.spark.deploy.SparkSubmit"
+# Only Spark's machine learning has a use for it; Java prints a warning for each process that is given it.
+_UNUSED = {"--add-modules=jdk.incubator.vector"}
+_CONF = {"spark.master": "local[2]", "spark.app.name": "classes", "spark.ui.enabled": "false"}
 
 
 def use_archive(java: Path) -> None:
-    """Lets JVMs that Spark starts from now on use the archive, if it is there."""
-    options = os.environ.get(_OPTIONS, "")
-    new = [flag for flag in flags_with(_archive(java)) if flag not in options]
-    if new:
-        os.environ[_OPTIONS] = " ".join([options, *new]).strip()
+    """Lets JVMs that spark-submit starts from now on use the archive, if it is there."""
+    add_options(archive_flags(java))
 
 
 def main() -> None:
-    """Makes the archive, if it is not there yet; whatever stands against that does not matter."""
-    with contextlib.suppress(K2KError, OSError, subprocess.SubprocessError):
-        make_archive(_archive(find_java()), _start_and_stop)
+    """Makes what is not there yet; whatever stands against that does not matter."""
+    with contextlib.suppress(K2KError, OSError, ValueError, subprocess.SubprocessError):
+        java = find_java()
+        _remember_flags(java)
+        make_archive(archive(java), _start_and_stop)
 
 
-def _archive(java: Path) -> Path:
-    jars = Path(pyspark.__file__).with_name("jars")
-    return archive_of(jars.with_name(f"{jars.name}-{pyspark.__version__}"), java)
+def _remember_flags(java: Path) -> None:
+    """Asks Spark's own launcher for its command line, as its scripts do."""
+    file = flags_file(java)
+    if file.is_file():
+        return
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    environment = {**plain, "SPARK_HOME": str(spark_home()), "SPARK_SCALA_VERSION": "2.13"}
+    asked = [str(java), "-cp", f"{spark_home() / 'jars'}/*", _LAUNCHER, _SUBMIT, "pyspark-shell"]
+    said = subprocess.run(asked, env=environment, capture_output=True, text=True, check=True, timeout=_SECONDS)
+    command = said.stdout[said.stdout.index(str(java.name)) :].split("\0")
+    flags = command[1 : command.index(_SUBMIT)]
+    staging = file.with_name(f".making-{file.name}")
+    staging.write_text(json.dumps([flag for flag in flags if flag not in _UNUSED], indent=1), encoding="utf-8")
+    staging.rename(file)
 
 
 def _start_and_stop(flags: list[str]) -> None:
-    options = " ".join([*_QUICK, *flags])
-    environment = {**os.environ, _OPTIONS: options, "PYSPARK_PYTHON": sys.executable}
+    environment = {**os.environ, OPTIONS_VARIABLE: " ".join([*QUICK_FLAGS, *flags]), "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-m", "k2k_assets.resources.spark_classes", _INSIDE]
     subprocess.run(command, env=environment, capture_output=True, check=True, timeout=_SECONDS)
 
 
 def _do_what_is_usual() -> None:
-    """What a copy and its checks need of Spark: Arrow workers, Parquet, a shuffle."""
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    """What a copy and its checks need of Spark: workers with and without Arrow, Parquet, a shuffle."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if java := start_java(_CONF):
+        java.connect()
+    builder = SparkSession.Builder()
+    for name, value in _CONF.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.parallelize([], 2).mapPartitions(lambda items: items).collect()
     with tempfile.TemporaryDirectory() as directory:
         numbers = spark.range(10).mapInArrow(lambda batches: batches, "id long")
         numbers.write.parquet(f"{directory}/numbers")
         spark.read.parquet(f"{directory}/numbers").groupBy("id").count().toPandas()
+    assert SparkContext._gateway is not None
     process = SparkContext._gateway.proc
     spark.stop()
     process.stdin.close()

@@ -26,7 +26,6 @@ from k2k_assets.errors import Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication import Outcome, PartitionOutcome, TopicOutcome
 from k2k_assets.replication.leaderless import END_UNKNOWN
-from k2k_assets.resources import lasting_spark
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -173,7 +172,7 @@ class PlayedEngine:
         self.calls: list[dict[str, Any]] = []
         self._result = result
         played = SimpleNamespace(replicate=self.replicate, stop=lambda: None)
-        monkeypatch.setattr(lasting_spark, "LastingSpark", lambda _: played)
+        monkeypatch.setattr(start_module, "ComingSpark", lambda _: played)
 
     def replicate(self, extent: object, **rest: Any) -> Outcome:
         self.calls.append({"extent": type(extent).__name__, **rest})
@@ -282,7 +281,7 @@ def test_signal_before_the_engine_starts_ends_it_with_0(orders: Path, monkeypatc
         return SimpleNamespace(stop=lambda: None)
 
     monkeypatch.setattr("k2k_assets.cli.start.stop_on_signals", remembered)
-    monkeypatch.setattr(lasting_spark, "LastingSpark", signalled)
+    monkeypatch.setattr(start_module, "ComingSpark", signalled)
     assert run(["start", "-f", str(orders)]) == 0
     assert engine.calls == []
 
@@ -318,10 +317,11 @@ def test_once_that_is_signalled_ends_with_0_only_if_nothing_is_left(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = write_pipeline(tmp_path, "127.0.0.1:9", "127.0.0.1:9", ["a"])
+    monkeypatch.setattr(start_module, "ComingSpark", lambda _: SimpleNamespace(stop=lambda: None))
     monkeypatch.setattr(start_module, "_check_clusters", lambda _: None)
     signalled = True
 
-    def played(_pipeline: object, _console: object, _once: bool, stop: threading.Event) -> Outcome | None:
+    def played(_spark: object, _console: object, _once: bool, stop: threading.Event) -> Outcome | None:
         if signalled:
             os.kill(os.getpid(), signal.SIGTERM)
             assert stop.wait(5)

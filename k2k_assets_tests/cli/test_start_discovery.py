@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -34,10 +35,14 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the pipelines that were copied; nothing really is, for the clusters alone are asked here."""
     copied: list[str] = []
 
-    def replicate(pipeline: Pipeline, *_: object) -> Outcome:
-        copied.append(pipeline.name)
+    def coming(pipeline: Pipeline) -> SimpleNamespace:
+        return SimpleNamespace(name=pipeline.name, stop=lambda: None)
+
+    def replicate(spark: SimpleNamespace, *_: object) -> Outcome:
+        copied.append(spark.name)
         return Outcome({})
 
+    monkeypatch.setattr(start_module, "ComingSpark", coming)
     monkeypatch.setattr(start_module, "_replicate", replicate)
     return copied
 

@@ -85,7 +85,7 @@ def end(process: subprocess.Popen[str]) -> None:
 def test_a_run_that_another_takes_over_from_ends_with_4_and_the_other_finishes(
     tmp_path: Path, clusters: KafkaSandbox, much: str, swift: Path
 ) -> None:
-    """Each of them runs one Spark job, with a task a slot."""
+    """Each of them runs one Spark job, with a task a slot, after one that starts the workers."""
     events = tmp_path / "events"
     events.mkdir()
     path = pipeline_file(tmp_path, clusters, [much], "enabled", 1, **event_log(events))
@@ -103,7 +103,7 @@ def test_a_run_that_another_takes_over_from_ends_with_4_and_the_other_finishes(
     copied = copied_by(path, clusters)
     assert len(copied) == 2
     assert min(copied) > 0
-    assert jobs(events) == [[PARTITIONS], [PARTITIONS]]
+    assert jobs(events) == [[PARTITIONS, PARTITIONS]] * 2
 
 
 def event_log(directory: Path) -> dict[str, str]:

@@ -15,7 +15,8 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources import connect_server
 from k2k_assets.resources.connect_server import await_connect_server
 from k2k_assets.resources.lasting_spark import LastingSpark
-from k2k_assets.resources.spark import PipelineSparkResource, spark_conf
+from k2k_assets.resources.spark import PipelineSparkResource
+from k2k_assets.resources.spark_settings import spark_conf
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 pytestmark = pytest.mark.timeout(60)

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from k2k_assets.errors import K2KError, words_of
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources import lasting_spark
-from k2k_assets.resources.lasting_spark import LastingSpark, has_lost_its_jvm
-from k2k_assets.resources.spark import build_session
+from k2k_assets.resources import lasting_spark, slot_engines
+from k2k_assets.resources.lasting_spark import LastingSpark
+from k2k_assets.resources.slot_engines import ClassicSlots, SlotEngine, build_engine
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.storm]
@@ -26,14 +25,23 @@ def kill_jvm() -> None:
     process.wait(10)
 
 
-def killed_at_its_start(pipeline: Pipeline) -> SparkSession:
-    """As it goes when the JVM dies before the session is whole: connections break before the process is gone."""
-    build_session(pipeline)
+def context_of(spark: LastingSpark) -> SparkContext:
+    assert isinstance(spark.engine, ClassicSlots)
+    return spark.engine.context
+
+
+def counted(spark: LastingSpark) -> int:
+    return context_of(spark).parallelize(range(3)).count()
+
+
+def killed_at_its_start(pipeline: Pipeline) -> SlotEngine:
+    """As it goes when the JVM dies before Spark is whole: connections break before the process is gone."""
+    build_engine(pipeline)
     threading.Timer(0.3, kill_jvm).start()
     raise Py4JNetworkError("connection refused")
 
 
-def ended_at_its_start(_: Pipeline) -> SparkSession:
+def ended_at_its_start(_: Pipeline) -> SlotEngine:
     raise Py4JNetworkError("connection refused")
 
 
@@ -41,16 +49,16 @@ def test_a_jvm_that_is_killed_at_its_start_or_later_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"], spark={"master": "local[1]"})
-    builders = [killed_at_its_start, build_session]
-    monkeypatch.setattr(lasting_spark, "build_session", lambda given: builders.pop(0)(given))
+    builders = [killed_at_its_start, build_engine]
+    monkeypatch.setattr(lasting_spark, "build_engine", lambda given, java: builders.pop(0)(given))
     spark = LastingSpark(pipeline)
-    assert spark.session.range(3).count() == 3
+    assert counted(spark) == 3
     kill_jvm()
-    assert has_lost_its_jvm(spark.session)
-    builders = [build_session]
-    monkeypatch.setattr(lasting_spark, "run_slots", lambda session, plans: session.range(len(plans)).collect())
-    assert len(spark.run_slots([None, None])) == 2  # type: ignore[list-item]
-    assert spark.session.range(3).count() == 3
+    assert spark.engine.has_lost_its_jvm()
+    builders = [build_engine]
+    monkeypatch.setattr(slot_engines, "copy_partition", lambda plans: lambda index, nothing: iter([plans[index]]))
+    assert spark.run_slots(["a", "b"]) == ["a", "b"]  # type: ignore[comparison-overlap,list-item]
+    assert counted(spark) == 3
     spark.stop()
 
     kill_jvm()
@@ -63,7 +71,7 @@ def test_a_failure_has_words_though_its_jvm_was_killed_since(tmp_path: Path) -> 
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"], spark={"master": "local[1]"})
     spark = LastingSpark(pipeline)
     with pytest.raises(Py4JJavaError) as failed:
-        spark.session._jvm.java.util.ArrayDeque().removeFirst()  # type: ignore[union-attr]
+        context_of(spark)._jvm.java.util.ArrayDeque().removeFirst()  # type: ignore[union-attr]
     kill_jvm()
     with pytest.raises(OSError, match="refused"):
         str(failed.value)
@@ -74,13 +82,13 @@ def test_a_failure_has_words_though_its_jvm_was_killed_since(tmp_path: Path) -> 
 def test_a_jvm_that_is_killed_while_the_session_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"], spark={"master": "local[1]"})
     spark = LastingSpark(pipeline)
-    stop = spark.session.stop
+    stop = context_of(spark).stop
 
     def killed_first() -> None:
         monkeypatch.undo()
         kill_jvm()
         stop()
 
-    monkeypatch.setattr(spark.session, "stop", killed_first)
+    monkeypatch.setattr(context_of(spark), "stop", killed_first)
     spark.stop()
-    assert SparkSession._instantiatedSession is None, "the next one gets a new JVM"
+    assert SparkContext._gateway is None, "the next one gets a new JVM"

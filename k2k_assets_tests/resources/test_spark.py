@@ -19,7 +19,9 @@ from pyspark.errors import PySparkException
 from k2k_assets.errors import K2KError
 from k2k_assets.resources import lasting_spark
 from k2k_assets.resources.lasting_spark import LastingSpark, say_less_of_broken_connections
-from k2k_assets.resources.spark import PipelineSparkResource, not_started, spark_conf
+from k2k_assets.resources.sessions import not_started
+from k2k_assets.resources.spark import PipelineSparkResource
+from k2k_assets.resources.spark_settings import spark_conf
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +75,7 @@ def _refusing(error: Exception) -> Callable[..., object]:
 
 def test_a_master_that_spark_refuses_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["a"], spark={"master": "local[x]"})
-    monkeypatch.setattr(lasting_spark, "build_session", _refusing(IN_JAVA))
+    monkeypatch.setattr(lasting_spark, "build_engine", _refusing(IN_JAVA))
     monkeypatch.setattr(lasting_spark, "_jvm_ends", lambda: False)
     with pytest.raises(K2KError) as caught:
         LastingSpark(pipeline)
@@ -92,11 +94,11 @@ def test_a_connect_server_that_does_not_answer_is_named_at_once_without_its_toke
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["a"], spark={"remote": remote})
     tries: list[object] = []
 
-    def unreachable(given: object) -> object:
+    def unreachable(given: object, _: object) -> object:
         tries.append(given)
         raise PySparkException(f"[RETRIES_EXCEEDED] No answer from {remote}: hunter2")
 
-    monkeypatch.setattr(lasting_spark, "build_session", unreachable)
+    monkeypatch.setattr(lasting_spark, "build_engine", unreachable)
     monkeypatch.setattr(lasting_spark, "_jvm_ends", lambda: True)  # there is none
     with pytest.raises(K2KError) as caught:
         LastingSpark(pipeline)
@@ -149,7 +151,9 @@ def test_a_killed_jvm_leaves_no_traceback_of_the_accumulators(
 _SESSIONS = """
 import json, signal, sys
 from pathlib import Path
-from k2k_assets.resources.spark import PipelineSparkResource, build_session, spark_conf
+from k2k_assets.resources.sessions import build_session
+from k2k_assets.resources.spark_settings import spark_conf
+from k2k_assets.resources.spark import PipelineSparkResource
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 def pipeline(**spark):

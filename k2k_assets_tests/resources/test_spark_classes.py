@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.resources import spark_classes
+from k2k_assets.resources import spark_classes, spark_command
 
 
 @pytest.fixture
 def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(spark_classes.pyspark, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(spark_command, "spark_home", lambda: tmp_path)
     return tmp_path
 
 
@@ -29,7 +29,7 @@ def test_without_one_nothing_is_changed(jars: Path, java: Path, monkeypatch: pyt
 
 
 def test_it_is_added_once_to_what_is_set(jars: Path, java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = spark_classes._archive(java)
+    archive = spark_command.archive(java)
     assert archive.parent == jars
     archive.write_bytes(b"classes")
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
@@ -39,7 +39,7 @@ def test_it_is_added_once_to_what_is_set(jars: Path, java: Path, monkeypatch: py
 
 
 def test_nothing_is_left_where_it_cannot_be_made(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_classes.sys, "executable", "/bin/false")
+    monkeypatch.setattr(spark_classes, "find_java", lambda: Path("/bin/false"))
     before = set(jars.iterdir())
     spark_classes.main()
     assert set(jars.iterdir()) == before

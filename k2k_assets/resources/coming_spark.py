@@ -1,0 +1,82 @@
+"""Spark that is still starting while everything else is done that a copy begins with."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.resources.java_process import QUICK_FLAGS, is_local, start_java
+from k2k_assets.resources.spark_settings import spark_conf
+
+if TYPE_CHECKING:
+    from k2k_assets.replication import Extent, Outcome, Progress
+    from k2k_assets.replication.plan import SlotPlan
+    from k2k_assets.replication.task import SlotResult
+    from k2k_assets.resources.lasting_spark import LastingSpark
+
+
+class ComingSpark:
+    """Starts Spark at once, its Java process before anything is imported for it.
+
+    To be made when it is known that Spark is wanted, and to be stopped in any case.
+
+    Args:
+        pipeline: Whose settings Spark has.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._conf = spark_conf(pipeline)
+        self._java = start_java(self._conf, QUICK_FLAGS)
+        self._spark: Future[LastingSpark] = Future()
+        threading.Thread(target=self._build, name="k2k-spark", daemon=True).start()
+
+    def replicate(
+        self, extent: Extent, *, stop: threading.Event, observer: Callable[[Progress], None] | None = None
+    ) -> Outcome:
+        """As `replication.replicate`.
+
+        Raises:
+            K2KError: As there, or Spark does not start.
+        """
+        from k2k_assets.replication.replicate import replicate_with
+
+        return replicate_with(
+            self._run_slots,
+            self._cores(),
+            self._pipeline,
+            extent,
+            stop=stop,
+            observer=observer,
+            await_runner=self._spark.result,
+        )
+
+    def stop(self) -> None:
+        """Ends Spark; where it has not started yet, only its Java process, which nobody waits for any more."""
+        if self._java is not None and not self._spark.done():
+            logging.getLogger("py4j").disabled = True  # whoever talks to it has nobody to tell that it is gone
+            self._java.end()
+            return
+        with suppress(Exception):  # it never started, and whoever wanted it was told
+            self._spark.result().stop()
+
+    def _cores(self) -> int:
+        from k2k_assets.replication.task_slots import cores_with
+
+        return cores_with(self._pipeline, self._conf.get) if is_local(self._conf) else self._spark.result().cores
+
+    def _run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
+        return self._spark.result().run_slots(plans)
+
+    def _build(self) -> None:
+        try:
+            from k2k_assets.resources.lasting_spark import LastingSpark
+
+            self._spark.set_result(LastingSpark(self._pipeline, self._java))
+        except BaseException as error:
+            self._spark.set_exception(error)

@@ -1,0 +1,195 @@
+"""Starts Spark's Java process the short way, and early: it takes seconds that imports and questions to clusters fill.
+
+`bin/spark-submit` is three shell scripts, a Python and a Java program that find out how to call Java. The answer is the
+same each time as long as everything is as pyspark brings it, so `make setup` remembers it. Where anything is set that
+spark-submit would look at, it is left to do its work.
+
+Nothing of pyspark is imported here before there is a process to connect to.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from k2k_assets.resources.spark_command import archive_flags, java_program, remembered_flags, spark_home
+
+OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
+
+# For a process that only runs slots: hardly any of its code runs often enough for the better compiler.
+QUICK_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+
+# What SparkSubmit itself would run for pyspark.
+_MAIN = "org.apache.spark.api.python.PythonGatewayServer"
+# Environment variables of these families change what spark-submit does, but for those that are set here or by pyspark.
+_FAMILIES = ("SPARK_", "PYSPARK_", "HADOOP_", "YARN_")
+_HARMLESS = {
+    OPTIONS_VARIABLE,
+    "SPARK_LOCAL_IP",
+    "SPARK_AUTH_SOCKET_TIMEOUT",
+    "SPARK_BUFFER_SIZE",
+    "PYSPARK_PYTHON",
+    "PYSPARK_DRIVER_PYTHON",
+}
+# Settings that only the session reads, so that a process that was started without them is the right one.
+_OF_SESSIONS = (
+    "spark.app.name",
+    "spark.default.parallelism",
+    "spark.eventLog.",
+    "spark.k2k.",
+    "spark.local.dir",
+    "spark.log.level",
+    "spark.master",
+    "spark.memory.",
+    "spark.pyspark.python",
+    "spark.python.",
+    "spark.shuffle.",
+    "spark.speculation",
+    "spark.sql.",
+    "spark.task.",
+    "spark.ui.",
+)
+_LOOK_SECONDS = 0.01
+
+
+class JavaProcess:
+    """A Java process that waits for pyspark to connect.
+
+    Args:
+        command: Its command line.
+
+    Attributes:
+        process: It.
+        was_ended: Whether it was ended here: it is not to be replaced.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.was_ended = False
+        self._directory = Path(tempfile.mkdtemp(prefix="k2k-java-"))
+        self._answer = self._directory / "connection"
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(spark_home()),
+            "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_CONNECT_MODE": "0",
+            "PYTHONHASHSEED": "0",
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer),
+        }
+        # It ends when its standard input does. Ctrl-C of a terminal is for this process alone.
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, preexec_fn=_ignore_interrupts)
+
+    def connect(self) -> None:
+        """Makes it the Java process of pyspark in this process.
+
+        Raises:
+            PySparkRuntimeError: It has ended.
+        """
+        from pyspark import SparkContext
+        from pyspark.java_gateway import launch_gateway
+
+        port, secret = self._await_answer()
+        os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+        try:
+            gateway = launch_gateway()
+        finally:
+            del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+        gateway.proc = self.process
+        SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
+
+    def end(self) -> None:
+        """Ends it at once; nothing happens if it has ended."""
+        self.was_ended = True
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdin:
+            with suppress(OSError):
+                self.process.stdin.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _await_answer(self) -> tuple[int, str]:
+        from pyspark.errors import PySparkRuntimeError
+        from pyspark.serializers import UTF8Deserializer, read_int
+
+        try:
+            while not self._answer.is_file():
+                if self.process.poll() is not None:
+                    raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+                time.sleep(_LOOK_SECONDS)
+            with self._answer.open("rb") as answer:
+                return read_int(answer), UTF8Deserializer().loads(answer)
+        finally:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def start_java(conf: Mapping[str, str], flags: Sequence[str] = ()) -> JavaProcess | None:
+    """Starts the Java process for a session, if that can be done the short way; None where spark-submit has to.
+
+    Args:
+        conf: Settings of the session.
+        flags: More flags for Java.
+    """
+    java = java_program()
+    if java is None or not _is_plain(conf) or (remembered := remembered_flags(java)) is None:
+        return None
+    prepare_environment(conf)
+    given = shlex.split(os.environ.get(OPTIONS_VARIABLE, ""))
+    own = [*archive_flags(java), *_not_contrary(flags, given)]
+    try:
+        return JavaProcess([str(java), *remembered, *own, *given, _MAIN])
+    except OSError:
+        return None
+
+
+def add_options(flags: Sequence[str]) -> None:
+    """Adds Java flags for processes that spark-submit starts from now on.
+
+    Args:
+        flags: Those that are there already, or contrary to what is, are left out.
+    """
+    options = os.environ.get(OPTIONS_VARIABLE, "")
+    given = shlex.split(options)
+    new = [flag for flag in _not_contrary(flags, given) if flag not in given]
+    if new:
+        os.environ[OPTIONS_VARIABLE] = " ".join([options, *new]).strip()
+
+
+def prepare_environment(conf: Mapping[str, str]) -> None:
+    """Sets what Java and the workers read from the environment only, unless the user has."""
+    # The setting alone is read by spark-submit only; workers would run whatever `python3` is on the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
+    if "local" in conf.get("spark.master", ""):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def is_local(conf: Mapping[str, str]) -> bool:
+    """Whether everything runs in the one Java process and its workers."""
+    master = conf.get("spark.master", "")
+    return "spark.remote" not in conf and (master == "local" or master.startswith("local["))
+
+
+def _is_plain(conf: Mapping[str, str]) -> bool:
+    """Whether spark-submit would find nothing to look at."""
+    if not is_local(conf) or not all(name.startswith(_OF_SESSIONS) for name in conf):
+        return False
+    if any(name.startswith(_FAMILIES) and name not in _HARMLESS for name in os.environ):
+        return False
+    return sys.platform != "win32" and not (spark_home() / "conf").exists()
+
+
+def _not_contrary(flags: Sequence[str], given: Sequence[str]) -> list[str]:
+    """Without a choice of the garbage collector or compiler where there is one already: Java refuses two."""
+    chosen = [mark for mark in ("GC", "TieredStopAtLevel") if any(mark in flag for flag in given)]
+    return [flag for flag in flags if not any(mark in flag for mark in chosen)]
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,48 @@
+"""What `k2k start` imports: Java starts meanwhile, and each of these costs as much time as a start may take at all."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# Of a start up to the moment in which Java is started, and of all of it.
+_LIGHT = "import k2k_assets.cli.main, k2k_assets.cli.start"
+_ALL = f"""
+{_LIGHT}
+import k2k_assets.automation.discovery, k2k_assets.cli.progress, k2k_assets.kafka.cluster
+import k2k_assets.permissions.topic_check, k2k_assets.replication, k2k_assets.resources.lasting_spark
+"""
+_WORKER = "import k2k_assets.replication.task, k2k_assets.resources.worker_daemon"
+
+
+def imported_by(code: str) -> set[str]:
+    """The top-level packages, and our own, that a new interpreter holds afterwards."""
+    said = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport json, sys; print(json.dumps(list(sys.modules)))"],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    names: list[str] = json.loads(said.stdout)
+    return {name if name.startswith("k2k_assets.") else name.partition(".")[0] for name in names}
+
+
+@pytest.mark.parametrize("code", [_ALL, _WORKER], ids=["driver", "worker"])
+def test_nothing_of_dagster_and_of_the_sandbox(code: str) -> None:
+    found = imported_by(code)
+    assert {name for name in found if "dagster" in name} == set()
+    assert found.isdisjoint({"cryptography", "pandas", "pyarrow", "grpc", "k2k_assets.sandbox.broker"})
+    assert "k2k_assets.replication.task" in found, "this test sees what is imported"
+
+
+def test_java_is_started_before_the_heavy_ones() -> None:
+    assert imported_by(_LIGHT).isdisjoint({"confluent_kafka", "numpy", "pyspark", "k2k_assets.replication"})
+
+
+def test_the_process_that_workers_are_forked_from_has_one_thread() -> None:
+    code = (
+        "import k2k_assets.resources.worker_daemon, pyspark.worker, k2k_assets.replication.task, os, sys\n"
+        "sys.exit(len(os.listdir('/proc/self/task')) - 1 if os.path.isdir('/proc/self/task') else 0)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

@@ -6,12 +6,12 @@ import argparse
 import time
 from collections.abc import Callable
 
-from benchmarks import copying, latency, machine, memory, mirror_maker, mirror_runs, pipelines, report
+from benchmarks import copying, latency, machine, memory, mirror_maker, mirror_runs, pipelines, report, starting
 from benchmarks.lab import BROKER_SETTINGS, LOAD_SETTINGS, Lab
 from benchmarks.sampling import require_proc
 from benchmarks.sizes import Sizes, chosen
 
-PARTS = ("copy", "latency", "memory", "mm2")
+PARTS = ("copy", "latency", "start", "memory", "mm2")
 
 
 def main() -> None:
@@ -55,10 +55,12 @@ def _measure(lab: Lab, sizes: Sizes, parts: list[str]) -> list[str]:
     """The sections of results; one thing at a time, and this project before MirrorMaker 2 fills its topics anew."""
     copies: list[list[str]] = []
     delays: list[list[str]] = []
+    starts: list[list[str]] = []
     memories: list[list[str]] = []
     steps: list[tuple[str, list[list[str]], Callable[[Lab, Sizes], list[list[str]]]]] = [
         ("copy", copies, copying.measure),
         ("latency", delays, latency.measure),
+        ("start", starts, starting.measure),
         ("memory", memories, memory.measure),
         ("mm2", copies, mirror_runs.measure_copies),
         ("mm2", delays, mirror_runs.measure_latency),
@@ -70,6 +72,7 @@ def _measure(lab: Lab, sizes: Sizes, parts: list[str]) -> list[str]:
     titled = [
         ("### Copies\n\nCPU in us per record, medians", copying.HEADERS, copies),
         ("### From produced to visible", latency.HEADERS, delays),
+        ("### Starts: medians, least and most", starting.HEADERS, starts),
         ("### Memory of the largest worker, MB", memory.HEADERS, memories),
     ]
     return [f"{title}\n\n{report.table(headers, rows)}" for title, headers, rows in titled if rows]

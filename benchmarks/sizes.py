@@ -38,6 +38,7 @@ class Sizes:
         repeat: How often each copy is measured; the median is shown.
         memory: To be copied while memory is watched.
         again: How often the last of these is copied by the same workers, one run after the other.
+        starts: To be copied by processes of their own.
         seconds: For how long latency is measured at each rate.
         mirror_modes: How many modes of MirrorMaker 2 are measured.
         full: Whether the figures are worth keeping.
@@ -48,6 +49,7 @@ class Sizes:
     repeat: int
     memory: tuple[Load, ...]
     again: int
+    starts: tuple[Load, ...]
     seconds: int
     mirror_modes: int
     full: bool
@@ -67,6 +69,7 @@ FULL = Sizes(
         Load("memory-large-1", 1000, 1_000_000, 1),
     ),
     again=20,
+    starts=(Load("start-small", 100, 10_000), Load("start-large", 100, 1_000_000)),
     seconds=30,
     mirror_modes=3,
     full=True,
@@ -78,6 +81,7 @@ QUICK = Sizes(
     repeat=1,
     memory=(Load("memory-200000-1", 100, 200_000, 1), Load("memory-large-1", 1000, 200_000, 1)),
     again=3,
+    starts=(Load("start-small", 100, 10_000),),
     seconds=5,
     mirror_modes=1,
     full=False,

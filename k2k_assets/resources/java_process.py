@@ -28,6 +28,15 @@ OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
 # For a process that only runs slots: hardly any of its code runs often enough for the better compiler.
 QUICK_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 
+# For a process that plans queries and reads Parquet too: the better compiler where it pays, not for what starts once.
+PATIENT_FLAGS = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+    "-XX:-UsePerfData",
+)
+
 # What SparkSubmit itself would run for pyspark.
 _MAIN = "org.apache.spark.api.python.PythonGatewayServer"
 # Environment variables of these families change what spark-submit does, but for those that are set here or by pyspark.

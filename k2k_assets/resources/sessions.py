@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from k2k_assets.errors import K2KError, words_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.connect_server import CONNECT_SCHEME, await_connect_server
-from k2k_assets.resources.java_process import JavaProcess, add_options, prepare_environment, start_java
+from k2k_assets.resources.java_process import PATIENT_FLAGS, JavaProcess, add_options, prepare_environment, start_java
 from k2k_assets.resources.spark_command import archive_flags
 from k2k_assets.resources.spark_settings import FINGERPRINT, spark_conf
 from k2k_assets.sandbox.java import find_java
@@ -51,7 +51,7 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
     if (remote := str(conf.get("spark.remote", ""))).startswith(CONNECT_SCHEME):
         await_connect_server(remote)
     if "spark.remote" not in conf:
-        _ensure_java(conf, None, ())
+        _ensure_java(conf, None, PATIENT_FLAGS)
     builder = SparkSession.Builder()
     for name, value in conf.items():
         builder = builder.config(name, value)

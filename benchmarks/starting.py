@@ -1,0 +1,171 @@
+"""Measures what a start costs: `k2k start` as a process of its own, from its birth to its first committed record.
+
+Two sizes of the same run tell what a start burns beside copying: the line through both, at no records.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import psutil
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from benchmarks.lab import Lab, delete_topics
+from benchmarks.pipelines import Settings, write_pipeline
+from benchmarks.report import progress, say, table
+from benchmarks.sizes import Load, Sizes
+
+HEADERS = ["what", "load", "to the first record s", "to the end s", "Python CPU s", "Java CPU s", "of runs"]
+
+_LOOK_SECONDS = 0.03
+_RUN_SECONDS = 300.0
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """One start.
+
+    Attributes:
+        first: Seconds until a committed record could be read on the target; None if nobody looked.
+        end: Until the process had ended.
+        python: CPU seconds of the driver and the workers.
+        java: Of Spark's Java processes.
+    """
+
+    first: float | None
+    end: float
+    python: float
+    java: float
+
+
+def measure(lab: Lab, sizes: Sizes) -> list[list[str]]:
+    """Rows of the table of starts: a first copy, and one that finds nothing new, for each load."""
+    rows = []
+    for load in sizes.starts:
+        lab.ensure_loaded(load)
+        pairs = [_pair(lab, load) for _ in range(sizes.repeat)]
+        for what, runs in zip(("k2k start --once", "again, nothing new"), zip(*pairs, strict=True), strict=True):
+            rows.append(_row(what, load, list(runs)))
+        progress(f"{load.title}: {rows[-2:]}")
+    say(table(HEADERS, rows))
+    return rows
+
+
+def _pair(lab: Lab, load: Load) -> tuple[Started, Started]:
+    """A run that copies all, and one after it."""
+    run = f"start-{next(_numbers)}"
+    path = write_pipeline(lab, run, load.topic, Settings(exactly_once=True))
+    try:
+        return start(lab, path, f"{run}.{load.topic}"), start(lab, path, None)
+    finally:
+        delete_topics(lab.target, [topic for topic in lab.target.topics() if topic.startswith(f"{run}.")])
+
+
+def start(lab: Lab, pipeline: Path, target_topic: str | None) -> Started:
+    """Runs `k2k start --once`.
+
+    Args:
+        lab: Where the clusters are.
+        pipeline: The pipeline file.
+        target_topic: Where its first record is waited for; None: nowhere.
+
+    Raises:
+        RuntimeError: It ended with another exit code than 0.
+    """
+    eye = _Eye(lab, target_topic) if target_topic else None
+    command = [str(Path(sys.executable).with_name("k2k")), "start", "-f", str(pipeline), "--once"]
+    with (lab.folder / "starts.log").open("ab") as log:
+        began = time.time()
+        environment = {**os.environ, "K2K_HOME": str(lab.folder / "home")}
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        python, java = _cpu_until_the_end(process)
+        ended = time.time()
+    if process.returncode:
+        raise RuntimeError(f"k2k start ended with {process.returncode}; what it said is in starts.log")
+    seen = eye.seen() if eye else None
+    return Started(None if seen is None else seen - began, ended - began, python, java)
+
+
+def _cpu_until_the_end(process: subprocess.Popen[bytes]) -> tuple[float, float]:
+    """CPU seconds of Python and of Java in a process and all below it."""
+    seconds: dict[int, float] = {}
+    is_java: dict[int, bool] = {}
+    root = psutil.Process(process.pid)
+    deadline = time.monotonic() + _RUN_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            family = [root, *root.children(recursive=True)]
+        except psutil.Error:
+            family = []
+        for member in family:
+            try:
+                times = member.cpu_times()
+                seconds[member.pid] = times.user + times.system
+                is_java[member.pid] = member.name() == "java"  # before its program is loaded it is its parent's copy
+            except psutil.Error:
+                continue
+        time.sleep(_LOOK_SECONDS)
+    totals: dict[bool, float] = defaultdict(float)
+    for pid, used in seconds.items():
+        totals[is_java.get(pid, False)] += used
+    return totals[False], totals[True]
+
+
+class _Eye:
+    """A thread that waits for a record in a topic that is not there yet."""
+
+    def __init__(self, lab: Lab, topic: str) -> None:
+        self._seen: float | None = None
+        self._lab, self._topic = lab, topic
+        self._thread = threading.Thread(target=self._look, name="eye", daemon=True)
+        self._thread.start()
+
+    def seen(self) -> float:
+        """When it was there.
+
+        Raises:
+            TimeoutError: It is not.
+        """
+        self._thread.join(_RUN_SECONDS)
+        if self._seen is None:
+            raise TimeoutError(f"no record came to {self._topic}")
+        return self._seen
+
+    def _look(self) -> None:
+        while self._topic not in (topics := self._lab.target.topics()):
+            time.sleep(_LOOK_SECONDS)
+        settings = {"bootstrap.servers": self._lab.sandbox.target_servers, "group.id": "bench-start"}
+        consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.auto.commit": False})
+        try:
+            consumer.assign([KafkaTopicPartition(self._topic, p, 0) for p in range(topics[self._topic])])
+            deadline = time.monotonic() + _RUN_SECONDS
+            while time.monotonic() < deadline:
+                message = consumer.poll(0.2)
+                if message is not None and message.error() is None:
+                    self._seen = time.time()
+                    return
+        finally:
+            consumer.close()
+
+
+def _row(what: str, load: Load, runs: list[Started]) -> list[str]:
+    firsts = [run.first for run in runs if run.first is not None]
+
+    def shown(values: list[float]) -> str:
+        return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})" if values else ""
+
+    return [
+        what, load.title, shown(firsts), shown([run.end for run in runs]), shown([run.python for run in runs]),
+        shown([run.java for run in runs]), str(len(runs)),
+    ]  # fmt: skip

@@ -57,13 +57,13 @@ class ComingSpark:
         )
 
     def stop(self) -> None:
-        """Ends Spark; where it has not started yet, only its Java process, which nobody waits for any more."""
-        if self._java is not None and not self._spark.done():
+        """Ends Spark; one that is still starting is not waited for: its Java ends, at the latest with this process."""
+        if self._spark.done():
+            with suppress(Exception):  # it never started, and whoever wanted it was told
+                self._spark.result().stop()
+        elif self._java is not None:
             logging.getLogger("py4j").disabled = True  # whoever talks to it has nobody to tell that it is gone
             self._java.end()
-            return
-        with suppress(Exception):  # it never started, and whoever wanted it was told
-            self._spark.result().stop()
 
     def _cores(self) -> int:
         from k2k_assets.replication.task_slots import cores_with

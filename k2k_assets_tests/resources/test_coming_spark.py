@@ -1,0 +1,96 @@
+"""Spark that is still starting: nobody takes anything over before it has, and nobody waits for it in vain."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from k2k_assets.errors import K2KError
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication import UntilCaughtUp, replicate
+from k2k_assets.resources import coming_spark, lasting_spark
+from k2k_assets.resources.coming_spark import ComingSpark
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+replicating = importlib.import_module(replicate.__module__)  # the package has a function of that name
+
+
+class Played:
+    """Stands in for Java and Spark.
+
+    Attributes:
+        may_start: Spark starts when it is set.
+        ended: What was ended, in order.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.may_start = threading.Event()
+        self.ended: list[str] = []
+        self.failure: Exception | None = None
+        java = SimpleNamespace(end=lambda: self.ended.append("java"))
+        monkeypatch.setattr(coming_spark, "start_java", lambda conf, flags: java)
+        monkeypatch.setattr(lasting_spark, "LastingSpark", self._build)
+
+    def _build(self, pipeline: Pipeline, java: object) -> SimpleNamespace:
+        assert self.may_start.wait(10)
+        if self.failure:
+            raise self.failure
+        return SimpleNamespace(cores=2, run_slots=list, stop=lambda: self.ended.append("spark"))
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+    return Played(monkeypatch)
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Pipeline:
+    return make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"], spark={"master": "local[2]"})
+
+
+def engine(awaited: list[str], played: Played) -> Callable[..., Any]:
+    def run(runner: Callable[..., Any], cores: int, *_: object, await_runner: Callable[[], object], **__: Any) -> Any:
+        awaited.append(f"prepared for {cores} cores")
+        played.may_start.set()
+        await_runner()
+        awaited.append("ready")
+        return runner(["a plan"])
+
+    return run
+
+
+def test_all_is_prepared_while_it_starts(pipeline: Pipeline, played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    awaited: list[str] = []
+    monkeypatch.setattr(replicating, "replicate_with", engine(awaited, played))
+    spark = ComingSpark(pipeline)
+    done: Any = spark.replicate(UntilCaughtUp(), stop=threading.Event())
+    assert done == ["a plan"]
+    assert awaited == ["prepared for 2 cores", "ready"]
+    spark.stop()
+    assert played.ended == ["spark"]
+
+
+def test_nothing_is_run_where_it_does_not_start(
+    pipeline: Pipeline, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    awaited: list[str] = []
+    monkeypatch.setattr(replicating, "replicate_with", engine(awaited, played))
+    played.failure = K2KError("Spark did not start")
+    spark = ComingSpark(pipeline)
+    with pytest.raises(K2KError, match="did not start"):
+        spark.replicate(UntilCaughtUp(), stop=threading.Event())
+    assert awaited == ["prepared for 2 cores"]
+    spark.stop()
+    assert played.ended == []
+
+
+def test_one_that_is_given_up_leaves_no_java(pipeline: Pipeline, played: Played) -> None:
+    ComingSpark(pipeline).stop()
+    assert played.ended == ["java"]
+    played.may_start.set()

@@ -17,7 +17,7 @@ STAMP := $(VENV)/.set-up
 # Modules are compiled once, not by each of the many processes that demo and tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo dev test storm bench bench-offsets lint clean
+.PHONY: help setup demo dev check test storm bench bench-offsets lint clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ demo: setup ## Copy sample topics between two real Kafka clusters, check the cop
 
 dev: setup ## The same clusters with traffic that never ends, under Dagster's UI (DAGSTER_PORT=... names its port)
 	@$(BIN)/k2k demo --ui
+
+check: lint ## Check style and types, and run the tests that need neither clusters nor Spark: less than a minute
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not integration and not spark and not storm"
 
 test: setup ## Run the test suite, on real clusters
 	$(BIN)/python -m pytest -n 3 --dist loadfile

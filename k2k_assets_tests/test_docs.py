@@ -147,6 +147,7 @@ def test_make_alone_lists_the_targets() -> None:
         "setup",
         "demo",
         "dev",
+        "check",
         "test",
         "storm",
         "bench",
@@ -158,7 +159,7 @@ def test_make_alone_lists_the_targets() -> None:
         subprocess.run(
             ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, timeout=30, check=True
         ).stdout.count(b"\n")
-        == 10
+        == 11
     )
 
 

@@ -14,6 +14,7 @@ from k2k_assets.cli.exit_codes import EXIT_CODES
 from k2k_assets.cli.offset_mapping import run
 from k2k_assets.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
+from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support import kafka
@@ -123,7 +124,9 @@ def test_it_goes_on_until_a_signal_ends_it_with_0(
     assert out == ""
 
 
-def test_faults_and_silence_have_the_codes_of_k2k_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_faults_and_silence_have_the_codes_of_k2k_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = tmp_path / "termination-log"
     wrong = write_pipeline(tmp_path, "s:9092", "t:9092", ".*", unheard_of={})
     assert run(["start", "-f", str(wrong), "-l", str(log)]) == 2
@@ -133,6 +136,7 @@ def test_faults_and_silence_have_the_codes_of_k2k_start(tmp_path: Path, capsys: 
     assert not log.exists()
     assert run(["start"]) == 2
     capsys.readouterr()
+    monkeypatch.setattr(both_clusters.__wrapped__, "__defaults__", (1.0,))  # type: ignore[attr-defined]
     nobody = write_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ".*")
     assert run(["start", "-f", str(nobody), "-t", "-g", "enabled"]) == 3
     err = capsys.readouterr().err

@@ -36,7 +36,7 @@ check: lint ## Check style and types, and run the tests that need neither cluste
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not integration and not spark and not storm"
 
 test: setup ## Run the test suite, on real clusters
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 4 --dist loadfile
 
 storm: setup ## Kill, freeze and restart everything at random and compare every record (SECONDS=300, SEED=..., MODE=at-least-once); then the slow tests
 	$(BIN)/python -m k2k_assets_tests.storm --seconds $(SECONDS) --mode $(MODE) $(if $(SEED),--seed $(SEED))

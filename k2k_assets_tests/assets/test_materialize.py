@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from k2k_assets.assets import metadata as keys
 from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.definitions import build_definitions
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.naming import escape
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
@@ -258,7 +259,10 @@ def test_a_run_beside_k2k_start(clusters: KafkaSandbox, place: Path, prefix: str
     assert_exact_mappings(stage.pipeline, source, target, topic)
 
 
-def test_an_unreachable_cluster_fails_in_words(place: Path, clusters: KafkaSandbox, spark: SparkSession) -> None:
+def test_an_unreachable_cluster_fails_in_words(
+    place: Path, clusters: KafkaSandbox, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cluster.__init__, "__defaults__", (2.0,))
     stage = Stage(clusters, place, ["any"])
     (path,) = place.glob("*.yaml")
     path.write_text(path.read_text().replace(clusters.source_servers, "127.0.0.1:1"))

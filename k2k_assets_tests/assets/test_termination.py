@@ -77,6 +77,7 @@ def test_a_terminated_run_commits_and_releases(clusters: KafkaSandbox, tmp_path:
             lambda: run.poll() is not None or (topic in topics(servers) and len(read_all(servers, topic)) == 50),
             120,
             "50 records on the target",
+            interval=0.3,
         )
         assert run.poll() is None, (tmp_path / "run.log").read_text()[-4000:]
         run.send_signal(signal.SIGINT)

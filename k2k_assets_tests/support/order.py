@@ -11,16 +11,24 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 _DEFAULT_SECONDS = 180
-# Secured clusters take long to start: one worker has them.
-_BY_ONE_WORKER = ("k2k_assets_tests/permissions",)
+# Folders and files, and what they share: a pair of secured clusters, or a session of Spark, which starts once for all.
+_BY_ONE_WORKER = {
+    "k2k_assets_tests/permissions": "secured",
+    "k2k_assets_tests/checks": "spark of the checks",
+    "k2k_assets_tests/assets": "spark of the assets",
+    "k2k_assets_tests/mapping/index": "spark of the assets",
+    "k2k_assets_tests/mapping/test_live.py": "spark of the assets",
+    "k2k_assets_tests/translation": "spark of the assets",
+}
 
 
 class FilesAndFolders(LoadFileScheduling):  # type: ignore[misc]
     """The tests of a file go to one worker, and all files of some folders."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = nodeid.partition("::")[0].rpartition("/")[0]
-        return folder if folder in _BY_ONE_WORKER else str(super()._split_scope(nodeid))
+        file = nodeid.partition("::")[0]
+        folder = file.rpartition("/")[0]
+        return _BY_ONE_WORKER.get(file) or _BY_ONE_WORKER.get(folder) or file
 
 
 def long_files_first(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -32,7 +32,7 @@ demo: setup ## Copy sample topics between two real Kafka clusters, check the cop
 dev: setup ## The same clusters with traffic that never ends, under Dagster's UI (DAGSTER_PORT=... names its port)
 	@$(BIN)/k2k demo --ui
 
-check: lint ## Check style and types, and run the tests that need neither clusters nor Spark: less than a minute
+check: lint ## Check style and types, and run the tests that need neither clusters nor Spark
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not integration and not spark and not storm"
 
 test: setup ## Run the test suite, on real clusters

@@ -96,7 +96,7 @@ def shown() -> list[str]:
     producer = {**librdkafka_sink.PREFERRED, **librdkafka_sink.FIXED, "compression.type": "none"}
     consumer = {**librdkafka_source._PREFERRED, **librdkafka_source._FIXED}
     return [
-        f"Spark {MASTER}; offset mapping, headers and timestamps on; batchTimeout 2 s, minCommitInterval 10 ms "
+        f"Spark {MASTER}; offset mapping, headers and timestamps on; batchTimeout 2 s, minCommitInterval 5 ms "
         "(defaults)",
         f"source consumer: {_words(consumer)}",
         f"target producer: {_words(producer)}",

@@ -23,9 +23,9 @@ class Sync(Section):
     window: Duration = Field(default=timedelta(minutes=5), description="Longest run of a scheduled materialization.")
     idle: Duration = Field(default=timedelta(seconds=5), description="A run ends after this time without records.")
     min_commit_interval: Duration = Field(
-        default=timedelta(milliseconds=10),
+        default=timedelta(milliseconds=5),
         description="Shortest time from one commit to the next while records trickle in. The interval follows what a "
-        "commit costs: commits take a third of the time at most. A longer one makes fewer transactions.",
+        "commit costs: commits take half of the time at most. A longer one makes fewer transactions.",
     )
     metadata_interval: PositiveDuration = Field(
         default=timedelta(seconds=30),

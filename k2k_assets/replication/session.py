@@ -42,6 +42,8 @@ log = logging.getLogger("k2k.replication")
 _CHUNK = 1000
 # How long an idle poll waits; a record ends it at once.
 _IDLE_SECONDS = 0.1
+# How long not to poll while there is time: the consumer's queue holds far more than comes meanwhile.
+_GATHER_SECONDS = 0.005
 # How often to look for higher claims and for the stop record.
 _LOOK_SECONDS = 0.25
 # How long a poll waits at least, while there is something to commit.
@@ -237,8 +239,11 @@ class Session:
         """
         self._transactions.last_commit = self._last_record = time.monotonic()
         self._source_watch.heard(self._last_record)
+        dry = False
         while self._states:
             limit = min(_CHUNK, self._commit.batch_size - self._transactions.records, self._memory.budget.room())
+            if dry:
+                self._let_records_gather()
             polled = self._source.poll(limit, self._patience())
             now = time.monotonic()
             dry = sum(len(chunk.records) for chunk in polled.chunks) + polled.passed < limit
@@ -289,6 +294,13 @@ class Session:
         else:
             self._source_watch.look(self._states, now)
         self._source_watch.look_for_leaders(self._states, now)
+
+    def _let_records_gather(self) -> None:
+        """Before the next commit is due a steady stream is taken in a few polls, not in one for each record."""
+        if self._transactions.records:
+            wait = self._pace.due(self._transactions.records) - time.monotonic()
+            if wait > 0:
+                time.sleep(min(wait, _GATHER_SECONDS))
 
     def _patience(self) -> float:
         """How long the next poll may wait for a record."""

@@ -145,4 +145,4 @@ def test_defaults_are_k2ks(tmp_path: Path) -> None:
     assert pipeline.error_handling.on_commit_sync_timeout == "fail"
     assert pipeline.error_handling.on_foreign_writer is None
     assert (pipeline.spark.master, pipeline.spark.remote) == ("local[*]", None)
-    assert [value.total_seconds() for value in vars(pipeline.sync).values()] == [300, 5, 0.01, 30]
+    assert [value.total_seconds() for value in vars(pipeline.sync).values()] == [300, 5, 0.005, 30]

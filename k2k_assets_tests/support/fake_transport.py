@@ -88,6 +88,8 @@ class Clock:
         """Lets time pass."""
         self.now += seconds
 
+    sleep = advance
+
 
 class Arrival(NamedTuple):
     """A record that the source has from a moment on."""

@@ -19,7 +19,7 @@ from benchmarks.lab import Lab
 from k2k_assets.mapping.fold import Covered, Order, Target
 from k2k_assets.mapping.index.compaction import SEALED_RUNS, Candidate, to_merge
 from k2k_assets.mapping.index.manifest import Manifest, Segment, switch
-from k2k_assets.mapping.index.portion_table import write_portions
+from k2k_assets.mapping.index.portion_table import to_table, write_portions
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.segment_files import SegmentFile
 from k2k_assets.mapping.partition_map import RunTable, SourcePartition
@@ -82,7 +82,7 @@ def write_index(lab: Lab, pipeline: Pipeline, history: History, hours: int) -> N
         mapped=sum(segment.mapped for segment in segments),
         segments=segments,
     )
-    write_portions(root, manifest.directory, portions)
+    write_portions(root, manifest.directory, to_table(portions))
     switch(root, manifest)
 
 

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from benchmarks import machine, report
 from k2k_assets.mapping.fold import Covered, Order, Target
 from k2k_assets.mapping.index.manifest import Manifest, Position, Segment
-from k2k_assets.mapping.index.portion_table import write_portions
+from k2k_assets.mapping.index.portion_table import to_table, write_portions
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.segment_files import SegmentFile
 from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
@@ -131,7 +131,7 @@ def written_index(root: Path, runs: int) -> FrameIndex:
         segments=[Segment(name="generated", runs=runs, mapped=0, since=0, until=0)],
         positions=positions,
     )
-    write_portions(root, manifest.directory, portions)
+    write_portions(root, manifest.directory, to_table(portions))
     standing = Standing({"orders": "source-id"}, {}), Standing({"orders": "target-id"}, {})
     return FrameIndex(root, manifest, Routes("source", {"orders": "orders"}, True, *standing))
 

@@ -7,6 +7,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from k2k_assets.checks.pieces import Copied, Piece, pieces
 from k2k_assets.checks.sampling import Stretch, joined, stretches
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
@@ -14,9 +17,9 @@ from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.copy_settings import CopySettings, Isolation
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.index import MappingIndex
+from k2k_assets.mapping.index.portion_columns import PortionsBySource, shared_targets
 from k2k_assets.mapping.index.portions import (
     Portion,
-    by_source,
     by_target,
     covered_ranges,
     set_by_hand,
@@ -147,24 +150,25 @@ def plan_comparison(pipeline: Pipeline, index: MappingIndex, source: Cluster, ta
         ClusterUnreachable: A cluster does not answer.
     """
     cluster_id, seed = source.cluster_id(), index.manifest.number
-    mapped = {at: of_source for at, of_source in by_source(index.portions).items() if at.cluster == cluster_id}
-    existing = source.describe({at.topic for at in mapped})
+    rows = index.portions.filter(pc.equal(index.portions["cluster"], cluster_id))
+    mapped = PortionsBySource(rows)
+    existing = source.describe({at.topic for at in mapped.sources()})
     today = {
-        TopicPartition(at.topic, at.partition): of_source
-        for at, of_source in mapped.items()
+        TopicPartition(at.topic, at.partition): at
+        for at in mapped.sources()
         if at.topic in existing and existing[at.topic].topic_id == at.topic_id
         if at.partition < existing[at.topic].partitions
     }
     topics = {tp.topic: existing[tp.topic] for tp in today}
-    chosen = _chosen(today, seed)
+    chosen = {tp: mapped.of(today[tp]) for tp in _chosen(today, seed)}
     leaderless: dict[TopicPartition, str] = {}
     source_side = _side(source, topics, list(chosen), leaderless)
     target_side = _target_side(target, chosen.values(), leaderless)
     covered = {tp: covered_ranges(chosen[tp]) for tp in chosen if tp in source_side.stable}
     starts = offsets_where_led(source, covered, "earliest", leaderless)
     drawn = stretches({tp: covered[tp] for tp in starts}, starts, seed)
-    feeding = _feeding(mapped)
-    copied = {tp: _copied(of_source, feeding) for tp, of_source in chosen.items()}
+    shared = shared_targets(rows)
+    copied = {tp: _copied(of_source, shared) for tp, of_source in chosen.items()}
     known, settings = _settings(pipeline, copied.values(), target)
     cut = pieces(drawn, copied, known, settings)
     uncommitted = {TopicPartition(p.topic, p.partition) for p in cut.found if p.isolation == "read_uncommitted"}
@@ -175,17 +179,23 @@ def plan_comparison(pipeline: Pipeline, index: MappingIndex, source: Cluster, ta
         cut.found,
         partitions=len(today),
         unknown=cut.unknown,
-        former_topics=len({(at.topic, at.topic_id) for at in mapped}) - len(topics),
+        former_topics=len({(at.topic, at.topic_id) for at in mapped.sources()}) - len(topics),
         leaderless=leaderless,
-        skipped=[Stretch(*tp, *each) for tp, of_source in today.items() for each in skipped_ranges(of_source)],
+        skipped=_skipped(rows, today),
     )
 
 
-def _chosen(today: Mapping[TopicPartition, list[Portion]], seed: int) -> dict[TopicPartition, list[Portion]]:
+def _chosen(today: Iterable[TopicPartition], seed: int) -> list[TopicPartition]:
     """At most so many partitions as can be looked at, drawn at random, in a random order: time may run out."""
     partitions = sorted(today)
-    drawn = random.Random(seed).sample(partitions, min(len(partitions), _MOST_PARTITIONS))
-    return {tp: today[tp] for tp in drawn}
+    return random.Random(seed).sample(partitions, min(len(partitions), _MOST_PARTITIONS))
+
+
+def _skipped(rows: pa.Table, today: Mapping[TopicPartition, SourcePartition]) -> list[Stretch]:
+    """What was skipped by hand of the partitions of today."""
+    skipped = PortionsBySource(rows.filter(pc.greater(pc.list_value_length(rows["skipped"]), 0)))
+    there = set(skipped.sources())
+    return [Stretch(*tp, *each) for tp, at in today.items() if at in there for each in skipped_ranges(skipped.of(at))]
 
 
 def _settings(
@@ -197,19 +207,10 @@ def _settings(
     return (noted_settings(pipeline, target) if others else {today.fingerprint: today}), today
 
 
-def _feeding(mapped: Mapping[SourcePartition, list[Portion]]) -> dict[Target, int]:
-    """How many source partitions feed each target partition."""
-    feeding: dict[Target, int] = defaultdict(int)
-    for of_source in mapped.values():
-        for target, _ in by_target(of_source):
-            feeding[target] += 1
-    return feeding
-
-
-def _copied(portions: Sequence[Portion], feeding: Mapping[Target, int]) -> Copied:
+def _copied(portions: Sequence[Portion], shared: Collection[Target]) -> Copied:
     targets = [target for target, _ in by_target(portions)]
     one_each = len({(target.topic, target.topic_id) for target in targets}) == len(targets)
-    one_to_one = one_each and all(feeding[target] == 1 for target in targets)
+    one_to_one = one_each and not any(target in shared for target in targets)
     return Copied(settings_ranges(portions), set_by_hand(portions), one_to_one)
 
 

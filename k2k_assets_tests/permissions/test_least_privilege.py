@@ -20,6 +20,7 @@ from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.manifest import Manifest, Position
+from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.overrides.apply import override
 from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.permissions.required import Program, required
@@ -110,7 +111,7 @@ def _index_of(topic: str, folder: Path) -> MappingIndex:
     counts = dict.fromkeys(("number", "time", "records_read", "runs", "mapped"), 0)
     told = {"pipeline": "p", "offsets": {}, "positions": [position], **nothing, **counts}
     manifest = Manifest.model_validate(told)
-    return MappingIndex(folder, manifest, [])
+    return MappingIndex(folder, manifest, PORTIONS.empty_table())
 
 
 def _written(stage: Stage, pipeline: Pipeline, topic: str) -> list[int]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from k2k_assets.mapping.fold import PartitionMapping, fold
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
 from k2k_assets.mapping.index.manifest import Identity, Manifest, Position, read_manifest
-from k2k_assets.mapping.index.portion_table import read_portions
+from k2k_assets.mapping.index.portion_table import from_table, read_portions, to_table
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.read import IndexReader
 from k2k_assets.mapping.index.record_rows import ROWS, record_rows
@@ -126,13 +126,14 @@ class LocalJobs:
         for task in range(self.tasks):
             mine = rows.filter(pa.array([p % self.tasks == task for p in rows["partition"].to_pylist()], pa.bool_()))
             portions += fold_rows(root, segment, mine)
-        return NewSegment(portions, [rest for rest in left if rest.start < rest.end])
+        return NewSegment(to_table(portions), [rest for rest in left if rest.start < rest.end])
 
-    def merge(self, root: Path, segment: str, portions: Sequence[Portion]) -> list[Portion]:
+    def merge(self, root: Path, segment: str, portions: pa.Table) -> pa.Table:
         merged: list[Portion] = []
+        every = from_table(portions)
         for task in range(self.tasks):
-            merged += merge_portions(root, segment, [p for p in portions if p.source.partition % self.tasks == task])
-        return merged
+            merged += merge_portions(root, segment, [p for p in every if p.source.partition % self.tasks == task])
+        return to_table(merged)
 
 
 @dataclass

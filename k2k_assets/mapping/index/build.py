@@ -13,6 +13,8 @@ from datetime import timedelta
 from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -29,8 +31,8 @@ from k2k_assets.mapping.index.manifest import (
     Manifest,
     read_manifest,
 )
-from k2k_assets.mapping.index.portion_table import from_table, read_portions
-from k2k_assets.mapping.index.portions import Portion, by_source, covered_ranges
+from k2k_assets.mapping.index.portion_columns import by_segment, coverage, files_of, mapped_of, of_segments
+from k2k_assets.mapping.index.portion_table import SOURCE, read_portions
 from k2k_assets.mapping.index.storage import storage_in_words
 from k2k_assets.mapping.index.unread import Unread, check_identity, unread
 from k2k_assets.mapping.index.update import Update
@@ -47,12 +49,12 @@ class MappingIndex:
     Attributes:
         root: Directory of the index.
         manifest: The version's manifest.
-        portions: What its segments hold.
+        portions: What its segments hold, columns `portion_table.PORTIONS`, sorted by source partition and order.
     """
 
     root: Path
     manifest: Manifest
-    portions: list[Portion]
+    portions: pa.Table
 
     @classmethod
     def open(cls, pipeline: Pipeline) -> MappingIndex:
@@ -61,54 +63,44 @@ class MappingIndex:
         Raises:
             IndexUnusable: There is none yet, or it cannot be read.
         """
-        root, manifest, table = open_version(pipeline)
-        return cls(root, manifest, from_table(table))
+        return cls(*open_version(pipeline))
 
     def runs(self, spark: SparkSession) -> DataFrame:
         """The runs, columns `schemas.RUNS`: merged within each segment, not where one goes on in the next."""
-        whole, cut = self._files()
-        frames = [self._read(spark, whole)] if whole else []
-        if cut:
-            frames.append(self._valid(spark, self._read(spark, cut, "_metadata.file_name")))
+        cut = self._cut_segments()
+        rows = self.portions.filter(pc.not_equal(self.portions["file"], ""))
+        is_cut = of_segments(rows, cut)
+        frames = [self._read(spark, files) for files in [self._files(rows.filter(pc.invert(is_cut)))] if files]
+        rows = rows.filter(is_cut)
+        if len(rows):
+            frames.append(self._valid(spark, self._read(spark, self._files(rows), "_metadata.file_name"), rows))
         if not frames:
             return spark.createDataFrame([], schemas.RUNS)
         return reduce(lambda one, other: one.unionByName(other), frames)
 
     def coverage(self, spark: SparkSession) -> DataFrame:
         """The covered source ranges, columns `schemas.COVERAGE`."""
-        rows = [
-            (*source, *covered, *portions[-1].newest)
-            for source, portions in by_source(self.portions).items()
-            for covered in covered_ranges(portions)
-        ]
-        return spark.createDataFrame(rows, schemas.COVERAGE)
+        return spark.createDataFrame(coverage(self.portions), schemas.COVERAGE)
 
-    def _files(self) -> tuple[list[Path], list[Path]]:
-        """The files of which everything is valid, and those of which not."""
-        files: dict[str, set[str]] = {}
-        mapped: dict[str, int] = {}
-        for portion in self.portions:
-            if portion.file:
-                files.setdefault(portion.segment, set()).add(portion.file)
-                mapped[portion.segment] = mapped.get(portion.segment, 0) + portion.mapped
-        sorted_out: tuple[list[Path], list[Path]] = ([], [])
-        for segment in self.manifest.segments:
-            is_cut = mapped.get(segment.name, 0) != segment.mapped
-            folder = self.root / SEGMENTS / segment.name
-            sorted_out[is_cut].extend(folder / name for name in sorted(files.get(segment.name, ())))
-        return sorted_out
+    def _cut_segments(self) -> list[str]:
+        """The segments of which not everything is valid."""
+        mapped = by_segment(self.portions, mapped_of(self.portions))
+        return [segment.name for segment in self.manifest.segments if mapped.get(segment.name, 0) != segment.mapped]
+
+    def _files(self, rows: pa.Table) -> list[Path]:
+        return [self.root / SEGMENTS / segment / name for segment, name in sorted(files_of(rows))]
 
     def _read(self, spark: SparkSession, files: list[Path], *more: str) -> DataFrame:
         paths = [file.as_uri() for file in files]
         return spark.read.schema(schemas.RUNS).parquet(*paths).select(*schemas.RUNS.names, *more)
 
-    def _valid(self, spark: SparkSession, runs: DataFrame) -> DataFrame:
-        rows = [(*p.source, p.file, p.end) for p in self.portions if p.file]
+    def _valid(self, spark: SparkSession, runs: DataFrame, rows: pa.Table) -> DataFrame:
         keys = [*schemas.SOURCE_PARTITION, "file_name"]
         columns = "cluster string, topic string, source_topic_id string, partition int, file_name string, end long"
+        ends = rows.select([*SOURCE, "file", "end"]).rename_columns([*keys, "end"])
         left = F.col("end") - F.col("source_start")
         return (
-            runs.join(F.broadcast(spark.createDataFrame(rows, columns)), keys)
+            runs.join(F.broadcast(spark.createDataFrame(ends, columns)), keys)
             .where(left > 0)
             .withColumn("count", F.least("count", left))
             .select(*schemas.RUNS.names)
@@ -150,7 +142,7 @@ def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, targe
         except IndexOutdated as outdated:
             check_identity(pipeline, outdated.identity, target.cluster_id())
             manifest = update.replace(outdated.identity)
-        return MappingIndex(root, manifest, from_table(read_portions(root, manifest.directory)))
+        return MappingIndex(root, manifest, read_portions(root, manifest.directory))
 
 
 def _milliseconds(duration: timedelta | None) -> int | None:

@@ -16,12 +16,11 @@ With `index.retention` a merged segment spans an eighth of it at most, so that s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from k2k_assets.mapping.index.manifest import Segment
-from k2k_assets.mapping.index.portions import Portion
 
 MOST_OF_A_TIER = 8
 SEALED_RUNS = 4_000_000
@@ -64,11 +63,13 @@ class Candidate:
     until: int
 
 
-def candidates(segments: Iterable[Segment], portions: Iterable[Portion]) -> list[Candidate]:
-    """The segments with the runs that are still valid, in their order."""
-    runs: dict[str, int] = {}
-    for portion in portions:
-        runs[portion.segment] = runs.get(portion.segment, 0) + portion.runs
+def candidates(segments: Iterable[Segment], runs: Mapping[str, int]) -> list[Candidate]:
+    """The segments with the runs that are still valid, in their order.
+
+    Args:
+        segments: Oldest first.
+        runs: Valid ones, by segment.
+    """
     return [Candidate(s.name, runs.get(s.name, 0), s.since, s.until) for s in segments]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Column = NDArray[np.int64]
@@ -25,6 +26,35 @@ def groups(table: pa.Table, columns: Sequence[str]) -> list[int]:
         codes = codes_of(table[name])
         changes |= codes[1:] != codes[:-1]
     return [0, *(np.flatnonzero(changes) + 1).tolist(), len(table)]
+
+
+def ranks(columns: Sequence[str], *tables: pa.Table) -> list[Column]:
+    """A number for what each row has in some columns: from 0 on without gaps, in the order of the values.
+
+    Args:
+        columns: Of texts or whole numbers.
+        tables: The same values have the same number in all of them.
+    """
+    sizes = [len(table) for table in tables]
+    found = np.zeros(sum(sizes), np.int64)
+    for name in columns:
+        chunks = [chunk for table in tables for chunk in table[name].chunks]
+        rank, count = _ranks(pa.chunked_array(chunks, tables[0][name].type))
+        found = found * count + rank
+    found = np.unique(found, return_inverse=True)[1]
+    return np.split(found, np.cumsum(sizes)[:-1])
+
+
+def _ranks(column: pa.ChunkedArray) -> tuple[Column, int]:
+    """Numbers in the order of the values, and how many there are at most."""
+    if not pa.types.is_string(column.type):
+        values, rank = np.unique(numbers(column), return_inverse=True)
+        return rank, len(values)
+    encoded = column.combine_chunks().dictionary_encode()
+    order = np.asarray(pc.sort_indices(encoded.dictionary))
+    rank_of = np.empty(len(order), np.int64)
+    rank_of[order] = np.arange(len(order))
+    return rank_of[np.asarray(encoded.indices)], len(order)
 
 
 def codes_of(column: pa.ChunkedArray) -> Column:

@@ -18,7 +18,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from k2k_assets.mapping.fold import NEVER
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
-from k2k_assets.mapping.index.portion_table import PORTIONS, from_table, to_row, to_table
+from k2k_assets.mapping.index.portion_columns import runs_of
+from k2k_assets.mapping.index.portion_table import PORTIONS, complete, from_table, to_row
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.record_rows import ROWS, record_rows
 from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
@@ -59,22 +60,23 @@ class SparkJobs:
             yield from _batches([*map(_progress_portion, progress.to_pylist()), *fold_rows(root, segment, rows)])
 
         sorted_records = records.repartition(*SOURCE).sortWithinPartitions(*SOURCE, *ORDER)
-        found = from_table(sorted_records.mapInArrow(write, _PORTIONS).toArrow())
-        reached = {p.source.partition: p.end for p in found if p.source.cluster == _PROGRESS}
+        found = complete(sorted_records.mapInArrow(write, _PORTIONS).toArrow())
+        is_progress = pa.compute.equal(found["cluster"], _PROGRESS)
+        reached = {row["partition"]: row["end"] for row in found.filter(is_progress).to_pylist()}
         left = [wanted._replace(start=reached[wanted.partition]) for wanted in ranges]
-        portions = [portion for portion in found if portion.source.cluster != _PROGRESS]
+        portions = found.filter(pa.compute.invert(is_progress))
         return NewSegment(portions, [rest for rest in left if rest.start < rest.end])
 
-    def merge(self, root: Path, segment: str, portions: Sequence[Portion]) -> list[Portion]:
+    def merge(self, root: Path, segment: str, portions: pa.Table) -> pa.Table:
         """See `Jobs`."""
 
         def write(batches: Iterable[Any]) -> Iterator[Any]:
             rows = pa.Table.from_batches(batches, schema=_PORTIONS_OF_TASK)
             yield from _batches(merge_portions(root, segment, from_table(rows)))
 
-        tasks = min(_MOST_TASKS, 1 + sum(portion.runs for portion in portions) // _RUNS_OF_TASK)
-        frame: DataFrame = self._spark.createDataFrame(to_table(portions), _PORTIONS)
-        return from_table(frame.repartition(tasks, *SOURCE).mapInArrow(write, _PORTIONS).toArrow())
+        tasks = min(_MOST_TASKS, 1 + int(runs_of(portions).sum()) // _RUNS_OF_TASK)
+        frame: DataFrame = self._spark.createDataFrame(portions, _PORTIONS)
+        return complete(frame.repartition(tasks, *SOURCE).mapInArrow(write, _PORTIONS).toArrow())
 
 
 # Stands where a cluster id would, in the row that says how far a range of the mapping topic was read.

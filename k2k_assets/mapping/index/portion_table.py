@@ -60,6 +60,9 @@ PORTIONS = pa.schema(
 )
 """One row for each segment and source partition; see `Portion` and `Piece`."""
 
+SOURCE = tuple(_SOURCE)
+"""The columns that name the source partition."""
+
 
 def to_row(portion: Portion) -> dict[str, object]:
     """A portion as a row of the table."""
@@ -120,18 +123,26 @@ def from_table(table: pa.Table) -> list[Portion]:
     return [from_row(row) for row in table.to_pylist()]
 
 
-def write_portions(root: Path, version: str, portions: Iterable[Portion]) -> None:
+def write_portions(root: Path, version: str, table: pa.Table) -> None:
     """Writes the table of a version that is not named by the manifest yet."""
     path = root / VERSIONS / version / _FILE
     path.parent.mkdir(parents=True)
     with path.open("wb") as file:
-        pq.write_table(to_table(portions), file, compression="zstd")
+        pq.write_table(table, file, compression="zstd")
         file.flush()
         os.fsync(file.fileno())
 
 
+def complete(table: pa.Table) -> pa.Table:
+    """A table with the columns that an older release did not write, and all types as they are here."""
+    for field in PORTIONS:
+        if field.name not in table.column_names:
+            table = table.append_column(field, pa.array([[]] * len(table), field.type))
+    return table.select(PORTIONS.names).cast(PORTIONS)
+
+
 def read_portions(root: Path, version: str, columns: Sequence[str] = PORTIONS.names) -> pa.Table:
-    """The table of a version.
+    """The table of a version; what an older release did not write is empty.
 
     Args:
         root: Directory of the index.
@@ -142,4 +153,5 @@ def read_portions(root: Path, version: str, columns: Sequence[str] = PORTIONS.na
         FileNotFoundError: The version was removed; later ones have replaced it.
     """
     with (root / VERSIONS / version / _FILE).open("rb") as file:
-        return pq.ParquetFile(file).read(columns=list(columns), use_threads=False)
+        table = pq.ParquetFile(file).read(columns=list(columns), use_threads=False)
+    return complete(table) if list(columns) == PORTIONS.names else table

@@ -10,23 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 
 from k2k_assets.mapping.fold import NEVER, Order
-from k2k_assets.mapping.index.grouping import groups
 from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
-from k2k_assets.mapping.index.portion_table import from_table
+from k2k_assets.mapping.index.portion_columns import PortionsBySource
 from k2k_assets.mapping.index.portions import Piece, Portion, by_target, covered_ranges
 from k2k_assets.mapping.index.run_columns import concatenated
 from k2k_assets.mapping.index.segment_files import SegmentReader
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.pipeline import Pipeline
-
-_SOURCE = ("cluster", "topic", "source_topic_id", "partition")
 
 
 class IndexReplaced(IndexUnusable):
@@ -42,7 +38,7 @@ class IndexReader:
     """
 
     manifest: Manifest
-    _portions: pa.Table = field(repr=False)
+    _portions: PortionsBySource = field(repr=False)
     _files: SegmentReader = field(repr=False)
 
     @classmethod
@@ -58,15 +54,15 @@ class IndexReader:
     @classmethod
     def of(cls, root: Path, manifest: Manifest, portions: pa.Table) -> IndexReader:
         """A version that has been opened."""
-        return cls(manifest, portions.combine_chunks(), SegmentReader(root))
+        return cls(manifest, PortionsBySource(portions), SegmentReader(root))
 
     def sources(self) -> list[SourcePartition]:
         """The source partitions that it knows something of, also of topics that were created anew since."""
-        return list(self._rows)
+        return self._portions.sources()
 
     def newest(self, source: SourcePartition) -> Order:
         """Order of the newest mapping record of a source partition that is in the index; `NEVER` if there is none."""
-        portions = self._of(source)
+        portions = self._portions.of(source)
         return portions[-1].newest if portions else NEVER
 
     def partition_map(self, source: SourcePartition, start: int = 0, end: int | None = None) -> PartitionMap:
@@ -81,14 +77,10 @@ class IndexReader:
         Raises:
             IndexReplaced: The version was removed meanwhile.
         """
-        portions = self._of(source)
+        portions = self._portions.of(source)
         runs = {target: self._runs(pieces, start, end) for target, pieces in by_target(portions)}
         began, log_start = self._began.get(source, (None, None))
         return PartitionMap(source, began, covered_ranges(portions), runs, log_start)
-
-    def _of(self, source: SourcePartition) -> list[Portion]:
-        first, after = self._rows.get(source, (0, 0))
-        return from_table(self._portions.slice(first, after - first))
 
     def _runs(self, pieces: Sequence[tuple[Portion, Piece]], start: int, end: int | None) -> RunTable:
         tables: list[RunTable] = []
@@ -112,13 +104,6 @@ class IndexReader:
                 "replaced by later builds: open the index again. If it says so each time, files of it are gone: "
                 "materialize offset_mappings, which builds it anew"
             ) from None
-
-    @cached_property
-    def _rows(self) -> dict[SourcePartition, tuple[int, int]]:
-        """The rows of each source partition in the table, which is sorted by them."""
-        bounds = groups(self._portions, _SOURCE)
-        heads = self._portions.select(list(_SOURCE)).take(pa.array(bounds[:-1], pa.int64())).to_pylist()
-        return {SourcePartition(*head.values()): rows for head, rows in zip(heads, pairwise(bounds), strict=True)}
 
     @cached_property
     def _began(self) -> dict[SourcePartition, tuple[int, int | None]]:

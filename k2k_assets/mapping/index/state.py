@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from k2k_assets.mapping.index.manifest import Manifest, Pruned, Segment
-from k2k_assets.mapping.index.portions import Load, Portion, extended
+from k2k_assets.mapping.index.portion_columns import extended, mapped_of, replaced, runs_of, sources_of
+from k2k_assets.mapping.index.portion_table import PORTIONS
+from k2k_assets.mapping.index.portions import Load
 from k2k_assets.mapping.index.pruning import noted
 from k2k_assets.mapping.partition_map import SourcePartition
 
@@ -16,7 +21,7 @@ class State:
     """An index in the making.
 
     Attributes:
-        portions: What its segments hold.
+        portions: What its segments hold, columns `portion_table.PORTIONS`, sorted by source partition and order.
         segments: Oldest first.
         pruned: Notes on what `index.retention` has taken out.
         records_read: Mapping records folded in.
@@ -25,7 +30,7 @@ class State:
         doubtful: See `Manifest.doubtful`.
     """
 
-    portions: list[Portion] = field(default_factory=list)
+    portions: pa.Table = field(default_factory=PORTIONS.empty_table)
     segments: list[Segment] = field(default_factory=list)
     pruned: list[Pruned] = field(default_factory=list)
     records_read: int = 0
@@ -34,7 +39,7 @@ class State:
     doubtful: frozenset[SourcePartition] = frozenset()
 
     @classmethod
-    def of(cls, manifest: Manifest, portions: list[Portion]) -> State:
+    def of(cls, manifest: Manifest, portions: pa.Table) -> State:
         """The state of a version."""
         m = manifest
         doubtful = frozenset(SourcePartition(*source) for source in m.doubtful)
@@ -42,53 +47,53 @@ class State:
 
     def doubted(self) -> State:
         """After records of the mapping topic were deleted before they were read."""
-        return replace(self, doubtful=self.doubtful.union(portion.source for portion in self.portions))
+        return replace(self, doubtful=self.doubtful.union(sources_of(self.portions)))
 
     def emptied(self) -> State:
         """To be built from the start, in place of this one."""
         return State(number=self.number, kept=self.kept)
 
-    def extended(self, name: str, added: Sequence[Portion], load: Load) -> State:
+    def extended(self, name: str, added: pa.Table, load: Load) -> State:
         """With a new segment, which cuts the older ones.
 
         Raises:
             LateRecord: See `portions.extended`.
         """
-        if not added:
+        if not len(added):
             return self
         return replace(
             self,
             portions=extended(self.portions, added, load, self.doubtful),
-            doubtful=self.doubtful.difference(portion.source for portion in added),
+            doubtful=self.doubtful.difference(sources_of(added)) if self.doubtful else self.doubtful,
             segments=[*self.segments, _segment(name, added)],
-            records_read=self.records_read + sum(portion.records for portion in added),
+            records_read=self.records_read + pc.sum(added["records"]).as_py(),
         )
 
-    def merged(self, old: Sequence[str], name: str, portions: Sequence[Portion]) -> State:
+    def merged(self, old: Sequence[str], name: str, portions: pa.Table) -> State:
         """With one segment in place of neighbours."""
         place = [segment.name for segment in self.segments].index(old[0])
         rest = [segment for segment in self.segments if segment.name not in old]
         return replace(
             self,
-            portions=[*(portion for portion in self.portions if portion.segment not in old), *portions],
+            portions=replaced(self.portions, old, portions),
             segments=[*rest[:place], _segment(name, portions), *rest[place:]],
         )
 
-    def pruned_to(self, portions: list[Portion], before: dict[SourcePartition, int]) -> State:
+    def pruned_to(self, portions: pa.Table, before: dict[SourcePartition, int]) -> State:
         """With what pruning left; see `pruning.pruned`."""
         return replace(self, portions=portions, pruned=noted(self.pruned, before)).without_empty_segments()
 
     def without_empty_segments(self) -> State:
         """Without segments of which nothing is valid any more."""
-        used = {portion.segment for portion in self.portions}
+        used = set(self.portions["segment"].unique().to_pylist())
         return replace(self, segments=[segment for segment in self.segments if segment.name in used])
 
 
-def _segment(name: str, portions: Sequence[Portion]) -> Segment:
+def _segment(name: str, portions: pa.Table) -> Segment:
     return Segment(
         name=name,
-        runs=sum(portion.runs for portion in portions),
-        mapped=sum(portion.mapped for portion in portions),
-        since=min(portion.since for portion in portions),
-        until=max(portion.until for portion in portions),
+        runs=int(runs_of(portions).sum()),
+        mapped=int(mapped_of(portions).sum()),
+        since=pc.min(portions["since"]).as_py(),
+        until=pc.max(portions["until"]).as_py(),
     )

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+import pyarrow as pa
+
 from k2k_assets.mapping.fold import LateRecord
 from k2k_assets.mapping.index.compaction import Ageing, candidates, to_merge
 from k2k_assets.mapping.index.manifest import Identity, IndexUnusable, Manifest, new_name, read_manifest, switch
-from k2k_assets.mapping.index.portion_table import from_table, read_portions, write_portions
-from k2k_assets.mapping.index.portions import Portion
-from k2k_assets.mapping.index.pruning import pruned
+from k2k_assets.mapping.index.portion_columns import by_segment, files_of, mapped_of, of_segments, pruned, runs_of
+from k2k_assets.mapping.index.portion_table import PORTIONS, read_portions, write_portions
 from k2k_assets.mapping.index.segment_files import SegmentReader
 from k2k_assets.mapping.index.state import State
 from k2k_assets.mapping.index.unread import Unread, missing_from
@@ -42,11 +43,11 @@ class NewSegment:
     """What a fold wrote.
 
     Attributes:
-        portions: At most one of each source partition.
+        portions: At most one of each source partition; columns `portion_table.PORTIONS`.
         left: What was not read because it is too much for one segment.
     """
 
-    portions: list[Portion]
+    portions: pa.Table
     left: list[OffsetRange]
 
 
@@ -64,13 +65,13 @@ class Jobs(Protocol):
         """
         ...
 
-    def merge(self, root: Path, segment: str, portions: Sequence[Portion]) -> list[Portion]:
+    def merge(self, root: Path, segment: str, portions: pa.Table) -> pa.Table:
         """Writes a segment of what is valid in portions.
 
         Args:
             root: Directory of the index.
             segment: Its name; it does not exist yet.
-            portions: All of the segments that it replaces.
+            portions: All of the segments that it replaces; columns `portion_table.PORTIONS`.
         """
         ...
 
@@ -150,16 +151,16 @@ class Update:
                 f"the mapping index in {self.root} must be built anew, since {why}, but {gone}: what the index holds "
                 "of that would be lost. Delete the directory to build it from what is left"
             )
-        state = State.of(old, []) if isinstance(old, Manifest) else State()
+        state = State.of(old, PORTIONS.empty_table()) if isinstance(old, Manifest) else State()
         return self._rounds(state.emptied(), new, None, most)
 
     def _state(self, before: Manifest) -> State | None:
         """None if files are gone that it names."""
         try:
-            portions = from_table(read_portions(self.root, before.directory))
+            portions = read_portions(self.root, before.directory)
         except FileNotFoundError:
             return None
-        return State.of(before, portions) if has_all_files(self.root, portions) else None
+        return State.of(before, portions) if has_all_files(self.root, files_of(portions)) else None
 
     def _seen(self, before: Manifest, new: Unread, state: State) -> Manifest:
         """The same version, which knows the positions of now."""
@@ -197,14 +198,16 @@ class Update:
         return state.extended(name, written.portions, SegmentReader(self.root).read), written.left
 
     def _merged(self, state: State) -> State:
-        old = to_merge(candidates(state.segments, state.portions), self._ageing())
+        runs = by_segment(state.portions, runs_of(state.portions))
+        old = to_merge(candidates(state.segments, runs), self._ageing())
         if not old:
             return state
         name = new_name(state.number + 1)
-        portions = self.jobs.merge(self.root, name, [p for p in state.portions if p.segment in old])
+        rows = state.portions.filter(of_segments(state.portions, old))
+        portions = self.jobs.merge(self.root, name, rows)
         return state.merged(old, name, portions)
 
-    def _pruned(self, state: State, new: Unread) -> tuple[list[Portion], dict[SourcePartition, int]]:
+    def _pruned(self, state: State, new: Unread) -> tuple[pa.Table, dict[SourcePartition, int]]:
         ageing = self._ageing()
         if ageing is None:
             return state.portions, {}
@@ -228,8 +231,8 @@ class Update:
             number=state.number + 1,
             time=self.clock(),
             records_read=state.records_read,
-            runs=sum(portion.runs for portion in state.portions),
-            mapped=sum(portion.mapped for portion in state.portions),
+            runs=int(runs_of(state.portions).sum()),
+            mapped=int(mapped_of(state.portions).sum()),
             segments=state.segments,
             positions=new.positions,
             lost=new.lost,

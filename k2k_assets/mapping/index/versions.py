@@ -11,7 +11,6 @@ import pyarrow as pa
 from k2k_assets.home import index_directory
 from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, IndexUnusable, Manifest, read_manifest
 from k2k_assets.mapping.index.portion_table import read_portions
-from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.pipeline import Pipeline
 
 _ATTEMPTS = 5
@@ -35,14 +34,13 @@ def open_version(pipeline: Pipeline) -> tuple[Path, Manifest, pa.Table]:
     raise IndexUnusable(f"{root} names a version that is not there; delete the directory, it is built anew")
 
 
-def has_all_files(root: Path, portions: Iterable[Portion]) -> bool:
-    """Whether the files of portions are there: they are not where the directory was deleted under an update, say.
+def has_all_files(root: Path, files: Iterable[tuple[str, str]]) -> bool:
+    """Whether files are there: they are not where the directory was deleted under an update, say.
 
     Args:
         root: Directory of the index.
-        portions: Of a version.
+        files: Segment and name of each.
     """
-    files = {(portion.segment, portion.file) for portion in portions if portion.file}
     return all((root / SEGMENTS / segment / file).exists() for segment, file in files)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 from k2k_assets.mapping.fold import Covered, Order
-from k2k_assets.mapping.index.portion_table import from_table, to_table
+from k2k_assets.mapping.index.portion_table import PORTIONS, from_table, read_portions, to_table, write_portions
 from k2k_assets.mapping.index.portions import Portion, cut
 from k2k_assets.mapping.partition_map import NO_RUNS, SourcePartition
 
@@ -26,3 +29,11 @@ def test_a_copy_that_starts_again_cuts_what_was_skipped_too() -> None:
     kept = cut(PORTION, 10, lambda *_: NO_RUNS)
     assert kept is not None
     assert (kept.covered, kept.skipped) == ((Covered(0, 10),), (Covered(3, 5), Covered(9, 10)))
+
+
+def test_a_version_of_a_release_that_wrote_fewer_columns_is_read_with_all_of_them(tmp_path: Path) -> None:
+    write_portions(tmp_path, "old", to_table([PORTION]).drop_columns(["skipped", "settings", "set_at"]))
+    found = read_portions(tmp_path, "old")
+    assert found.schema == PORTIONS
+    assert from_table(found) == [replace(PORTION, skipped=())]
+    assert read_portions(tmp_path, "old", ["segment"]).to_pylist() == [{"segment": "1"}]

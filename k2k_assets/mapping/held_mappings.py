@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from k2k_assets.mapping.fold import Covered, LateRecord
-from k2k_assets.mapping.held import BelowHeld, Held, Records, Tables
+from k2k_assets.mapping.held import BelowHeld, Held, Placed, Records, Tables
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 
 ANY_GROUP = "*"
@@ -82,14 +82,36 @@ class HeldMappings:
         """
         for (group, source), of_source in records.items():
             if group == self._owner(source, group):
-                self._partition_of[source] = of_source[-1].partition
-                self._own.setdefault(source, Held()).extend(of_source, self._mark_every)
-                self._alone.pop(source, None)
+                self._extend(source, of_source)
                 continue
             try:
                 self._others.setdefault((group, source), Held()).extend(of_source, self._mark_every)
             except (LateRecord, BelowHeld):
                 del self._others[group, source]  # what follows is enough to tell that there is another mapping
+
+    def see(self, group: str, source: SourcePartition) -> None:
+        """Notes that a pipeline maps a source partition, before its records are added."""
+        self._owner(source, group)
+
+    def goes_on(self, group: str, source: SourcePartition, placed: Sequence[Placed]) -> bool:
+        """Adds mapping records of a source partition, unless one is older than what was folded before.
+
+        Returns:
+            Whether they were added. If not, what is held of the source partition is not right any more.
+        """
+        try:
+            if group == self._owner(source, group):
+                self._extend(source, placed)
+            else:
+                self._others.setdefault((group, source), Held()).extend(placed, self._mark_every)
+        except LateRecord:
+            return False
+        return True
+
+    def _extend(self, source: SourcePartition, placed: Sequence[Placed]) -> None:
+        self._partition_of[source] = placed[-1].partition
+        self._own.setdefault(source, Held()).extend(placed, self._mark_every)
+        self._alone.pop(source, None)
 
     def _owner(self, source: SourcePartition, group: str) -> str:
         return self._owners.setdefault(source, group) if self._group == ANY_GROUP else self._group

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -25,11 +24,12 @@ from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.copied_positions import CopiedPositions
 from k2k_assets.mapping.fold import Covered, LateRecord
-from k2k_assets.mapping.held import BelowHeld, Held, Records, Tables
+from k2k_assets.mapping.held import BelowHeld, Held, Tables
 from k2k_assets.mapping.held_mappings import ANY_GROUP, HeldMappings
 from k2k_assets.mapping.index_access import IndexAccess
 from k2k_assets.mapping.mapping_messages import MappingMessages
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.reading_anew import Owned, ReadingAnew, few_at_a_time
 from k2k_assets.mapping.topic_tail import TopicTail
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_record import CommitRecord
@@ -81,6 +81,7 @@ class LiveMappings:
         self._began: dict[SourcePartition, tuple[int | None, int | None]] = {}
         self._warned: set[SourcePartition] = set()
         self._anew = False  # a reading from the start was begun and not finished
+        self._out_of_order: set[Owned] = set()
         self._unreadable: Refused | None = None
         self._next_drop = time.monotonic() + self._retention.schedule.total_seconds()
         found = self._describe()
@@ -226,7 +227,8 @@ class LiveMappings:
                 self._read_anew(patience)
             for batch in self._tail.read_until(ends, patience):
                 self._note_lost()
-                self._held.take(self._messages.read(batch))
+                for some in few_at_a_time(batch):
+                    self._held.take(self._messages.read(some))
         except (LateRecord, BelowHeld) as reason:
             log.info("the mappings are read from the start of %s again: %s", self._topic, reason)
             self._read_anew(patience)
@@ -244,19 +246,24 @@ class LiveMappings:
             )  # fmt: skip
 
     def _read_anew(self, patience: float) -> None:
-        """From the topic alone, and folded at once: then the order in which partitions are read does not matter."""
+        """From the topic alone, whatever the order in which its partitions are read."""
         self._anew = True
+        while found := self._read_from_the_start(patience):
+            log.info("mapping records of %d source partitions are out of order: read once more", len(found))
+            self._out_of_order |= found
+        self._anew = False
+
+    def _read_from_the_start(self, patience: float) -> set[Owned]:
+        """What was found to be out of order, and so is not held as it should be."""
         self._tail.close()
         self._tail = self._tail_from(self._describe()[self._topic], {})
         ends = self._tail.ends()
         self._held.begin({}, {tp.partition: end for tp, end in ends.items()})
         self._note_lost()  # of nothing that is held
-        everything: Records = defaultdict(list)
+        reading = ReadingAnew(self._held, self._messages, self._out_of_order)
         for batch in self._tail.read_until(ends, patience):
-            for key, records in self._messages.read(batch).items():
-                everything[key] += records
-        self._held.take(everything)
-        self._anew = False
+            reading.take(batch)
+        return reading.finish()
 
     def _drop_if_due(self) -> None:
         """Lets go of what `offsetMapping.retention` does not want held."""

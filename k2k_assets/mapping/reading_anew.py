@@ -1,0 +1,121 @@
+"""A reading of the whole mapping topic, in bounded memory, whatever the order in which its partitions are read: no I/O.
+
+```
+ messages ──a few at a time──> fold ──────────────────────> held
+                                │ out of order: noted, the topic is read once more
+                                └──> set aside, compressed ──all read, sorted──> held
+```
+
+All records of a source partition lie in one partition of the mapping topic, in their order, unless partitions were
+added or a record was written late. Only of such source partitions the records are set aside until all of them are
+known.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from confluent_kafka import Message
+
+from k2k_assets.mapping.held import Placed
+from k2k_assets.mapping.held_mappings import HeldMappings
+from k2k_assets.mapping.mapping_messages import MappingMessages
+from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.mapping.records import MappingRecord
+
+# Of messages that are records in memory at once: those are some twenty times as large.
+MOST_BYTES = 2 * 1024 * 1024
+
+Owned = tuple[str, SourcePartition]
+"""A `group.id`, and a source partition that its pipeline copies."""
+
+
+def few_at_a_time(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """The messages in order, some `MOST_BYTES` at a time."""
+    some: list[Message] = []
+    size = 0
+    for message in messages:
+        some.append(message)
+        size += len(message.value() or b"")
+        if size >= MOST_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+class ReadingAnew:
+    """One reading from the start of the topic.
+
+    Args:
+        held: Holds nothing yet.
+        messages: Reads the messages.
+        out_of_order: What earlier readings have found to be out of order.
+    """
+
+    def __init__(self, held: HeldMappings, messages: MappingMessages, out_of_order: Collection[Owned]) -> None:
+        self._held = held
+        self._messages = messages
+        self._out_of_order = frozenset(out_of_order)
+        self._aside: dict[Owned, SetAside] = {}
+        self._late: set[Owned] = set()
+
+    def take(self, batch: Sequence[Message]) -> None:
+        """Takes the next messages.
+
+        Raises:
+            Refused: One cannot be read.
+        """
+        for some in few_at_a_time(batch):
+            for owned, placed in self._messages.read(some).items():
+                self._take(owned, placed)
+
+    def _take(self, owned: Owned, placed: Sequence[Placed]) -> None:
+        self._held.see(*owned)
+        if owned in self._out_of_order:
+            self._aside.setdefault(owned, SetAside()).add(placed)
+        elif owned not in self._late and not self._held.goes_on(*owned, placed):
+            self._late.add(owned)
+
+    def finish(self) -> set[Owned]:
+        """Folds what was set aside, once all was taken.
+
+        Returns:
+            What else is out of order: if there is any, another reading is needed, which is to know it.
+        """
+        while self._aside and not self._late:
+            owned, aside = self._aside.popitem()
+            for placed in aside.in_order():
+                self._held.goes_on(*owned, placed)
+        return self._late
+
+
+class SetAside:
+    """Records of one source partition, compressed."""
+
+    def __init__(self) -> None:
+        self._key = b""
+        self._places: list[tuple[int, int, int, int]] = []
+        self._values: list[bytes] = []
+
+    def add(self, placed: Sequence[Placed]) -> None:
+        """Adds records, at least one."""
+        self._key = placed[0].record.key_bytes()
+        self._places += [(p.record.generation, p.record.sequence, p.partition, p.offset) for p in placed]
+        self._values.append(zlib.compress(b"\n".join(p.record.value_bytes() for p in placed), 1))
+
+    def in_order(self) -> Iterator[list[Placed]]:
+        """The records by generation and sequence, a few at a time."""
+        values = [value for some in self._values for value in zlib.decompress(some).split(b"\n")]
+        some: list[Placed] = []
+        size = 0
+        for number in sorted(range(len(values)), key=lambda number: self._places[number][:2]):
+            record = MappingRecord.parse(self._key, values[number])
+            some.append(Placed(*self._places[number][2:], record))
+            size += len(values[number])
+            if size >= MOST_BYTES:
+                yield some
+                some, size = [], 0
+        if some:
+            yield some

@@ -1,0 +1,190 @@
+"""Reading the mapping topic from the start: in any order, in little memory, what a fold of all at once says."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k2k_assets.mapping import reading_anew
+from k2k_assets.mapping.held import Records
+from k2k_assets.mapping.held_mappings import ANY_GROUP, HeldMappings
+from k2k_assets.mapping.mapping_messages import MappingMessages
+from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.mapping.reading_anew import Owned, ReadingAnew, few_at_a_time
+from k2k_assets.mapping.records import MappingRecord
+from k2k_assets_tests.support.mapping_topic import (
+    CLUSTERS,
+    GROUP,
+    FakeMessage,
+    MappingTopic,
+    folded_at_once,
+    histories,
+    mapping_record,
+)
+from k2k_assets_tests.support.properties import examples
+
+RUN_BYTES = 3 * 8
+
+
+def messages_of(group: str = GROUP) -> MappingMessages:
+    policy = SimpleNamespace(on_control_message_deserialization_error="fail")
+    pipeline: Any = SimpleNamespace(group=group, error_handling=policy)
+    return MappingMessages(pipeline, CLUSTERS[0], others=True)
+
+
+def read_anew(held: HeldMappings, topic: Sequence[Sequence[Any]], ends: dict[int, int], group: str = GROUP) -> int:
+    """Reads until nothing more is out of order; how often that was."""
+    out_of_order: set[Owned] = set()
+    times = 0
+    while True:
+        times += 1
+        held.begin({}, ends)
+        reading = ReadingAnew(held, messages_of(group), out_of_order)
+        for batch in topic:
+            reading.take(batch)
+        found = reading.finish()
+        assert not found & out_of_order
+        if not found:
+            return times
+        out_of_order |= found
+
+
+def at_once(held: HeldMappings, topic: Sequence[Sequence[Any]], ends: dict[int, int], group: str = GROUP) -> None:
+    """The model: all records together."""
+    everything: Records = defaultdict(list)
+    for batch in topic:
+        for key, records in messages_of(group).read(batch).items():
+            everything[key] += records
+    held.begin({}, ends)
+    held.take(everything)
+
+
+@st.composite
+def topics(draw: st.DrawFn) -> tuple[MappingTopic, list[list[FakeMessage]]]:
+    """Records of several pipelines; each source partition in one partition of the topic, or anywhere; and batches."""
+    topic = MappingTopic()
+    groups = [GROUP, "another"]
+    records = [replace(record, group=group) for group in groups for record in draw(histories())]
+    kind = draw(st.sampled_from(["in order", "partitions were added", "anyhow"]))
+    if kind == "anyhow":
+        records = draw(st.permutations(records))
+    for number, record in enumerate(records):
+        added = draw(st.integers(0, 1)) if kind != "in order" and number > len(records) // 2 else 0
+        topic.write(record, partition=(record.partition + added) % 2)
+    rest = [list(messages) for messages in topic.partitions]
+    batches: list[list[FakeMessage]] = []
+    while any(rest):
+        some = rest[draw(st.sampled_from([p for p in range(2) if rest[p]]))]
+        size = draw(st.integers(1, len(some)))
+        batches.append(some[:size])
+        del some[:size]
+    return topic, batches
+
+
+@examples(150)
+@given(topics(), st.sampled_from([1, 400, 10**6]), st.sampled_from([GROUP, ANY_GROUP]))
+def test_it_is_what_all_records_say_at_once(
+    written: tuple[MappingTopic, list[list[FakeMessage]]], most: int, group: str
+) -> None:
+    topic, batches = written
+    ends = {p: 2 * len(messages) for p, messages in enumerate(topic.partitions)}
+    wanted, found = (HeldMappings(group, mark_every=1) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading_anew, "MOST_BYTES", most)
+        at_once(wanted, batches, ends, group)
+        read_anew(found, batches, ends, group)
+    assert set(found.sources()) == set(wanted.sources())
+    for source in wanted.sources():
+        assert found.alone(source) == wanted.alone(source)
+        assert found.held(source).newest == wanted.held(source).newest
+        assert found.read_to(source) == wanted.read_to(source)
+        assert found.others_of(source) == wanted.others_of(source)
+    if group == GROUP:
+        own = [r for m in topic.partitions for each in m if (r := MappingRecord.parse(each.key(), each.value()))]
+        model = folded_at_once(record for record in own if record.group == GROUP)
+        for source, known in model.items():
+            covered, tables = found.alone(source)
+            assert (covered, tables) == (known.covered, known.runs)
+
+
+def _record(number: int, start: int, partition: int = 0) -> MappingRecord:
+    return mapping_record((1, number), (start, start + 10), [(start, 2 * start, 10)], partition)
+
+
+def test_what_comes_in_order_is_read_once_and_what_does_not_twice() -> None:
+    topic = MappingTopic()
+    topic.write(*(_record(n, 10 * n) for n in range(3)))
+    held = HeldMappings(GROUP, mark_every=1)
+    assert read_anew(held, [[message] for message in topic.partitions[0]], {}) == 1
+    backwards = [[message] for message in reversed(topic.partitions[0])]
+    assert read_anew(held, backwards, {}) == 2
+    [source] = held.sources()
+    covered, tables = held.alone(source)
+    assert ([tuple(c) for c in covered], [len(table) for table in tables.values()]) == ([(0, 30)], [3])
+
+
+def test_of_what_is_not_in_order_only_that_is_set_aside() -> None:
+    topic = MappingTopic()
+    topic.write(_record(2, 20), _record(1, 10), _record(1, 0, partition=1))
+    held = HeldMappings(GROUP, mark_every=1)
+    held.begin({})
+    reading = ReadingAnew(held, messages_of(), ())
+    for message in topic.partitions[0]:
+        reading.take([message])
+    assert reading.finish() == {(GROUP, SourcePartition(CLUSTERS[0], "s", "sid", 0))}
+
+
+def test_messages_are_taken_by_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_anew, "MOST_BYTES", 10)
+    batch: list[Any] = [FakeMessage(("t", 0, n), (b"", b"x" * size)) for n, size in enumerate([4, 4, 4, 25, 1, 1])]
+    batch.append(FakeMessage(("t", 0, 6), (b"", None)))
+    assert [[m.offset() for m in some] for some in few_at_a_time(batch)] == [[0, 1, 2], [3], [4, 5, 6]]
+    assert list(few_at_a_time([])) == []
+
+
+@pytest.mark.parametrize("order", ["in order", "late"])
+def test_memory_stays_near_what_is_held_afterwards(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_anew, "MOST_BYTES", 50_000)
+    records, runs = 1500, 50
+    held = HeldMappings(GROUP, mark_every=1)
+    topic: Any = _Long(records, runs, late=order == "late")
+    tracemalloc.start()
+    try:
+        read_anew(held, topic, {})
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        kept = tracemalloc.get_traced_memory()[0]
+        at_once(HeldMappings(GROUP, mark_every=1), topic, {})
+        before = tracemalloc.get_traced_memory()[1] - kept
+    finally:
+        tracemalloc.stop()
+    assert kept >= records * runs * RUN_BYTES
+    assert peak < 3 * kept + 3_000_000
+    assert peak < before / 3
+
+
+class _Long:
+    """A topic that is made while it is read; late: each hundred records lie in it backwards."""
+
+    def __init__(self, records: int, runs: int, late: bool) -> None:
+        self._records, self._runs, self._late = records, runs, late
+
+    def __iter__(self) -> Iterator[list[FakeMessage]]:
+        for number in range(0, self._records, 100):
+            numbers = list(range(number, number + 100))
+            for each in reversed(numbers) if self._late else numbers:
+                yield [self._message(each)]
+
+    def _message(self, number: int) -> FakeMessage:
+        first = number * self._runs * 10
+        runs = [(first + 10 * n, 2 * first + 20 * n, 5) for n in range(self._runs)]
+        record = mapping_record((1, number), (first, first + 10 * self._runs), runs)
+        return FakeMessage(("mappings", 0, number), (record.key_bytes(), record.value_bytes()))

@@ -60,7 +60,7 @@ def main() -> None:
 
 def build(lab: Lab, hours: int) -> list[str]:
     """The sections of results of a build in one go."""
-    pipeline = _pipeline(lab)
+    pipeline = bench_pipeline(lab)
     history = History(hours * HOUR + 1)
     wanted = hours * HOUR * PARTITIONS
     report.progress(f"writing {wanted:,} mapping records")
@@ -87,7 +87,8 @@ def build(lab: Lab, hours: int) -> list[str]:
     return _sections(f"built by the job from {hours / 24:g} days of a transaction a second", rows)
 
 
-def _pipeline(lab: Lab) -> Pipeline:
+def bench_pipeline(lab: Lab) -> Pipeline:
+    """A pipeline whose control topics are there, with an index in the lab's folder."""
     path = pipelines.write_pipeline(lab, "index-bench", TOPIC, pipelines.Settings(exactly_once=True))
     loaded = load_pipeline(path)
     root = lab.folder / "index"
@@ -104,7 +105,7 @@ def _sections(what: str, rows: list[list[str]]) -> list[str]:
 
 def measure(lab: Lab, hours: int) -> list[str]:
     """The sections of results."""
-    pipeline = _pipeline(lab)
+    pipeline = bench_pipeline(lab)
     root = Path(pipeline.index.path or "")
     history = History((hours + EXTENSIONS + 1) * HOUR + 1)
     report.progress(f"writing {hours} hours of {PARTITIONS} partitions")

@@ -91,11 +91,13 @@ def pieces(
         known: What the fingerprints stand for.
         today: The settings of today, for what was copied by releases that noted none.
     """
+    # What is read uncommitted now was perhaps read committed then: aborted records would look like missing ones.
+    assumed = today if today.isolation == "read_committed" else None
     result = Pieces()
     for stretch in stretches:
         of_partition = copied.get(TopicPartition(stretch.topic, stretch.partition), Copied())
         for start, end, fingerprint in _cut(stretch, of_partition):
-            settings = known.get(fingerprint) if fingerprint else today
+            settings = known.get(fingerprint) if fingerprint else assumed
             if settings is None:
                 result.unknown += end - start
                 continue

@@ -51,6 +51,12 @@ def test_settings_that_nobody_knows_are_left_out_and_counted() -> None:
     assert ([piece.start for piece in found.found], found.unknown) == ([150], 50)
 
 
+def test_what_is_read_uncommitted_today_was_perhaps_read_committed() -> None:
+    today = replace(TODAY, isolation="read_uncommitted")
+    found = pieces([Stretch(*TP, 100, 200)], {TP: Copied((Under(150, 500, "b"),))}, KNOWN, today)
+    assert ([piece.start for piece in found.found], found.unknown) == ([150], 50)
+
+
 @given(st.lists(st.tuples(st.integers(0, 20), st.sampled_from("ab"))), st.lists(st.integers(0, 300)))
 def test_the_pieces_are_the_stretch(lengths: list[tuple[int, str]], set_at: list[int]) -> None:
     under, start = [], 90

@@ -1,4 +1,4 @@
-"""Records that trickle in wait for a commit about as long as a commit takes; none waits for the next poll of another."""
+"""Records that trickle in wait for a commit about as long as a commit takes, at any rate."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import Mapping
 
+import pyarrow as pa
+
 from k2k_assets.mapping.index import IndexReader, IndexReplaced, IndexUnusable
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.pipeline import Pipeline
@@ -63,7 +65,7 @@ class IndexAccess:
         self._next_look = time.monotonic() + _REFRESH_SECONDS
         try:
             found = IndexReader.open(self._pipeline)
-        except IndexUnusable as reason:
+        except (IndexUnusable, IndexReplaced, OSError) as reason:
             log.info("no mapping index is used: %s", reason)
             self.reader = None
             return None
@@ -89,7 +91,7 @@ class IndexAccess:
             read_to: Offsets of the mapping topic, by partition, up to which the index must have read.
 
         Returns:
-            None: there is no index that has read so far.
+            None: there is no index that has read so far, or it cannot be read just now.
         """
         if time.monotonic() >= self._next_look and not self._reaches(source, since, read_to):
             self.refresh()
@@ -99,14 +101,15 @@ class IndexAccess:
         version, start, end, kept = self._kept.get(source, ("", 0, 0, None))
         if kept is not None and version == reader.manifest.directory and start <= lowest and end == since:
             return kept
-        try:
-            found = reader.partition_map(source, lowest, since)
-        except IndexReplaced:
+        found = _read(reader, source, lowest, since)
+        if found is None:
             reader = self.refresh()
             if reader is None or not self._has_read(read_to):
                 return None
-            found = reader.partition_map(source, lowest, since)
+            found = _read(reader, source, lowest, since)
         self._kept.pop(source, None)
+        if found is None:
+            return None
         if sum(map(len, found.runs.values())) <= _MOST_RUNS_KEPT:
             self._kept[source] = (reader.manifest.directory, lowest, since, found)
         return found
@@ -114,8 +117,18 @@ class IndexAccess:
     def _reaches(self, source: SourcePartition, since: int, read_to: Mapping[int, int]) -> bool:
         if self.reader is None or not self._has_read(read_to):
             return False
-        return self.reader.partition_map(source, since, since).covered_end >= since
+        found = _read(self.reader, source, since, since)
+        return found is not None and found.covered_end >= since
 
     def _has_read(self, read_to: Mapping[int, int]) -> bool:
         offsets = self.offsets
         return all(offsets.get(partition, 0) >= offset for partition, offset in read_to.items())
+
+
+def _read(reader: IndexReader, source: SourcePartition, lowest: int, since: int) -> PartitionMap | None:
+    """What a version has; None if its files are gone, or the disk does not give them: nothing is known then."""
+    try:
+        return reader.partition_map(source, lowest, since)
+    except (IndexReplaced, OSError, pa.ArrowException) as error:
+        log.warning("the mapping index cannot be read, so positions of %s are unknown for now: %s", source, error)
+        return None

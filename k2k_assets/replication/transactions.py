@@ -22,6 +22,9 @@ from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery, Sink
 
+Control = tuple[str, int, bytes, bytes]
+"""A record for a control topic: topic, partition, key and value."""
+
 
 @dataclass(slots=True)
 class SlotMemory:
@@ -121,9 +124,12 @@ class Transactions:
 
     def write_commit_record(self, record: CommitRecord) -> None:
         """Queues a commit record."""
+        self._sink.write_control(*self._commit_control(record))
+
+    def _commit_control(self, record: CommitRecord) -> Control:
         key = record.key_bytes()
         partition = commit_partition(self._pipeline, key, self._plan.control.commit)
-        self._sink.write_control(self._pipeline.coordination.commit.topic, partition, key, record.value_bytes())
+        return self._pipeline.coordination.commit.topic, partition, key, record.value_bytes()
 
     def close(
         self,
@@ -183,11 +189,17 @@ class Transactions:
     ) -> None:
         runs = fold(deliveries)  # b
         self._memory.sequence += 1
+        controls: list[Control] = []
         for state in moved:  # c
             of_state = runs.get(state.plan.source, {})
             self._account(state, of_state)
-            self._write_mapping(state, of_state)
-            self.write_commit(state, "release" if state.plan.source in releasing else "commit")
+            controls += self._mapping_control(state, of_state)
+            kind: Kind = "release" if state.plan.source in releasing else "commit"
+            record = commit_record(self._plan, state, kind, self._memory.sequence, now_ms())
+            controls.append(self._commit_control(record))
+        # All at once: the client adds partitions to a transaction by one request after the other.
+        for control in controls:
+            self._sink.write_control(*control)
 
     def _account(self, state: PartitionState, runs: RunsByTarget) -> None:
         state.runs += sum(map(len, runs.values()))
@@ -195,10 +207,10 @@ class Transactions:
             ((_, of_partition),) = runs.items()
             state.target_end = of_partition[-1].target_end
 
-    def _write_mapping(self, state: PartitionState, runs: RunsByTarget) -> None:
+    def _mapping_control(self, state: PartitionState, runs: RunsByTarget) -> list[Control]:
         if not self._plan.control.mapping or not state.moved:
-            return
+            return []
         record = mapping_record(self._plan, state, runs, self._memory.sequence, now_ms())
         key = record.key_bytes()
         partition = mapping_partition(key, self._plan.control.mapping)
-        self._sink.write_control(self._pipeline.offset_mapping.topic, partition, key, record.value_bytes())
+        return [(self._pipeline.offset_mapping.topic, partition, key, record.value_bytes())]

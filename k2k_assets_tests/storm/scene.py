@@ -15,6 +15,7 @@ from typing import Literal
 import yaml
 from confluent_kafka import KafkaException, Producer
 
+from k2k_assets.atomic_file import write_atomically
 from k2k_assets.kafka.cluster import Role
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.commit_record import CommitRecord
@@ -158,7 +159,8 @@ class Scene:
         document["configuration"] = {**document.get("configuration", {}), "partitionParallelism": slots}
         if slots == _WITH_EXECUTORS:
             document["spark"]["master"] = "local-cluster[2,2,1024]"
-        path.write_text(yaml.safe_dump(document, sort_keys=False))
+        # Another instance may be about to read it.
+        write_atomically(path, yaml.safe_dump(document, sort_keys=False))
         return path
 
     # -- topics -------------------------------------------------------------------------------------------------

@@ -1,0 +1,80 @@
+"""What a running mapper does about an index that cannot be read: it knows nothing of it, and asks again later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from k2k_assets.mapping import index_access
+from k2k_assets.mapping.fold import Covered
+from k2k_assets.mapping.index import IndexReplaced, IndexUnusable
+from k2k_assets.mapping.index_access import IndexAccess
+from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+SOURCE = SourcePartition("source-cluster", "t", "s-t", 0)
+KNOWN = PartitionMap(SOURCE, 0, (Covered(0, 100),), {})
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., IndexAccess]:
+    """An index of which each reading, and each opening, does what a test says."""
+
+    def make(readings: list[PartitionMap | Exception], openings: list[Exception] | None = None) -> IndexAccess:
+        pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], features={"offsetMapping": "enabled"})
+        later = list(openings or [])
+
+        def read(*_: object) -> PartitionMap:
+            found = readings.pop(0)
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        def open_index(_: object) -> SimpleNamespace:
+            if later and number["of openings"]:
+                raise later.pop(0)
+            number["of openings"] += 1
+            manifest = SimpleNamespace(
+                group=pipeline.group,
+                source_cluster="source-cluster",
+                target_cluster="target-cluster",
+                mapping_topic=pipeline.offset_mapping.topic,
+                mapping_topic_id="id",
+                offsets={0: 10},
+                directory=f"version-{number['of openings']}",
+            )
+            return SimpleNamespace(manifest=manifest, partition_map=read)
+
+        number = {"of openings": 0}
+        monkeypatch.setattr(index_access, "IndexReader", SimpleNamespace(open=open_index))
+        monkeypatch.setattr(index_access, "_REFRESH_SECONDS", 1e9)
+        return IndexAccess(pipeline, "source-cluster", "target-cluster", "id")
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [IndexReplaced("gone"), NotADirectoryError(20, "Not a directory"), pa.ArrowInvalid("no Parquet file")],
+    ids=["replaced", "disk", "torn"],
+)
+def test_what_cannot_be_read_is_unknown_until_it_can(opened: Callable[..., IndexAccess], trouble: Exception) -> None:
+    access = opened([trouble, trouble, KNOWN])
+    assert access.below(SOURCE, 0, 100, {0: 10}) is None
+    assert access.below(SOURCE, 0, 100, {0: 10}) is KNOWN
+
+
+def test_a_version_that_was_replaced_is_followed_by_the_next(opened: Callable[..., IndexAccess]) -> None:
+    access = opened([IndexReplaced("gone"), KNOWN])
+    assert access.below(SOURCE, 0, 100, {0: 10}) is KNOWN
+
+
+@pytest.mark.parametrize("trouble", [IndexUnusable("none"), PermissionError(13, "Permission denied")])
+def test_one_that_cannot_be_opened_any_more_is_none(opened: Callable[..., IndexAccess], trouble: Exception) -> None:
+    access = opened([IndexReplaced("gone")], [trouble])
+    assert access.below(SOURCE, 0, 100, {0: 10}) is None
+    assert access.reader is None

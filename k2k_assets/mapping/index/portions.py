@@ -147,8 +147,16 @@ def extended(
         at = portion.start
         if earlier and portion.source in doubtful and not _goes_on(earlier[-1], portion):
             at -= 1
-        known[portion.source] = [*(kept for p in earlier if (kept := cut(p, at, load))), portion]
+        left = [kept for p in earlier if (kept := cut(p, at, load))]
+        known[portion.source] = [*left, _with_set_at(portion, earlier, left)]
     return [portion for source in sorted(known) for portion in known[source]]
+
+
+def _with_set_at(portion: Portion, before: Sequence[Portion], left: Sequence[Portion]) -> Portion:
+    """Notes that its start was set by hand, where what noted it was cut away: the former copies lie there still."""
+    if portion.start not in set_by_hand(before) or portion.start in (*set_by_hand(left), *portion.set_at):
+        return portion
+    return replace(portion, set_at=(portion.start, *portion.set_at))
 
 
 def _goes_on(before: Portion, portion: Portion) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 from k2k_assets.mapping.index import compaction, update
 from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, IndexUnusable, Manifest, Position, read_manifest
+from k2k_assets.mapping.index.portion_table import from_table, read_portions
+from k2k_assets.mapping.index.portions import set_by_hand
 from k2k_assets.mapping.index.read import IndexReplaced
 from k2k_assets.mapping.index.state import State
 from k2k_assets.mapping.records import MappingRecord
@@ -30,6 +33,28 @@ from k2k_assets_tests.support.properties import examples
 @pytest.fixture
 def index(tmp_path: Path) -> LocalIndex:
     return LocalIndex(tmp_path)
+
+
+def _set_to(order: tuple[int, int], offset: int) -> MappingRecord:
+    return replace(mapping_record(order, (offset, offset)), override="by hand")
+
+
+def test_where_a_position_was_set_back_is_known_whenever_the_index_is_updated(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The former copies lie on the target below the new ones; a check must not take them for faults."""
+    written = [
+        *_appended(6),
+        _set_to((2, 1), 4),
+        *(mapping_record((3, n), (n, n + 1), [(n, 20 + n, 1)]) for n in range(4, 8)),
+    ]
+    for number in range(len(written)):
+        index = LocalIndex(unique_root(tmp_path_factory.getbasetemp()))
+        for records in (written[:number], written[number:]):
+            for record in records:
+                index.topic.write(record)
+            manifest = index.update()
+        assert set_by_hand(from_table(read_portions(index.root, manifest.directory))) == (4,), number
 
 
 def _appended(count: int, first: int = 0, partition: int = 0) -> list[MappingRecord]:

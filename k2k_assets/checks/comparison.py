@@ -203,8 +203,8 @@ def _settings(
 ) -> tuple[Mapping[str, CopySettings], CopySettings]:
     """What the fingerprints stand for, and the settings of today: others are asked for only if there are any."""
     today = CopySettings.of(pipeline)
-    others = {under.settings for each in copied for under in each.under} - {today.fingerprint}
-    return (noted_settings(pipeline, target) if others else {today.fingerprint: today}), today
+    others = {under.settings for each in copied for under in each.under} - today.by_fingerprint.keys()
+    return (noted_settings(pipeline, target) if others else today.by_fingerprint), today
 
 
 def _copied(portions: Sequence[Portion], shared: Collection[Target]) -> Copied:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from k2k_assets import json_codec
@@ -26,7 +26,8 @@ class CopySettings:
         headers: Whether headers were copied.
         timestamps: Whether timestamps were.
         alone: Whether nobody but the copy can have written between two of its records, and each of them once: exactly
-            once, and a foreign writer stops it.
+            once, and a foreign writer stops it. Where several source partitions feed one target partition nobody can
+            tell foreign records, so nothing stops it: see `shared_target`.
     """
 
     isolation: Isolation
@@ -44,6 +45,16 @@ class CopySettings:
             pipeline.features.keep_record_creation_timestamp,
             pipeline.features.exactly_once and pipeline.error_handling.on_foreign_writer != "ignore",
         )
+
+    @property
+    def shared_target(self) -> CopySettings:
+        """The same, for copies of a plan by which several source partitions feed one target partition."""
+        return replace(self, alone=False)
+
+    @property
+    def by_fingerprint(self) -> dict[str, CopySettings]:
+        """What mapping records name that were copied under them: of either kind of plan."""
+        return {each.fingerprint: each for each in (self, self.shared_target)}
 
     @property
     def fingerprint(self) -> str:

@@ -198,7 +198,9 @@ def plan_slots(
             begins_at=begins_at.get(tp),
         )
 
-    settings = CopySettings.of(pipeline).fingerprint
+    settings = CopySettings.of(pipeline)
+    if not ground.one_to_one:
+        settings = settings.shared_target
     return [
         SlotPlan(
             pipeline=pipeline,
@@ -213,7 +215,7 @@ def plan_slots(
             batch_bytes=ground.batch_bytes,
             known_topics=known_topics,
             dead=dead,
-            settings=settings,
+            settings=settings.fingerprint,
         )
         for slot, share in enumerate(shares)
     ]

@@ -24,6 +24,13 @@ def test_a_fingerprint_never_changes() -> None:
     assert CopySettings("read_committed", headers=True, timestamps=True, alone=True).fingerprint == "0188e04c"
 
 
+def test_what_is_noted_stands_for_plans_of_shared_targets_too() -> None:
+    """The plan decides, and it is made after the settings are noted."""
+    for settings in ALL:
+        assert set(settings.by_fingerprint.values()) == {settings, replace(settings, alone=False)}
+        assert all(each.fingerprint == name for name, each in settings.by_fingerprint.items())
+
+
 def test_what_a_newer_release_adds_is_not_guessed() -> None:
     document = ALL[0].document()
     assert CopySettings.parse({**document, "mask": "sha256"}) is None

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from k2k_assets.errors import Hidden, Refused
 from k2k_assets.kafka.cluster import TopicDescription
+from k2k_assets.mapping.copy_settings import CopySettings
+from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.replication.leaderless import ends_of_each_topic
 from k2k_assets.replication.plan import ControlTopics
-from k2k_assets.replication.planning import Ground
+from k2k_assets.replication.planning import Ground, plan_slots
 from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.fake_transport import FakeCluster
+from k2k_assets_tests.support.pipelines import make_pipeline
 
 P0, P1, HIDDEN, HIDDEN1 = (TopicPartition(topic, p) for topic in ("t", "hidden") for p in range(2))
 
@@ -78,3 +82,15 @@ def test_what_is_new_is_added_to_what_is_known() -> None:
 def test_where_several_topics_fed_one_they_may_do_so_again(before: bool) -> None:
     """One that is gone is not counted now, and comes back without being new."""
     assert not replace(ground("t"), one_to_one=before).with_new(replace(ground("u"), one_to_one=not before)).one_to_one
+
+
+def test_where_several_feed_one_no_copy_is_alone_on_the_target(tmp_path: Path) -> None:
+    """Foreign records cannot be told there, and stop nothing: a check must not call what lies between a fault."""
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], features={"exactlyOnce": "enabled"})
+    settings = CopySettings.of(pipeline)
+    assert settings.alone
+    source: Any = FakeCluster({"t": ("first t", 2)}, ends={P0: 10, P1: 20})
+    for one_to_one, expected in ((True, settings), (False, replace(settings, alone=False))):
+        of_plan = replace(ground("t"), one_to_one=one_to_one)
+        (plan,) = plan_slots(pipeline, of_plan, source, 1, [[P0, P1]], UntilCaughtUp(), frozenset(), {})
+        assert plan.settings == expected.fingerprint

@@ -22,7 +22,7 @@ def noted_settings(pipeline: Pipeline, target: Cluster) -> dict[str, CopySetting
         ClusterUnreachable: The target does not answer.
     """
     today = CopySettings.of(pipeline)
-    known = {today.fingerprint: today}
+    known = today.by_fingerprint
     topic = pipeline.coordination.assignment.topic
     try:
         if topic not in target.describe([topic]):
@@ -32,4 +32,7 @@ def noted_settings(pipeline: Pipeline, target: Cluster) -> dict[str, CopySetting
     except Refused as error:
         log.warning("copies under other settings than those of today are not compared: %s", error)
         return known
-    return known | {name: found for name, each in noted.items() if (found := CopySettings.parse(each))}
+    for each in noted.values():
+        if found := CopySettings.parse(each):
+            known |= found.by_fingerprint
+    return known

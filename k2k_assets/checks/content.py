@@ -31,7 +31,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from k2k_assets.checks.comparison import LIMITS, Comparison, plan_comparison
 from k2k_assets.checks.digests import digests
 from k2k_assets.checks.pieces import Piece
-from k2k_assets.checks.unmapped import Span, unmapped
+from k2k_assets.checks.unmapped import Span, to_read, unmapped
 from k2k_assets.checks.verdict import SHOWN, Offender, Verdict, verdict
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import MappingIndex
@@ -255,9 +255,10 @@ def _compare(
     runs = index.runs(spark).where(F.col("topic").isin(*topics))
     clipped = clipped_runs(spark, runs, plan, some).cache()
     ids = {name: topic.topic_id for name, topic in plan.target.topics.items()}
-    every = [Span(*row) for row in _spans(clipped).collect()]
-    spans = [span for span in every if ids.get(span.target_topic) == span.target_topic_id]
-    wanted = [(TopicPartition(span.target_topic, span.target_partition), span.start, span.end) for span in spans]
+    every = [Span(*row) for row in _parts(clipped).collect()]
+    parts = [part for part in every if ids.get(part.target_topic) == part.target_topic_id]
+    spans = to_read(parts)
+    wanted = [(span.target, span.start, span.end) for span in spans]
     on_source = _read_source(spark, pipeline, plan, some).cache()
     properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
     on_target = digests(spark, properties, plan.target.readable(wanted, gap=_NEAR)).cache()
@@ -307,14 +308,12 @@ def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some
     return reduce(DataFrame.unionByName, frames)
 
 
-def _spans(clipped: DataFrame) -> DataFrame:
-    """What the runs of a piece span in each target partition: columns of `Span`, start inclusive, end exclusive."""
-    return clipped.groupBy(
-        "topic", "partition", "piece", "target_topic", "target_topic_id", "target_partition", "alone"
-    ).agg(
-        F.min("target_start").alias("start"),
-        F.max(F.col("target_start") + F.col("count")).alias("end"),
-    )
+def _parts(clipped: DataFrame) -> DataFrame:
+    """What the runs of a piece that lie close together span in each target partition: columns of `Span`."""
+    of_piece = ("topic", "partition", "piece", "target_topic", "target_topic_id", "target_partition", "alone")
+    near = F.floor(F.col("target_start") / _NEAR).alias("near")
+    first, last = F.min("target_start").alias("start"), F.max(F.col("target_start") + F.col("count")).alias("end")
+    return clipped.groupBy(*of_piece, near).agg(first, last).select(*Span._fields)
 
 
 def _without_skipped(spark: SparkSession, outcome: DataFrame, plan: Comparison) -> DataFrame:

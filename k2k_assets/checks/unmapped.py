@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ _MOST = 100_000
 
 
 class Span(NamedTuple):
-    """What the copies of a piece span in a target partition: start inclusive, end exclusive.
+    """What copies of a piece span in a target partition: start inclusive, end exclusive.
 
     Attributes:
         topic: Source topic.
@@ -51,6 +51,23 @@ class Span(NamedTuple):
         return TopicPartition(self.target_topic, self.target_partition)
 
 
+def to_read(parts: Iterable[Span]) -> list[Span]:
+    """What is to be read on the target.
+
+    All that a piece spans, if nobody else may have written there: hardly more than its copies. Else only what its
+    copies span that lie close together: between them there may be any number of copies of other source partitions.
+
+    Args:
+        parts: Several of each piece.
+    """
+    spans: dict[Span, Span] = {}
+    for part in parts:
+        piece = part._replace(start=0, end=0) if part.alone else part
+        known = spans.get(piece, part)
+        spans[piece] = part._replace(start=min(known.start, part.start), end=max(known.end, part.end))
+    return list(spans.values())
+
+
 def unmapped(spans: Sequence[Span], pairs: DataFrame, on_target: DataFrame, runs: DataFrame) -> list[tuple[Span, int]]:
     """The records within spans that no run maps, with their target offsets; of very many the first.
 
@@ -70,10 +87,9 @@ def unmapped(spans: Sequence[Span], pairs: DataFrame, on_target: DataFrame, runs
     for span in spans:
         by_target[span.target].append(span)
     found = [
-        (span, offset)
+        each
         for target, offsets in _by_partition(left, "target_offset").items()
-        for span in by_target[target]
-        for offset in _between(offsets, span.start, span.end)
+        for each in within(by_target[target], offsets)
     ]
     return _of_no_run(found, runs) if found else []
 
@@ -102,9 +118,20 @@ def _mapped(runs: pa.Table) -> Mapping[TopicPartition, tuple[Offsets, Offsets]]:
     return {target: (starts[target], of_target) for target, of_target in _by_partition(ends, "end").items()}
 
 
-def _between(offsets: Offsets, start: int, end: int) -> Collection[int]:
-    first, last = np.searchsorted(offsets, [start, end]).tolist()
-    return [int(offset) for offset in offsets[first:last]]
+def within(spans: Iterable[Span], offsets: Offsets) -> list[tuple[Span, int]]:
+    """Each of the offsets that lie in spans, once, however many it lies in: with one where a copy is alone, if any.
+
+    Args:
+        spans: Into one target partition.
+        offsets: Rising.
+    """
+    found: list[tuple[Span, int]] = []
+    for span in sorted(spans, key=lambda span: not span.alone):
+        first, last = np.searchsorted(offsets, [span.start, span.end]).tolist()
+        if first < last:
+            found += [(span, offset) for offset in offsets[first:last].tolist()]
+            offsets = np.delete(offsets, slice(first, last))
+    return found
 
 
 def _is_mapped(mapped: tuple[Offsets, Offsets] | tuple[()], offset: int) -> bool:

@@ -1,0 +1,38 @@
+"""Which part of the target is read for records that nothing is mapped to, and how they are told, without clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from k2k_assets.checks.unmapped import Span, to_read, within
+
+
+def span(piece: int, start: int, end: int, alone: bool = False) -> Span:
+    return Span("s", 0, piece, "t", "tid", 0, alone, start, end)
+
+
+def test_between_the_copies_of_one_that_is_alone_everything_is_read() -> None:
+    parts = [span(0, 0, 900, True), span(0, 3000, 3900, True), span(0, 1000, 2900, True), span(5000, 5000, 5900, True)]
+    assert to_read(parts) == [span(0, 0, 3900, True), span(5000, 5000, 5900, True)]
+
+
+def test_what_others_wrote_between_copies_is_not_read() -> None:
+    """A slow topic beside a fast one in the same target: its few copies may span the whole log."""
+    parts = [span(0, 0, 10), span(0, 1_000_000_000, 1_000_000_010)]
+    assert to_read(parts) == parts
+
+
+def test_a_record_in_many_spans_is_found_once() -> None:
+    many = [span(piece, 0, 1_000_000) for piece in range(1000)]
+    offsets = np.arange(100_000)
+    found = within(many, offsets)
+    assert [offset for _, offset in found] == offsets.tolist()
+    alone = span(0, 10, 12, alone=True)
+    assert [(each, offset) for each, offset in within([*many, alone], offsets) if each.alone] == [
+        (alone, 10),
+        (alone, 11),
+    ]
+
+
+def test_what_lies_beside_spans_is_not_found() -> None:
+    assert within([span(0, 5, 7), span(1, 20, 30)], np.array([4, 7, 19, 30])) == []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from k2k_assets.topic_partition import TopicPartition
 
 # Of one round: far more than are shown, and few enough for the driver.
 _MOST = 100_000
+_TARGET = ("target_topic", "target_partition")
 
 
 class Span(NamedTuple):
@@ -97,17 +98,44 @@ def unmapped(spans: Sequence[Span], pairs: DataFrame, on_target: DataFrame, runs
 def _of_no_run(found: Sequence[tuple[Span, int]], runs: DataFrame) -> list[tuple[Span, int]]:
     ids = {span.target_topic: span.target_topic_id for span, _ in found}
     into = runs.where(F.col("target_topic").isin(*ids) & F.col("target_topic_id").isin(*ids.values()))
-    mapped = _mapped(into.select("target_topic", "target_partition", "target_start", "count").toArrow())
+    offsets: dict[TopicPartition, set[int]] = defaultdict(set)
+    for span, offset in found:
+        offsets[span.target].add(offset)
+    wanted = {target: np.array(sorted(of_target)) for target, of_target in offsets.items()}
+
+    def holding(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield from runs_holding(wanted, pa.Table.from_batches([batch])).to_batches()
+
+    # There may be far more runs than the driver can hold; of these there are no more than offsets.
+    bare = into.select(*_TARGET, "target_start", "count")
+    mapped = _mapped(bare.mapInArrow(holding, bare.schema).toArrow())
     return [(span, offset) for span, offset in found if not _is_mapped(mapped.get(span.target, ()), offset)]
+
+
+def runs_holding(offsets: Mapping[TopicPartition, Offsets], runs: pa.Table) -> pa.Table:
+    """The runs that map anything to one of some offsets.
+
+    Args:
+        offsets: Of target partitions, rising.
+        runs: In any order.
+    """
+    runs = runs.sort_by([(name, "ascending") for name in _TARGET])
+    holds = np.zeros(len(runs), bool)
+    for a, b in pairwise(groups(runs, _TARGET)):
+        of_target = offsets.get(TopicPartition(*(runs[name][a].as_py() for name in _TARGET)))
+        if of_target is not None:
+            starts, counts = (numbers(runs[name].slice(a, b - a)) for name in ("target_start", "count"))
+            holds[a:b] = np.searchsorted(of_target, starts) < np.searchsorted(of_target, starts + counts)
+    return runs.filter(pa.array(holds))
 
 
 def _by_partition(rows: pa.Table, column: str) -> dict[TopicPartition, Offsets]:
     """A column of each target partition, rising."""
-    names = ("target_topic", "target_partition")
-    rows = rows.sort_by([(name, "ascending") for name in (*names, column)])
+    rows = rows.sort_by([(name, "ascending") for name in (*_TARGET, column)])
     return {
-        TopicPartition(rows[names[0]][a].as_py(), rows[names[1]][a].as_py()): numbers(rows[column].slice(a, b - a))
-        for a, b in pairwise(groups(rows, names))
+        TopicPartition(*(rows[name][a].as_py() for name in _TARGET)): numbers(rows[column].slice(a, b - a))
+        for a, b in pairwise(groups(rows, _TARGET))
     }
 
 

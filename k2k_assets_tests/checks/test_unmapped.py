@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
-from k2k_assets.checks.unmapped import Span, to_read, within
+from k2k_assets.checks.unmapped import Span, runs_holding, to_read, within
+from k2k_assets.topic_partition import TopicPartition
 
 
 def span(piece: int, start: int, end: int, alone: bool = False) -> Span:
@@ -36,3 +38,14 @@ def test_a_record_in_many_spans_is_found_once() -> None:
 
 def test_what_lies_beside_spans_is_not_found() -> None:
     assert within([span(0, 5, 7), span(1, 20, 30)], np.array([4, 7, 19, 30])) == []
+
+
+def test_of_many_runs_only_those_that_hold_something_are_looked_at() -> None:
+    runs = [("t", 0, 0, 5), ("t", 1, 4, 2), ("t", 0, 6, 4), ("another", 0, 0, 100), ("t", 0, 20, 1), ("t", 1, 2, 2)]
+    table = pa.Table.from_pylist(
+        [dict(zip(("target_topic", "target_partition", "target_start", "count"), run, strict=True)) for run in runs]
+    )
+    offsets = {TopicPartition("t", 0): np.array([4, 5, 10, 19, 20]), TopicPartition("t", 1): np.array([4])}
+    found = [tuple(row.values()) for row in runs_holding(offsets, table).to_pylist()]
+    assert sorted(found) == [("t", 0, 0, 5), ("t", 0, 20, 1), ("t", 1, 4, 2)]
+    assert len(runs_holding(offsets, table.slice(0, 0))) == 0

@@ -23,6 +23,7 @@ from k2k_assets.checks.comparison import compacted_topics
 from k2k_assets.checks.digests import digest
 from k2k_assets.checks.group_holding import Holding, holding
 from k2k_assets.checks.group_match import Match, Sides, Window, match
+from k2k_assets.checks.group_settings import isolation_in_index
 from k2k_assets.checks.group_skips import skipped_by_hand, without
 from k2k_assets.checks.group_windows import At, read_windows
 from k2k_assets.checks.turns import runs_for_all
@@ -33,7 +34,7 @@ from k2k_assets.groups.observed import Committed
 from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.translations import feeding
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.mapping.copy_settings import CopySettings, shared
+from k2k_assets.mapping.copy_settings import CopySettings, Isolation, shared
 from k2k_assets.mapping.fold import Covered
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.noted_settings import noted_settings
@@ -214,19 +215,38 @@ def _compared(
     """The comparison of each place; None where there is nothing that could be compared.
 
     Where records differ by the settings of today, what they have in common under all settings that there ever were is
-    what counts: they were perhaps copied under others. Nor does what was skipped by hand count then.
+    what counts: they were perhaps copied under others. Where both isolation levels were in use, the index tells which
+    of them it was. Nor does what was skipped by hand count then.
     """
     found = _match_all(pipeline, result, places, source, target, CopySettings.of(pipeline), {})
     faulty = [place for place, compared in zip(places, found, strict=True) if compared and compared.faulty]
     again: dict[_Place, _Compared | None] = {}
     if faulty:
-        common, by_hand = shared(noted_settings(pipeline, target).values()), skipped_by_hand(pipeline, source)
+        known, by_hand = noted_settings(pipeline, target), skipped_by_hand(pipeline, source)
         again = dict.fromkeys(faulty)
-        if common:
-            matches = _match_all(pipeline, result, faulty, source, target, common, by_hand)
-            again = dict(zip(faulty, matches, strict=True))
+        for common, some in _by_settings(pipeline, faulty, source, known):
+            matches = _match_all(pipeline, result, some, source, target, common, by_hand)
+            again |= zip(some, matches, strict=True)
     for place, compared in zip(places, found, strict=True):
         yield place, again.get(place, compared)
+
+
+def _by_settings(
+    pipeline: Pipeline, places: Sequence[_Place], source: Cluster, known: Mapping[str, CopySettings]
+) -> Iterator[tuple[CopySettings, list[_Place]]]:
+    """Places, with the settings by which they can be compared; without those of which nobody knows."""
+    if common := shared(known.values()):
+        yield common, list(places)
+        return
+    around = isolation_in_index(pipeline, source, known)
+    by_level: dict[Isolation, list[_Place]] = defaultdict(list)
+    for place in places:
+        levels = {around(*at) for at in place.sources}
+        if len(levels) == 1 and (level := levels.pop()):
+            by_level[level].append(place)
+    for level, some in by_level.items():
+        if common := shared([each for each in known.values() if each.isolation == level]):
+            yield common, some
 
 
 def _match_all(

@@ -1,0 +1,65 @@
+"""Under which isolation level records around a group's position were copied, where a pipeline has used both.
+
+What was read uncommitted holds aborted records; so what is right under one level is a fault under the other. The index
+knows which range was copied under which settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.copy_settings import CopySettings, Isolation
+from k2k_assets.mapping.index import IndexUnusable
+from k2k_assets.mapping.index.portion_columns import PortionsBySource
+from k2k_assets.mapping.index.portions import Portion, covered_ranges, settings_ranges, skipped_ranges
+from k2k_assets.mapping.index.versions import open_version
+from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.topic_partition import TopicPartition
+
+# Offsets; the records that are compared lie within as good as always.
+_NEAR = 100_000
+
+Around = Callable[[TopicPartition, int], Isolation | None]
+"""The isolation level of what was copied around an offset; None where it was copied under both, or nobody knows."""
+
+
+def isolation_in_index(pipeline: Pipeline, source: Cluster, known: Mapping[str, CopySettings]) -> Around:
+    """Asks the newest version of the index.
+
+    Args:
+        pipeline: Whose.
+        source: The source cluster: topics count as they are today.
+        known: What the fingerprints stand for.
+    """
+    try:
+        portions = PortionsBySource(open_version(pipeline)[2])
+    except IndexUnusable:
+        return lambda _tp, _at: None
+    cluster = source.cluster_id()
+    topics = source.describe({at.topic for at in portions.sources()})
+
+    def around(tp: TopicPartition, at: int) -> Isolation | None:
+        if tp.topic not in topics:
+            return None
+        of_source = portions.of(SourcePartition(cluster, tp.topic, topics[tp.topic].topic_id, tp.partition))
+        return isolation_around(of_source, at, known)
+
+    return around
+
+
+def isolation_around(portions: Sequence[Portion], at: int, known: Mapping[str, CopySettings]) -> Isolation | None:
+    """The same, of the portions of a source partition, in order."""
+    under = [each for each in settings_ranges(portions) if _length([each[:2]], at)]
+    copied = _length(covered_ranges(portions), at) - _length(skipped_ranges(portions), at)
+    if _length((each[:2] for each in under), at) < copied:
+        return None  # a release that noted nothing has copied some of it
+    settings = [known.get(each.settings) for each in under]
+    levels = {each.isolation if each else None for each in settings}
+    return levels.pop() if len(levels) == 1 else None
+
+
+def _length(ranges: Iterable[tuple[int, int]], at: int) -> int:
+    """How much of disjoint ranges lies near an offset."""
+    return sum(max(0, min(end, at + _NEAR) - max(start, at - _NEAR)) for start, end in ranges)

@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -208,9 +209,13 @@ def _settings(
 
 
 def _copied(portions: Sequence[Portion], shared: Collection[Target]) -> Copied:
-    targets = [target for target, _ in by_target(portions)]
+    into = by_target(portions)
+    targets = [target for target, _ in into]
     one_each = len({(target.topic, target.topic_id) for target in targets}) == len(targets)
-    one_to_one = one_each and not any(target in shared for target in targets)
+    # Where it went to another topic and came back, others may have written meanwhile, and nothing stopped it.
+    ranges = sorted((min(p.start for _, p in of), max(p.last.source_end for _, p in of)) for _, of in into)
+    came_back = any(one[1] > other[0] for one, other in pairwise(ranges))
+    one_to_one = one_each and not came_back and not any(target in shared for target in targets)
     return Copied(settings_ranges(portions), set_by_hand(portions), one_to_one)
 
 

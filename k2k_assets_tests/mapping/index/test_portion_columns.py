@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from k2k_assets.mapping.fold import Covered, LateRecord, Order, Target
@@ -156,6 +156,8 @@ def test_single_source_partitions_are_looked_up(known: list[Portion]) -> None:
 @examples(50)
 @given(tables(), st.sets(st.sampled_from(["0", "1", "2", "3"])))
 def test_a_merged_segment_takes_the_place_of_others(known: list[Portion], old: set[str]) -> None:
+    # Two of the same order are as good in either order.
+    assume(len({(portion.source, portion.newest, portion.start) for portion in known}) == len(known))
     rest = [portion for portion in known if portion.segment not in old]
     merged = [portion for portion in known if portion.segment in old]
     rows = to_table(known)

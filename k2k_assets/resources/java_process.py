@@ -94,7 +94,13 @@ class JavaProcess:
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer),
         }
         # It ends when its standard input does. Ctrl-C of a terminal is for this process alone.
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, preexec_fn=_ignore_interrupts)
+        try:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, env=environment, preexec_fn=_ignore_interrupts
+            )
+        except OSError:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            raise
 
     def connect(self) -> None:
         """Makes it the Java process of pyspark in this process.

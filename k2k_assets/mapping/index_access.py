@@ -39,6 +39,8 @@ class IndexAccess:
         self._identity = (pipeline.group, source_cluster, target_cluster, pipeline.offset_mapping.topic)
         self._kept: dict[SourcePartition, tuple[str, int, int, PartitionMap]] = {}
         self._next_look = 0.0
+        self._unreadable: set[str] = set()
+        self._is_missed = False
         self.reader: IndexReader | None = None
         self.refresh()
 
@@ -79,6 +81,11 @@ class IndexAccess:
             self.reader = found
         return self.reader
 
+    def take_missed(self) -> bool:
+        """Whether a version turned out not to be readable since this was asked last; once for each version."""
+        missed, self._is_missed = self._is_missed, False
+        return missed
+
     def below(
         self, source: SourcePartition, lowest: int, since: int, read_to: Mapping[int, int]
     ) -> PartitionMap | None:
@@ -109,6 +116,8 @@ class IndexAccess:
             found = _read(reader, source, lowest, since)
         self._kept.pop(source, None)
         if found is None:
+            self._is_missed |= reader.manifest.directory not in self._unreadable
+            self._unreadable.add(reader.manifest.directory)
             return None
         if sum(map(len, found.runs.values())) <= _MOST_RUNS_KEPT:
             self._kept[source] = (reader.manifest.directory, lowest, since, found)

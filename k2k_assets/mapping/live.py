@@ -222,6 +222,9 @@ class LiveMappings:
     def _read(self, ends: Mapping[TopicPartition, int], patience: float) -> None:
         if self._unreadable:
             raise self._unreadable  # the reader is past it, and must not go on as if it were not there
+        if self._index.take_missed():
+            log.info("what the index cannot give any more is looked for in %s, from its start", self._topic)
+            self._anew = True
         try:
             if self._anew:
                 self._read_anew(patience)

@@ -337,6 +337,21 @@ def test_an_index_and_the_tail_after_it_are_one(
         assert runs(of(mappings, topic, lowest=0)) == [(0, 0, 5), (7, 6, 1), (8, 30, 1)]
 
 
+@pytest.mark.spark
+def test_what_an_index_whose_files_are_gone_had_is_read_from_the_topic(
+    spark: SparkSession, copied: Callable[..., HandCopy], topic: str
+) -> None:
+    copy = copied()
+    copy.mapping(topic, (0, 10), [(0, 0, 5), (7, 6, 2)])
+    index = update_index(spark, copy.pipeline, copy.source, copy.target)
+    copy.mapping(topic, (10, 20), [(10, 10, 10)])
+    with live(copy) as mappings:
+        shutil.rmtree(index.root / "segments")
+        assert of(mappings, topic, lowest=0).covered == (Covered(10, 20),)
+        mappings.catch_up([])
+        assert runs(of(mappings, topic, lowest=0)) == [(0, 0, 5), (7, 6, 2), (10, 10, 10)]
+
+
 def test_a_mapping_topic_that_gets_more_partitions_is_followed_there_too(
     copied: Callable[..., HandCopy], topic: str
 ) -> None:

@@ -55,11 +55,15 @@ class Fleet:
         return running[int(draw * len(running))] if running else None
 
     def start(self, run: Callable[[Path], Instance]) -> Instance:
-        """Starts one more; `run` is given the file for its log. Those before it may find themselves superseded."""
+        """Starts one more; `run` is given the file for its log. Those before it may find themselves superseded.
+
+        So may it itself, by one of them that was frozen before it could say that it is there.
+        """
         with self._lock:
             instance = run(self._journal.directory / f"{self._kind}-{self.started:03d}.log")
             for older in self._running:
                 older.excuses.add(_SUPERSEDED)
+                instance.excuses.add(_SUPERSEDED)
             self._running.append(instance)
             return instance
 

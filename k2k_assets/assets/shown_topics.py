@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from k2k_assets.automation.discovery import Discovery, target_of
+from k2k_assets.automation.discovery import Discovery
 from k2k_assets.pipeline import Pipeline
 
 
@@ -27,6 +27,6 @@ def shown_topics(pipeline: Pipeline, discovery: Discovery | None) -> list[ShownT
     found = discovery.topics if discovery else {}
     selected = {name for name in found if pipeline.selection.matches(name)}
     return [
-        ShownTopic(name, target_of(pipeline, name), found[name].partitions if name in found else None)
+        ShownTopic(name, pipeline.routing.target_if_any(name), found[name].partitions if name in found else None)
         for name in sorted(selected.union(pipeline.selection.literal or ()))
     ]

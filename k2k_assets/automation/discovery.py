@@ -128,7 +128,7 @@ def _discover_topics(pipeline: Pipeline, source: Cluster, target: Cluster) -> Di
         time=int(time.time() * 1000),
         source_cluster=source.cluster_id(),
         target_cluster=target.cluster_id(),
-        topics={name: DiscoveredTopic(count, target_of(pipeline, name)) for name, count in topics.items()},
+        topics={name: DiscoveredTopic(count, pipeline.routing.target_if_any(name)) for name, count in topics.items()},
     )
 
 
@@ -149,11 +149,6 @@ def _groups(pipeline: Pipeline, source: Cluster, topics: Collection[str]) -> tup
 def selection_of(pipeline: Pipeline) -> GroupSelection:
     """Which consumer groups the pipeline selects."""
     return GroupSelection(pipeline.groups.consumer_groups)
-
-
-def target_of(pipeline: Pipeline, topic: str) -> str | None:
-    """The target topic; None when a static mapping has no entry for the source topic."""
-    return pipeline.routing.target_if_any(topic)
 
 
 def save(discovery: Discovery) -> bool:

@@ -18,14 +18,13 @@ from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.copy_settings import CopySettings, Isolation
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.index import MappingIndex
-from k2k_assets.mapping.index.portion_columns import PortionsBySource, shared_targets
+from k2k_assets.mapping.index.portion_columns import PortionsBySource, shared_targets, skipped_by_source
 from k2k_assets.mapping.index.portions import (
     Portion,
     by_target,
     covered_ranges,
     set_by_hand,
     settings_ranges,
-    skipped_ranges,
 )
 from k2k_assets.mapping.offset_ranges import OffsetRange
 from k2k_assets.mapping.partition_map import SourcePartition
@@ -194,9 +193,8 @@ def _chosen(today: Iterable[TopicPartition], seed: int) -> list[TopicPartition]:
 
 def _skipped(rows: pa.Table, today: Mapping[TopicPartition, SourcePartition]) -> list[Stretch]:
     """What was skipped by hand of the partitions of today."""
-    skipped = PortionsBySource(rows.filter(pc.greater(pc.list_value_length(rows["skipped"]), 0)))
-    there = set(skipped.sources())
-    return [Stretch(*tp, *each) for tp, at in today.items() if at in there for each in skipped_ranges(skipped.of(at))]
+    skipped = skipped_by_source(rows)
+    return [Stretch(*tp, *each) for tp, at in today.items() for each in skipped.get(at, ())]
 
 
 def _settings(

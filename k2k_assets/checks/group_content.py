@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import pyarrow as pa
 from confluent_kafka import Message
 
 from k2k_assets.checks.comparison import compacted_topics
@@ -36,6 +37,9 @@ from k2k_assets.groups.translations import feeding
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.mapping.copy_settings import CopySettings, Isolation, shared
 from k2k_assets.mapping.fold import Covered
+from k2k_assets.mapping.index import IndexUnusable
+from k2k_assets.mapping.index.portion_table import PORTIONS
+from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.noted_settings import noted_settings
 from k2k_assets.topic_partition import TopicPartition
@@ -222,23 +226,32 @@ def _compared(
     faulty = [place for place, compared in zip(places, found, strict=True) if compared and compared.faulty]
     again: dict[_Place, _Compared | None] = {}
     if faulty:
-        known, by_hand = noted_settings(pipeline, target), skipped_by_hand(pipeline, source)
+        known, portions = noted_settings(pipeline, target), _portions(pipeline)
+        by_hand = skipped_by_hand(portions, source)
         again = dict.fromkeys(faulty)
-        for common, some in _by_settings(pipeline, faulty, source, known):
+        for common, some in _by_settings(faulty, source, known, portions):
             matches = _match_all(pipeline, result, some, source, target, common, by_hand)
             again |= zip(some, matches, strict=True)
     for place, compared in zip(places, found, strict=True):
         yield place, again.get(place, compared)
 
 
+def _portions(pipeline: Pipeline) -> pa.Table:
+    """What the newest version of the index holds; nothing where there is no index to tell."""
+    try:
+        return open_version(pipeline)[2]
+    except IndexUnusable:
+        return PORTIONS.empty_table()
+
+
 def _by_settings(
-    pipeline: Pipeline, places: Sequence[_Place], source: Cluster, known: Mapping[str, CopySettings]
+    places: Sequence[_Place], source: Cluster, known: Mapping[str, CopySettings], portions: pa.Table
 ) -> Iterator[tuple[CopySettings, list[_Place]]]:
     """Places, with the settings by which they can be compared; without those of which nobody knows."""
     if common := shared(known.values()):
         yield common, list(places)
         return
-    around = isolation_in_index(pipeline, source, known)
+    around = isolation_in_index(portions, source, known)
     by_level: dict[Isolation, list[_Place]] = defaultdict(list)
     for place in places:
         levels = {around(*at) for at in place.sources}

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import pyarrow as pa
+
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.copy_settings import CopySettings, Isolation
-from k2k_assets.mapping.index import IndexUnusable
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
 from k2k_assets.mapping.index.portions import Portion, covered_ranges, settings_ranges, skipped_ranges
-from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.mapping.partition_map import SourcePartition
-from k2k_assets.pipeline import Pipeline
 from k2k_assets.topic_partition import TopicPartition
 
 # Offsets; the records that are compared lie within as good as always.
@@ -25,25 +24,22 @@ Around = Callable[[TopicPartition, int], Isolation | None]
 """The isolation level of what was copied around an offset; None where it was copied under both, or nobody knows."""
 
 
-def isolation_in_index(pipeline: Pipeline, source: Cluster, known: Mapping[str, CopySettings]) -> Around:
-    """Asks the newest version of the index.
+def isolation_in_index(portions: pa.Table, source: Cluster, known: Mapping[str, CopySettings]) -> Around:
+    """Asks a version of the index.
 
     Args:
-        pipeline: Whose.
+        portions: What it holds, columns `portion_table.PORTIONS`.
         source: The source cluster: topics count as they are today.
         known: What the fingerprints stand for.
     """
-    try:
-        portions = PortionsBySource(open_version(pipeline)[2])
-    except IndexUnusable:
-        return lambda _tp, _at: None
+    mapped = PortionsBySource(portions)
     cluster = source.cluster_id()
-    topics = source.describe({at.topic for at in portions.sources()})
+    topics = source.describe({at.topic for at in mapped.sources()})
 
     def around(tp: TopicPartition, at: int) -> Isolation | None:
         if tp.topic not in topics:
             return None
-        of_source = portions.of(SourcePartition(cluster, tp.topic, topics[tp.topic].topic_id, tp.partition))
+        of_source = mapped.of(SourcePartition(cluster, tp.topic, topics[tp.topic].topic_id, tp.partition))
         return isolation_around(of_source, at, known)
 
     return around

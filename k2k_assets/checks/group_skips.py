@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-import pyarrow.compute as pc
+import pyarrow as pa
 
 from k2k_assets.checks.group_match import Seen, Window
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.fold import Covered
-from k2k_assets.mapping.index import IndexUnusable
-from k2k_assets.mapping.index.versions import open_version
-from k2k_assets.mapping.partition_map import SourcePartition
-from k2k_assets.pipeline import Pipeline
+from k2k_assets.mapping.index.portion_columns import skipped_by_source
 from k2k_assets.topic_partition import TopicPartition
 
-_SOURCE = ("cluster", "topic", "source_topic_id", "partition")
 
+def skipped_by_hand(portions: pa.Table, source: Cluster) -> Mapping[TopicPartition, Collection[Covered]]:
+    """What was skipped by hand of topics as they are today.
 
-def skipped_by_hand(pipeline: Pipeline, source: Cluster) -> dict[TopicPartition, list[Covered]]:
-    """What was skipped by hand of topics as they are today; nothing where there is no index to tell."""
-    try:
-        table = open_version(pipeline)[2]
-    except IndexUnusable:
-        return {}
+    Args:
+        portions: Of the index, columns `portion_table.PORTIONS`.
+        source: The source cluster.
+    """
     cluster_id = source.cluster_id()
-    found: dict[SourcePartition, list[Covered]] = defaultdict(list)
-    if "skipped" not in table.column_names:  # an older release built it
-        return {}
-    skipped = table.select([*_SOURCE, "skipped"]).filter(pc.greater(pc.list_value_length(table["skipped"]), 0))
-    for row in skipped.to_pylist():
-        at = SourcePartition(*(row[name] for name in _SOURCE))
-        if at.cluster == cluster_id:
-            found[at] += [Covered(each["covered_from"], each["covered_to"]) for each in row["skipped"]]
+    found = {at: ranges for at, ranges in skipped_by_source(portions).items() if at.cluster == cluster_id}
     today = source.describe({at.topic for at in found}) if found else {}
     return {
         TopicPartition(at.topic, at.partition): ranges

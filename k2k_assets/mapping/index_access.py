@@ -67,7 +67,7 @@ class IndexAccess:
         self._next_look = time.monotonic() + _REFRESH_SECONDS
         try:
             found = IndexReader.open(self._pipeline)
-        except (IndexUnusable, IndexReplaced, OSError) as reason:
+        except (IndexUnusable, OSError) as reason:
             log.info("no mapping index is used: %s", reason)
             self.reader = None
             return None

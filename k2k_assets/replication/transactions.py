@@ -120,11 +120,14 @@ class Transactions:
 
     def write_commit(self, state: PartitionState, kind: Kind) -> None:
         """Queues the commit record that a state amounts to."""
-        self.write_commit_record(commit_record(self._plan, state, kind, self._memory.sequence, now_ms()))
+        self.write_commit_record(self._commit_record(state, kind))
 
     def write_commit_record(self, record: CommitRecord) -> None:
         """Queues a commit record."""
         self._sink.write_control(*self._commit_control(record))
+
+    def _commit_record(self, state: PartitionState, kind: Kind) -> CommitRecord:
+        return commit_record(self._plan, state, kind, self._memory.sequence, now_ms())
 
     def _commit_control(self, record: CommitRecord) -> Control:
         key = record.key_bytes()
@@ -195,8 +198,7 @@ class Transactions:
             self._account(state, of_state)
             controls += self._mapping_control(state, of_state)
             kind: Kind = "release" if state.plan.source in releasing else "commit"
-            record = commit_record(self._plan, state, kind, self._memory.sequence, now_ms())
-            controls.append(self._commit_control(record))
+            controls.append(self._commit_control(self._commit_record(state, kind)))
         # All at once: the client adds partitions to a transaction by one request after the other.
         for control in controls:
             self._sink.write_control(*control)

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 from k2k_assets.errors import K2KError
-from k2k_assets.resources.java_process import OPTIONS_VARIABLE, QUICK_FLAGS, add_options, start_java
-from k2k_assets.resources.spark_command import archive, archive_flags, flags_file, spark_home
+from k2k_assets.resources.java_process import OPTIONS_VARIABLE, QUICK_FLAGS, start_java
+from k2k_assets.resources.spark_command import archive, flags_file, spark_home
 from k2k_assets.sandbox.class_archive import make_archive
 from k2k_assets.sandbox.java import find_java
 
@@ -27,11 +27,6 @@ _SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 # Only Spark's machine learning has a use for it; Java prints a warning for each process that is given it.
 _UNUSED = {"--add-modules=jdk.incubator.vector"}
 _CONF = {"spark.master": "local[2]", "spark.app.name": "classes", "spark.ui.enabled": "false"}
-
-
-def use_archive(java: Path) -> None:
-    """Lets JVMs that spark-submit starts from now on use the archive, if it is there."""
-    add_options(archive_flags(java))
 
 
 def main() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.resources import spark_classes, spark_command
+from k2k_assets.resources.java_process import add_options
+from k2k_assets.resources.spark_command import archive_flags
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def java(tmp_path: Path) -> Path:
 
 def test_without_one_nothing_is_changed(jars: Path, java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
-    spark_classes.use_archive(java)
+    add_options(archive_flags(java))
     assert spark_classes.os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine=1"
 
 
@@ -34,7 +36,7 @@ def test_it_is_added_once_to_what_is_set(jars: Path, java: Path, monkeypatch: py
     archive.write_bytes(b"classes")
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
     for _ in range(2):
-        spark_classes.use_archive(java)
+        add_options(archive_flags(java))
     assert spark_classes.os.environ["SPARK_SUBMIT_OPTS"] == f"-Dmine=1 -XX:SharedArchiveFile={archive}"
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.fold import Covered, Target
 from k2k_assets.mapping.index import portions as algebra
 from k2k_assets.mapping.index import pruning
 from k2k_assets.mapping.index.grouping import Column, groups, numbers, ranks
@@ -204,6 +204,12 @@ def shared_targets(rows: pa.Table) -> set[Target]:
     fed, times = np.unique(pairs[0], return_counts=True)
     heads = into.filter(pa.array(np.isin(target, fed[times > 1]))).group_by(_TARGET, use_threads=False).aggregate([])
     return {Target(*head) for head in zip(*heads.to_pydict().values(), strict=True)}
+
+
+def skipped_by_source(rows: pa.Table) -> dict[SourcePartition, tuple[Covered, ...]]:
+    """What was skipped by hand of each source partition, where anything was."""
+    skipped = PortionsBySource(rows.filter(pc.greater(pc.list_value_length(rows["skipped"]), 0)))
+    return {source: algebra.skipped_ranges(skipped.of(source)) for source in skipped.sources()}
 
 
 def _only(rows: pa.Table, wanted: _Rows) -> pa.Table:

@@ -29,7 +29,7 @@ from benchmarks import machine, report
 from benchmarks.lab import Lab
 from benchmarks.pipelines import Settings, write_pipeline
 from benchmarks.sizes import Load
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.replication.extent import UntilCaughtUp

@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks import machine, report
+from k2k_assets.core.runs import Run
 from k2k_assets.mapping.fold import Covered, Order, Target
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
 from k2k_assets.mapping.index.manifest import Identity, Manifest, Position, Segment, read_manifest, switch
@@ -31,7 +32,6 @@ from k2k_assets.mapping.index.unread import Unread
 from k2k_assets.mapping.index.update import NewSegment, Update
 from k2k_assets.mapping.offset_ranges import OffsetRange
 from k2k_assets.mapping.partition_map import RunTable, SourcePartition
-from k2k_assets.mapping.runs import Run
 
 SIZES = (20_000, 100_000)
 PARTITIONS = 100  # of each topic

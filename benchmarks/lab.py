@@ -17,10 +17,10 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import NewTopic
 
 from benchmarks.sizes import Load
-from k2k_assets.deadline import Deadline, wait_until
+from k2k_assets.core.deadline import Deadline, wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 
 # Gone topics leave the page cache and the disk at once.
 BROKER_SETTINGS = {"log.segment.delete.delay.ms": "1000"}

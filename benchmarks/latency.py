@@ -20,7 +20,7 @@ from benchmarks.lab import Lab, create_topic, delete_topics
 from benchmarks.pipelines import Settings, write_pipeline
 from benchmarks.report import say, table
 from benchmarks.sizes import Sizes
-from k2k_assets.deadline import Deadline, wait_until
+from k2k_assets.core.deadline import Deadline, wait_until
 from k2k_assets.kafka.log_reader import LogReader
 
 HEADERS = [

@@ -21,8 +21,8 @@ from benchmarks.mirror_maker import MODES, QUICK, TUNED, MirrorMaker, Mode
 from benchmarks.report import progress, say, table
 from benchmarks.sampling import Sampler
 from benchmarks.sizes import Load, Sizes
-from k2k_assets.deadline import Deadline, wait_until
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.deadline import Deadline, wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 
 _START_SECONDS = 120.0
 _PASS_SECONDS = 300.0

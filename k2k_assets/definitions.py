@@ -21,8 +21,8 @@ from k2k_assets.assets.broken_files import broken_file_asset
 from k2k_assets.assets.pipeline_definitions import pipeline_definitions
 from k2k_assets.automation import discovery
 from k2k_assets.automation.discovery import Discovery
-from k2k_assets.errors import K2KError
-from k2k_assets.home import expanded
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.home import expanded
 from k2k_assets.pipeline import Pipeline, load_pipeline
 
 FOLDER_VARIABLE = "K2K_PIPELINES"

@@ -23,11 +23,11 @@ LOOP = (
 )
 CORE = (
     "pipeline",
-    "naming.py",
-    "topic_partition.py",
+    "core/naming.py",
+    "core/topic_partition.py",
     "replication/plan.py",
     "replication/assignment/rules.py",
-    "mapping/runs.py",
+    "core/runs.py",
     "mapping/fold.py",
     "mapping/partition_map.py",
     "mapping/translate.py",

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from k2k_assets.deadline import Deadline
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader
-from k2k_assets.topic_partition import TopicPartition
 
 
 @dataclass

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from k2k_assets.deadline import Deadline, wait_until
+from k2k_assets.core.deadline import Deadline, wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.group_reader import fetch_offsets
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topic_partition import TopicPartition
 
 _SECONDS = 30.0
 _LOOK_SECONDS = 0.05

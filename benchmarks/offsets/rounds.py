@@ -18,7 +18,7 @@ from benchmarks.offsets.positions import Member, Watched, commit, held, watch
 from benchmarks.offsets.tools import Check, Tool
 from benchmarks.offsets.traffic import Writer
 from benchmarks.report import progress
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition
 
 _COPY_SECONDS = 300.0
 _WRITE_SECONDS = 300.0

@@ -17,7 +17,7 @@ from benchmarks.lab import Lab
 from benchmarks.mirror_maker import HEAP, MODES, MirrorMaker, Mode
 from benchmarks.offsets.plan import GROUPS, KINDS
 from benchmarks.pipelines import DEFAULT, MASTER, Settings, write_pipeline
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import supervisor
 
 Check = Callable[[], None]

@@ -9,7 +9,7 @@ from itertools import count
 import numpy as np
 
 from benchmarks.offsets.plan import PARTITIONS, Kind
-from k2k_assets.deadline import Deadline
+from k2k_assets.core.deadline import Deadline
 from k2k_assets.kafka import clients
 
 # Records of one partition in a transaction, fewest and most: transactions of the bulk, and of live writing.

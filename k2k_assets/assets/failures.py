@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dagster import Failure
 from pyspark.errors import PythonException
 
-from k2k_assets.errors import K2KError, words_of
+from k2k_assets.core.errors import K2KError, words_of
 
 
 @contextmanager

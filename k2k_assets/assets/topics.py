@@ -17,7 +17,7 @@ from k2k_assets.assets.watched_copy import watched
 from k2k_assets.automation.discovery import refresh
 from k2k_assets.checks.stops import check_copies_on
 from k2k_assets.checks.topic_checks import evaluations, topic_check_keys
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import Outcome, UntilCaughtUp, Window, replicate
 from k2k_assets.replication.commit_log import read_commit_log

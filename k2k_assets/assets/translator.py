@@ -1,7 +1,8 @@
 """Owns every name that Dagster sees: asset keys, groups, ops, outputs, inputs, jobs, sensors, checks, resources.
 
-Nothing else in the project makes up such a name. What may hold only `[A-Za-z0-9_]` is escaped (`k2k_assets.naming`),
-so topics `a.b` and `a-b`, or pipelines `my-pipeline` and `my_pipeline`, never meet under one name.
+Nothing else in the project makes up such a name. What may hold only `[A-Za-z0-9_]` is escaped
+(`k2k_assets.core.naming`), so topics `a.b` and `a-b`, or pipelines `my-pipeline` and `my_pipeline`, never meet under
+one name.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from urllib.parse import quote
 
 from dagster import AssetKey
 
-from k2k_assets.naming import escape
+from k2k_assets.core.naming import escape
 
 SENSOR_NAME = "k2k_replication_sensor"
 OFFSET_SENSOR_NAME = "k2k_offset_sync_sensor"

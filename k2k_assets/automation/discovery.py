@@ -1,9 +1,9 @@
 """What the clusters hold for a pipeline, remembered in a file so that definitions load without a broker.
 
 The sensors, runs, `k2k start` and the demo write it; `definitions.py` only reads it. It is a plain JSON file under the
-state directory (`k2k_assets.home`) and not Dagster's own defs state: that one can be written only by a component inside
-a Dagster project or instance, while `k2k start` has neither. What it is used for is the same: state is written apart
-from loading, loading reads nothing else, and a run sees the state that its code location was loaded with.
+state directory (`k2k_assets.core.home`) and not Dagster's own defs state: that one can be written only by a component
+inside a Dagster project or instance, while `k2k start` has neither. What it is used for is the same: state is written
+apart from loading, loading reads nothing else, and a run sees the state that its code location was loaded with.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from k2k_assets.atomic_file import write_atomically
-from k2k_assets.errors import K2KError
+from k2k_assets.core.atomic_file import write_atomically
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.home import HOME_VARIABLE, discovery_file
 from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.groups.source_groups import SourceGroups
-from k2k_assets.home import HOME_VARIABLE, discovery_file
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.names import never_selected

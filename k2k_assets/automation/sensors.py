@@ -19,7 +19,7 @@ from k2k_assets.automation.runs import last_run, running
 from k2k_assets.checks.stops import check_copies_on
 from k2k_assets.checks.topic_checks import evaluations, topic_check_keys
 from k2k_assets.checks.verdict import Judgement
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.times import silence_seconds
 

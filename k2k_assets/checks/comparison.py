@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from k2k_assets.checks.pieces import Copied, Piece, pieces
 from k2k_assets.checks.sampling import Stretch, joined, stretches
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.copy_settings import CopySettings, Isolation
@@ -30,7 +31,6 @@ from k2k_assets.mapping.offset_ranges import OffsetRange
 from k2k_assets.mapping.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.noted_settings import noted_settings
-from k2k_assets.topic_partition import TopicPartition
 
 # In one run; more would only be asked for their ends, and not be reached in time.
 _MOST_PARTITIONS = 4000

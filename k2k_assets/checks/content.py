@@ -33,10 +33,10 @@ from k2k_assets.checks.digests import digests
 from k2k_assets.checks.pieces import Piece
 from k2k_assets.checks.unmapped import Span, to_read, unmapped
 from k2k_assets.checks.verdict import SHOWN, Offender, Verdict, verdict
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.topic_partition import TopicPartition
 
 EQUAL, GONE, HELD, SKIPPED = "equal", "gone", "held", "skipped by hand"
 OTHER = "copied under settings that were not noted"

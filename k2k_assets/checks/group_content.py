@@ -29,6 +29,7 @@ from k2k_assets.checks.group_skips import skipped_by_hand, without
 from k2k_assets.checks.group_windows import At, read_windows
 from k2k_assets.checks.turns import runs_for_all
 from k2k_assets.checks.verdict import Offender, Verdict, verdict
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Row, Word
 from k2k_assets.groups.group_reader import fetch_offsets
 from k2k_assets.groups.observed import Committed
@@ -42,7 +43,6 @@ from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.noted_settings import noted_settings
-from k2k_assets.topic_partition import TopicPartition
 
 MOST_PARTITIONS = 2000
 """Target partitions that are looked at in one run, over all groups: some seconds of reading."""

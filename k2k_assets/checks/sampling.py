@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition
 
 # 400 000 records on each side take a few seconds of Spark on two cores.
 RECORDS_IN_ALL = 400_000

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import random
 
-from k2k_assets.atomic_file import write_atomically
-from k2k_assets.errors import K2KError
-from k2k_assets.home import turn_file
+from k2k_assets.core.atomic_file import write_atomically
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.home import turn_file
 
 
 def next_turn(pipeline_name: str) -> int:

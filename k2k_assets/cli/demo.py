@@ -12,7 +12,7 @@ from types import FrameType
 import click
 
 from k2k_assets.cli import logs
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

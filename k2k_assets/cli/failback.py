@@ -12,8 +12,8 @@ from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import pipeline_files, template_engine
 from k2k_assets.cli.streams import error_console
-from k2k_assets.cli.words import plural
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.words import plural
 from k2k_assets.pipeline import Pipeline
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from k2k_assets.cli.words import plural
+from k2k_assets.core.words import plural
 
 if TYPE_CHECKING:
     from k2k_assets.groups.report import PollResult

@@ -18,7 +18,7 @@ from k2k_assets.cli.program import end_process, run_program
 from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.termination_log import failure_written_to
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 
 NAME = "k2k-offset-mapping"
 

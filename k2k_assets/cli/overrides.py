@@ -15,7 +15,7 @@ from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
 from k2k_assets.cli.streams import error_console
-from k2k_assets.cli.words import plural
+from k2k_assets.core.words import plural
 
 F = TypeVar("F", bound=Callable[..., Any])
 _CONTEXT = {"help_option_names": ["-h", "--help"]}

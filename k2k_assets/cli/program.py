@@ -12,7 +12,7 @@ from typing import NoReturn
 import click
 
 from k2k_assets.cli.exit_codes import INTERRUPTED
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 
 _chosen: list[int] = []
 

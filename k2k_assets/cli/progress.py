@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 
 from k2k_assets.cli.topic_status import StatusReader, TopicStatus
-from k2k_assets.cli.words import duration, plural
+from k2k_assets.core.words import duration, plural
 
 if TYPE_CHECKING:
     from k2k_assets.replication import Progress

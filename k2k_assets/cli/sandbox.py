@@ -11,7 +11,7 @@ from types import FrameType
 
 import click
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.pipeline_file import pipeline_text, write_pipeline_file
 from k2k_assets.sandbox.principals import REPLICATOR

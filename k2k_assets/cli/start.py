@@ -20,9 +20,9 @@ from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console, tell
 from k2k_assets.cli.summary import summary
 from k2k_assets.cli.termination_log import failure_written_to
-from k2k_assets.cli.words import plural
-from k2k_assets.errors import ClusterUnreachable, K2KError, NotCaughtUp, TopicsStopped
-from k2k_assets.home import HOME_VARIABLE
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotCaughtUp, TopicsStopped
+from k2k_assets.core.home import HOME_VARIABLE
+from k2k_assets.core.words import plural
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.resources.coming_spark import ComingSpark
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from k2k_assets.cli.words import duration, plural, size
+from k2k_assets.core.words import duration, plural, size
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline

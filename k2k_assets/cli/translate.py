@@ -15,7 +15,7 @@ from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
 from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.timestamps import Timestamp, shown
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from k2k_assets.deadline import Deadline
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import K2KError
 from k2k_assets.demo.screen import Screen, Step
 from k2k_assets.demo.workplace import Workplace, discovered, workplace
-from k2k_assets.errors import K2KError
 from k2k_assets.sandbox import KafkaSandbox, supervisor
 from k2k_assets.sandbox.group_traffic import following_groups
 from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic

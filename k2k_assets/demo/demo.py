@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from k2k_assets.assets import metadata as keys
 from k2k_assets.automation.discovery import Discovery
 from k2k_assets.checks.asset_checks import CHECKS
-from k2k_assets.cli.words import plural
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.demo.groups import GROUPS, consume_on_source, resume_on_target
 from k2k_assets.demo.materialize import Loaded, Materialized, interrupted, load, materialize
 from k2k_assets.demo.screen import Screen, Step
@@ -19,7 +20,6 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.traffic import write_sample_traffic
-from k2k_assets.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from dagster._core.events.log import EventLogEntry

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import K2KError
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
 
 _SECONDS = 60.0
 _BATCH = 50

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from k2k_assets.cli.words import plural
+from k2k_assets.core.words import plural
 from k2k_assets.demo.groups import Resumed
 from k2k_assets.demo.materialize import CheckResult, Materialized
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from k2k_assets.automation.discovery import Discovery, refresh
+from k2k_assets.core.home import HOME_VARIABLE
 from k2k_assets.definitions import FOLDER_VARIABLE
-from k2k_assets.home import HOME_VARIABLE
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
-from k2k_assets import json_codec
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, Refused, Superseded
+from k2k_assets.core import json_codec
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import ClusterUnreachable, Refused, Superseded
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.mapping.held_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import PARTITION
 from k2k_assets.replication.assignment.writing import write_record
-from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.groups")
 

@@ -15,7 +15,7 @@ from threading import Lock
 
 from confluent_kafka import KafkaError, Producer
 
-from k2k_assets.errors import ClusterUnreachable, Superseded
+from k2k_assets.core.errors import ClusterUnreachable, Superseded
 from k2k_assets.groups.decide import Decision
 from k2k_assets.groups.group_frame import GroupFrame
 from k2k_assets.groups.shard import RETRY_BACKOFF_MS, TRANSACTION_TIMEOUT_MS, CommitReport, Shard

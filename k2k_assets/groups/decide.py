@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.observed import Committed, Ends, GroupKind, GroupState
 from k2k_assets.groups.versions import Version, parse
 from k2k_assets.mapping.translate import State
-from k2k_assets.topic_partition import TopicPartition
 
 
 class Word(StrEnum):

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_plan import BackRow, BackWord, FailbackPlan, Pipe, plan_failback
 from k2k_assets.groups.group_reader import list_states
 from k2k_assets.groups.group_writer import set_offsets
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topic_partition import TopicPartition
 
 __all__ = ["BackRow", "BackWord", "FailbackPlan", "FailbackReport", "Pipe", "execute", "plan_failback"]
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
 from k2k_assets.groups.reverse import first_unread
 from k2k_assets.groups.translations import Copied, feeding
@@ -32,7 +33,6 @@ from k2k_assets.mapping.partition_map import PartitionMap
 from k2k_assets.mapping.spread import combine_back
 from k2k_assets.mapping.translate import NO_OFFSET, State, may_repeat, translate, translate_back
 from k2k_assets.pipeline.routing import Routing
-from k2k_assets.topic_partition import TopicPartition
 
 WholeMapOf = Callable[[TopicPartition], PartitionMap]
 """All that is known of a source partition."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_plan import FailbackPlan, Pipe, plan_failback
 from k2k_assets.groups.followed import FollowedMappings
 from k2k_assets.groups.group_reader import fetch_offsets, list_states
@@ -18,7 +19,6 @@ from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.clusters import both_clusters
-from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.groups")
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper_file import routing_of
 from k2k_assets.groups.observed import Ends
 from k2k_assets.groups.translations import Copied
@@ -23,7 +24,6 @@ from k2k_assets.mapping.live import LiveMappings
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.routing import Routing
-from k2k_assets.topic_partition import TopicPartition
 
 MayUse = Callable[[set[str], set[str]], None]
 """Raises `Refused` where something is not allowed on source topics or on target topics."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.kafka import clients
 
 

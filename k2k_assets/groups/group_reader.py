@@ -15,13 +15,13 @@ from confluent_kafka import ConsumerGroupState as KafkaState
 from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, Refused
-from k2k_assets.groups.bulk import without_cycle_collection
+from k2k_assets.core.bulk import without_cycle_collection
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.observed import Committed, Fetched, GroupKind, GroupOffsets, GroupState
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.groups")
 

@@ -10,10 +10,10 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.group_reader import IN_FLIGHT
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topic_partition import TopicPartition
 
 Offsets = Mapping[str, Mapping[TopicPartition, int]]
 Errors = list[tuple[int, str]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer, Decision, Row, Word
 from k2k_assets.groups.observed import Committed
 from k2k_assets.pipeline.error_handling import Policy
-from k2k_assets.topic_partition import TopicPartition
 
 
 class ActiveGroup(K2KError):

@@ -17,8 +17,9 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.groups.bulk import without_cycle_collection
+from k2k_assets.core.bulk import without_cycle_collection
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.claim import Claims
 from k2k_assets.groups.committer import GroupCommitter
 from k2k_assets.groups.decide import Decision, Rules, Word, decide
@@ -36,7 +37,6 @@ from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
 
 log = logging.getLogger("k2k.groups")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.followed import FollowedMappings, MayUse
 from k2k_assets.groups.observed import Ends, GroupOffsets
@@ -13,7 +14,6 @@ from k2k_assets.groups.translations import translate_groups
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.topic_partition import TopicPartition
 
 _FAR = 2**62
 

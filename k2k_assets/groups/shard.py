@@ -24,8 +24,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import K2KError, Refused, Superseded
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import K2KError, Refused, Superseded
 from k2k_assets.groups.bounded import bounded
 from k2k_assets.groups.decide import Decision
 from k2k_assets.groups.group_frame import GroupFrame

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.group_reader import fetch_offsets, list_others, list_states
 from k2k_assets.groups.observed import Committed, GroupKind, GroupOffsets, GroupState
 from k2k_assets.groups.versions import Version, parse
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

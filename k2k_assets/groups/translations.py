@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from k2k_assets.errors import Refused
-from k2k_assets.groups.bulk import without_cycle_collection
+from k2k_assets.core.bulk import without_cycle_collection
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
 from k2k_assets.groups.versions import parse
@@ -25,7 +26,6 @@ from k2k_assets.mapping.fold import Covered, Target
 from k2k_assets.mapping.partition_map import Offsets, PartitionMap
 from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, translate, unknown_where
 from k2k_assets.pipeline.routing import Routing
-from k2k_assets.topic_partition import TopicPartition
 
 MapOf = Callable[[TopicPartition, int, int], PartitionMap]
 """The map of a source partition, good for look-ups from the lowest to the highest of the two positions."""

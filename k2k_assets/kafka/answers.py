@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from confluent_kafka import KafkaError
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, Refused
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from k2k_assets.kafka.cluster import Cluster

@@ -24,13 +24,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, Hidden, NotAllowed, Refused
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import ClusterUnreachable, Hidden, NotAllowed, Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.answers import UNSETTLED, Answers, Unanswered, Unsettled, ask_until_settled, begun
 from k2k_assets.kafka.apart import Apart, Died
 from k2k_assets.kafka.topic_ids import topic_id
-from k2k_assets.topic_partition import TopicPartition
 
 Role = Literal["source", "target"]
 P = ParamSpec("P")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster, Which
-from k2k_assets.topic_partition import TopicPartition
 
 
 def offsets_where_led(

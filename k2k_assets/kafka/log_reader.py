@@ -9,10 +9,10 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
-from k2k_assets.topic_partition import TopicPartition
 
 _SETTINGS: dict[str, object] = {
     "enable.partition.eof": True,

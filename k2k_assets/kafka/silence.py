@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import begun
-from k2k_assets.topic_partition import TopicPartition
 
 # After so long without a record it is asked where the log ends, and again after each further time.
 _SILENCE_SECONDS = 30.0

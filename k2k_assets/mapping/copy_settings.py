@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from k2k_assets import json_codec
+from k2k_assets.core import json_codec
 from k2k_assets.pipeline import Pipeline
 
 Isolation = Literal["read_committed", "read_uncommitted"]

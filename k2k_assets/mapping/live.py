@@ -19,7 +19,8 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.copied_positions import CopiedPositions
@@ -33,7 +34,6 @@ from k2k_assets.mapping.reading_anew import Owned, ReadingAnew, few_at_a_time
 from k2k_assets.mapping.topic_tail import TopicTail
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_record import CommitRecord
-from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.mapping")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import Message
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.mapping.held import Placed, Records
 from k2k_assets.mapping.held_mappings import ANY_GROUP
 from k2k_assets.mapping.partition_map import SourcePartition

@@ -13,8 +13,8 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import K2KError
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import K2KError
 from k2k_assets.kafka import clients
 
 # A partition that delivers nothing for so long is not slow but stuck; the job ends with its name instead of hanging.

@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from k2k_assets.core.runs import Run
 from k2k_assets.mapping.fold import Covered, PartitionMapping, Target
-from k2k_assets.mapping.runs import Run
 
 Offsets = NDArray[np.int64]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from k2k_assets import json_codec
-from k2k_assets.mapping.runs import Run
+from k2k_assets.core import json_codec
+from k2k_assets.core.runs import Run
 
 VERSION = 1
 

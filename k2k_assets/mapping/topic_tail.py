@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Message
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.log_reader import LogReader
-from k2k_assets.topic_partition import TopicPartition
 
 _SETTLE_SECONDS = 5.0
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
-from k2k_assets.errors import K2KError, Refused, Superseded
+from k2k_assets.core.errors import K2KError, Refused, Superseded
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.overrides.decide import Override, commit_record, decide, mapping_record
 from k2k_assets.overrides.holders import read_holders
@@ -32,7 +33,6 @@ from k2k_assets.replication.assignment.writing import new_instance
 from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
 from k2k_assets.replication.plan import commit_partition, mapping_partition, transactional_id
 from k2k_assets.replication.traces import ensure_new_group, mapped_so_far
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.errors import Fenced, Restart

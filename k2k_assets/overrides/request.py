@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from k2k_assets.errors import Refused
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 
 Where = int | Literal["earliest", "latest", "current"]
 _FORM = re.compile(r"(?P<topic>[A-Za-z0-9._-]+):(?P<partition>\d+|all):(?P<where>\d+|earliest|latest|end|current)")

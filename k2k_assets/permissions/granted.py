@@ -10,8 +10,8 @@ from typing import Any
 from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AclOperation, NewTopic
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import Refused
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import Refused
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.required import DESCRIBING, Operation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import guarantees
 from k2k_assets.pipeline.client_properties import CLIENTS, ClientKind, ClusterRole, Translation
 from k2k_assets.pipeline.model import Pipeline

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import regex
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 
 _CLASSES = {
     "Lower": "a-z", "Ll": "a-z", "IsLowercase": "a-z", "javaLowerCase": "a-z",

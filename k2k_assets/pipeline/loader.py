@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from k2k_assets.errors import PipelineFileError
+from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.pipeline import checks, known_keys
 from k2k_assets.pipeline.document import MAX_BYTES, Node, parse_document
 from k2k_assets.pipeline.merge import filled, merge

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from k2k_assets.errors import PipelineFileError
+from k2k_assets.core.errors import PipelineFileError
 
 Path = tuple[str | int, ...]
 """Where a value is in the document: keys, and list positions counted from 0."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.java_regex import RegexError, compile_java
 from k2k_assets.pipeline.values import Section, fault, topic_name_fault
 

@@ -6,8 +6,8 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, K2KError, Refused
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.planning import Ground, prepare

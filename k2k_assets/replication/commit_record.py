@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from k2k_assets import json_codec
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core import json_codec
+from k2k_assets.core.topic_partition import TopicPartition
 
 VERSION = 1
 Kind = Literal["start", "commit", "release", "override"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from k2k_assets.mapping.runs import Run, merge, runs_of, runs_of_stretch
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.runs import Run, merge, runs_of, runs_of_stretch
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.interface import Delivery
 
 RunsByTarget = dict[int, list[Run]]

@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from k2k_assets import stop_reasons
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import K2KError
+from k2k_assets.core import stop_reasons
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import guarantees
 from k2k_assets.replication.partition_state import PartitionState
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.replication")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from k2k_assets import errors
-from k2k_assets.errors import K2KError
+from k2k_assets.core import errors
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.task import SlotResult
-from k2k_assets.topic_partition import TopicPartition
 
 Runner = Callable[[Sequence[SlotPlan]], list[SlotResult]]
 """Runs one slot for each plan and returns when all have ended."""

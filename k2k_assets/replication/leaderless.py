@@ -13,7 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from k2k_assets.errors import ClusterUnreachable, K2KError, Refused
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import begun, few
 from k2k_assets.kafka.cluster import Cluster, TopicDescription, Which
 from k2k_assets.kafka.leaders import offsets_where_led
@@ -21,7 +22,6 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.replication.transactions import SlotMemory
-from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.replication")
 

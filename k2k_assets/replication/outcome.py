@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.leaderless import END_UNKNOWN
 from k2k_assets.replication.progress import PartitionProgress, ProgressReader
-from k2k_assets.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

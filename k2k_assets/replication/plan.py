@@ -6,9 +6,9 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
-from k2k_assets.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

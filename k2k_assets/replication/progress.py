@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader
 from k2k_assets.kafka.silence import Silence
@@ -16,7 +17,6 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.leaderless import END_UNKNOWN, ends_of_each_topic, ends_with_leader
-from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.replication")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
-from k2k_assets.topic_partition import TopicPartition
 
 _TIMEOUT = 10.0
 

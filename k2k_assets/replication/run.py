@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable, K2KError, NotAllowed, Superseded, words_of
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed, Superseded, words_of
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.dead_holders import DeadHolders
@@ -35,7 +36,6 @@ from k2k_assets.replication.planning import Ground, plan_slots
 from k2k_assets.replication.progress import Progress, ProgressReader
 from k2k_assets.replication.traces import ensure_new_group, mapped_so_far
 from k2k_assets.replication.vacancies import Vacancies
-from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.replication")
 

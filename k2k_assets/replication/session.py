@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import reduce
 
-from k2k_assets import stop_reasons
-from k2k_assets.errors import ClusterUnreachable, K2KError, Superseded
+from k2k_assets.core import stop_reasons
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, Superseded
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.assignment.holding import Holding
 from k2k_assets.replication.assignment.tail import AssignmentTail
@@ -31,7 +32,6 @@ from k2k_assets.replication.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.topic_identity import ask_topic_ids
 from k2k_assets.replication.transactions import SlotMemory, Transactions
 from k2k_assets.stages import Stage, stages_of
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Polled, Sink, Source

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from k2k_assets.errors import ClusterUnreachable, K2KError, NotAllowed
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.tail import AssignmentTail
@@ -28,7 +29,6 @@ from k2k_assets.replication.session import Session
 from k2k_assets.replication.target_chain import ForeignWriter, NeedsReports, TargetChain
 from k2k_assets.replication.transactions import SlotMemory
 from k2k_assets.replication.write_permissions import revoked
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.at_least_once_sink import AtLeastOnceSink, DataProducer
 from k2k_assets.transport.errors import Forbidden, Restart, SourceStopped, Undeliverable
 from k2k_assets.transport.interface import Sink

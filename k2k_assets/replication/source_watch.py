@@ -14,7 +14,8 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from functools import partial
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import begun, few
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
@@ -22,7 +23,6 @@ from k2k_assets.replication.leaderless import ends_with_leader
 from k2k_assets.replication.partition_state import PartitionState
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.transactions import SlotMemory
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
 
 log = logging.getLogger("k2k.replication")

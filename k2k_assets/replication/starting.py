@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from k2k_assets import stop_reasons
-from k2k_assets.errors import Refused, Superseded
+from k2k_assets.core import stop_reasons
+from k2k_assets.core.errors import Refused, Superseded
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLog
@@ -17,7 +18,6 @@ from k2k_assets.replication.leaderless import END_UNKNOWN, ends_with_leader, wit
 from k2k_assets.replication.partition_state import PartitionState
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.replication.topic_identity import ask_topics
-from k2k_assets.topic_partition import TopicPartition
 
 
 @dataclass(slots=True)

@@ -13,9 +13,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from k2k_assets import stop_reasons
+from k2k_assets.core import stop_reasons
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.partition_state import PartitionState
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Sent
 from k2k_assets.transport.interface import Delivery
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from k2k_assets import json_codec
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import Refused
+from k2k_assets.core import json_codec
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.topic_partition import TopicPartition
 
 log = logging.getLogger("k2k.replication")
 

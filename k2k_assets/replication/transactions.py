@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.byte_budget import ByteBudget
 from k2k_assets.replication.commit_log import now_ms
 from k2k_assets.replication.commit_record import CommitRecord, Kind
@@ -17,7 +18,6 @@ from k2k_assets.replication.folding import RunsByTarget, fold
 from k2k_assets.replication.partition_state import PartitionState, commit_record, mapping_record
 from k2k_assets.replication.plan import SlotPlan, commit_partition, mapping_partition
 from k2k_assets.replication.target_chain import TargetChain
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery, Sink

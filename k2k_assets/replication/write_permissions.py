@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clients import ACLS_HINT
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.granted import on_topics
 from k2k_assets.permissions.missing import Missing
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Forbidden
 
 

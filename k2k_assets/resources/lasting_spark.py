@@ -14,7 +14,7 @@ from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from k2k_assets.errors import K2KError, words_of
+from k2k_assets.core.errors import K2KError, words_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.task import SlotResult

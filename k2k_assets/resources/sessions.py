@@ -18,7 +18,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from k2k_assets.errors import K2KError, words_of
+from k2k_assets.core.errors import K2KError, words_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.connect_server import CONNECT_SCHEME, await_connect_server
 from k2k_assets.resources.java_process import PATIENT_FLAGS, JavaProcess, add_options, prepare_environment, start_java

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.class_archive import archive_of, make_archive
 from k2k_assets.sandbox.jars import fetch_jars

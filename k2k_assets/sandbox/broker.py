@@ -18,8 +18,8 @@ from typing import Literal
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import K2KError
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import K2KError
 from k2k_assets.sandbox.broker_settings import SMALL, java_flags, load_identity, server_properties
 from k2k_assets.sandbox.class_archive import archive_of, flags_with
 from k2k_assets.sandbox.formatting import format_data, is_formatted

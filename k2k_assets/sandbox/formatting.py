@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from k2k_assets.atomic_file import write_atomically
+from k2k_assets.core.atomic_file import write_atomically
 from k2k_assets.sandbox.broker_settings import random_id
 
 _FEATURES = "bootstrap.checkpoint"

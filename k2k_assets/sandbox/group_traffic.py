@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException
 
-from k2k_assets.deadline import Deadline
+from k2k_assets.core.deadline import Deadline
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.2

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.sandbox.java import find_java
 
 REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 
 MINIMUM_VERSION = 17
 _ATTEMPTS = 3

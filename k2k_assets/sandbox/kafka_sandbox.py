@@ -12,7 +12,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from types import TracebackType
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.kafka import clients
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.jars import fetch_jars

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.kafka_sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import REPLICATOR

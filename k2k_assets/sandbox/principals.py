@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 
 _SECONDS = 15.0
 _ITERATIONS = 4096

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka import clients
 from k2k_assets.sandbox.traffic_writer import Cluster, SampleRecord, TrafficWriter, properties_of
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewPartitions, NewTopic
 
-from k2k_assets.deadline import Deadline, wait_until
-from k2k_assets.errors import ClusterUnreachable, K2KError, Refused
+from k2k_assets.core.deadline import Deadline, wait_until
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline

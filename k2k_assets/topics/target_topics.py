@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.topics.creation import WantedTopic, create_topics, grow_topics, partitions
 from k2k_assets.topics.names import KAFKA_INTERNAL, own_control_topics

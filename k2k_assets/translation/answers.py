@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import Offsets, PartitionMap
 from k2k_assets.mapping.translate import (
@@ -20,7 +21,6 @@ from k2k_assets.mapping.translate import (
     translate_back,
     unknown_where,
 )
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation.routes import Routes, Standing
 
 EXPIRED = len(State)

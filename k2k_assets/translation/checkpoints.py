@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
 from k2k_assets.groups.translations import Copied, translate_groups
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.spread import combine_back
 from k2k_assets.mapping.translate import NO_OFFSET, State, may_repeat, translate_back
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation import spark_offsets
 from k2k_assets.translation.answers import EXPIRED, MAY_REPEAT, WORDS
 from k2k_assets.translation.translator import PipelineFiles, Translator

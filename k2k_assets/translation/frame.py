@@ -18,12 +18,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, ShortType, StringType, StructType
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.resources.clusters import both_clusters
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
 from k2k_assets.translation.routes import Routes, answering, routes
 from k2k_assets.translation.translator import TIMEOUT, PipelineFiles, loaded

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.topic_partition import TopicPartition
 
 _log = logging.getLogger("k2k.translation")
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from k2k_assets.errors import Refused
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 
 
 def parse(text: str, where: str) -> dict[TopicPartition, int]:

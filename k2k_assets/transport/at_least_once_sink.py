@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from k2k_assets.deadline import Deadline
+from k2k_assets.core.deadline import Deadline
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, raise_errors, results

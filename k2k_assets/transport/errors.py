@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Sent
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import NotAllowed, Refused
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import NotAllowed, Refused
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.deliveries import FULL_QUEUE_WAIT, PendingDelivery, produce_chunk, raise_errors, results

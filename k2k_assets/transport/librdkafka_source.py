@@ -10,10 +10,10 @@ from contextlib import suppress
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from k2k_assets import stop_reasons
-from k2k_assets.deadline import Deadline
+from k2k_assets.core import stop_reasons
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Polled, Position

@@ -10,8 +10,8 @@ from operator import itemgetter, length_hint
 
 from confluent_kafka import Message
 
-from k2k_assets import stop_reasons
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core import stop_reasons
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Headers, UnreadableRecord
 
 _second = itemgetter(1)

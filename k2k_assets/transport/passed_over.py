@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import Message
 
-from k2k_assets import stop_reasons
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core import stop_reasons
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.interface import Position
 

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from k2k_assets.assets.failures import failures_in_words, last_words
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.core.errors import ClusterUnreachable
 
 
 def test_an_error_for_the_user_becomes_the_failure() -> None:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from k2k_assets.assets.translator import Translator
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.commit_log import read_commit_log

@@ -15,7 +15,7 @@ from k2k_assets.assets.translator import (
     broken_file_op,
     key_part,
 )
-from k2k_assets.naming import escape, unescape
+from k2k_assets.core.naming import escape, unescape
 
 _TRICKY = st.text(alphabet="ab_.-x25e/ ü0dot", max_size=12)
 _NAMES = st.one_of(st.text(min_size=1, max_size=30), _TRICKY.filter(bool))

@@ -10,9 +10,9 @@ import pytest
 
 from k2k_assets.assets import watched_copy
 from k2k_assets.assets.watched_copy import describe, watched
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication import Outcome, PartitionProgress, Progress
-from k2k_assets.topic_partition import TopicPartition
 
 PROGRESS = Progress(
     {

@@ -16,9 +16,9 @@ import dagster as dg
 import psutil
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, topics, unique
 from k2k_assets_tests.support.pipelines import write_pipeline

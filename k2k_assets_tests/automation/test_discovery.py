@@ -10,11 +10,11 @@ import pytest
 
 from k2k_assets.automation import discovery
 from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
-from k2k_assets.errors import ClusterUnreachable, K2KError
-from k2k_assets.home import discovery_file, index_directory
+from k2k_assets.core.errors import ClusterUnreachable, K2KError
+from k2k_assets.core.home import discovery_file, index_directory
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.kafka import create_topic, unique
 from k2k_assets_tests.support.pipelines import make_pipeline

@@ -11,7 +11,7 @@ from k2k_assets.automation.group_moves import (
     standing,
 )
 from k2k_assets.automation.lag import FIRST_BACK_OFF
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition
 
 AT = TopicPartition("orders", 0)
 

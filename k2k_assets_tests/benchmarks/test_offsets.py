@@ -15,9 +15,9 @@ from benchmarks.offsets.positions import Member, commit, held, watch
 from benchmarks.offsets.results import HEADERS, rows
 from benchmarks.offsets.rounds import Phase, Sample
 from benchmarks.offsets.traffic import Writer
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import create_topic, unique
 
 # Markers at 3 and 6; on the target at 1 and 4.

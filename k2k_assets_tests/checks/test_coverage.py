@@ -6,8 +6,8 @@ import pytest
 
 from k2k_assets.checks.coverage import CoveredRow, check_coverage
 from k2k_assets.checks.verdict import Judgement, Verdict
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.manifest import Lost, Position, Pruned
-from k2k_assets.topic_partition import TopicPartition
 
 _TP = TopicPartition("orders", 0)
 

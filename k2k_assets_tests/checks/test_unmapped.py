@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from k2k_assets.checks.unmapped import Span, runs_holding, to_read, within
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition
 
 
 def span(piece: int, start: int, end: int, alone: bool = False) -> Span:

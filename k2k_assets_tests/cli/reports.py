@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication import PartitionProgress, Progress
-from k2k_assets.topic_partition import TopicPartition
 
 
 def progress_of(started: float = 0.0, **topics: list[PartitionProgress]) -> Progress:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets import errors
 from k2k_assets.cli.exit_codes import EXIT_CODES
 from k2k_assets.cli.main import run
 from k2k_assets.cli.signals import LEFT_AT_ONCE
+from k2k_assets.core import errors
 
 DOCS = Path(__file__).parents[2] / "docs" / "exit-codes.md"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.cli.test_start_processes import PARTITIONS, await_all, await_more, copied_by, end, pipeline_file

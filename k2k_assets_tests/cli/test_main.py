@@ -9,7 +9,7 @@ import click
 import pytest
 
 from k2k_assets.cli import main
-from k2k_assets.errors import ClusterUnreachable, K2KError, PipelineFileError, Superseded
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, PipelineFileError, Superseded
 
 
 def _command(monkeypatch: pytest.MonkeyPatch, action: object) -> None:

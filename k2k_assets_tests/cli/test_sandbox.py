@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.errors import K2KError, Refused
+from k2k_assets.core.errors import K2KError, Refused
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import pipeline_file
 from k2k_assets.sandbox.broker_settings import is_free

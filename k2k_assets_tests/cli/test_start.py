@@ -21,8 +21,8 @@ import pytest
 from k2k_assets.cli import start as start_module
 from k2k_assets.cli.main import run
 from k2k_assets.cli.signals import stop_on_signals
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import Superseded
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication import Outcome, PartitionOutcome, TopicOutcome
 from k2k_assets.replication.leaderless import END_UNKNOWN

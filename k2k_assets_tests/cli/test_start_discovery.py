@@ -15,10 +15,10 @@ from k2k_assets.automation import discovery
 from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
 from k2k_assets.cli import start as start_module
 from k2k_assets.cli.main import run
+from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.home import discovery_file
 from k2k_assets.definitions import build_definitions
-from k2k_assets.errors import ClusterUnreachable
 from k2k_assets.groups.source_groups import SourceGroups
-from k2k_assets.home import discovery_file
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication import Outcome
 from k2k_assets.sandbox import KafkaSandbox

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content

@@ -8,7 +8,7 @@ import pytest
 
 from k2k_assets.cli import termination_log
 from k2k_assets.cli.termination_log import failure_written_to
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 
 
 def fail(path: Path, message: str = "no such topic", enabled: bool = True) -> None:

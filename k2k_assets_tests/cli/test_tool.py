@@ -14,9 +14,9 @@ import pytest
 
 from k2k_assets.cli import offset_mapping, tool
 from k2k_assets.cli.timestamps import Timestamp, shown
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.translation import TranslatedOffset, Translator, checkpoints
 from k2k_assets.translation.checkpoints import TranslatedCheckpoint, TranslatedPartition
 from k2k_assets_tests.support.pipelines import write_pipeline

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.errors import Refused, Superseded
+from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.groups.claim import Claim, Claims
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.held_mappings import ANY_GROUP

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import Superseded
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import Superseded
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups import committer as committer_module
 from k2k_assets.groups import shard
 from k2k_assets.groups.committer import SHARDS, GroupCommitter
@@ -24,7 +25,6 @@ from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.groups import await_held, commit, delete_group, held, member
 from k2k_assets_tests.support.kafka import SECONDS, create_topic, delete_topic, produce, unique
 from k2k_assets_tests.support.pipelines import make_pipeline

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.followed import Changed
 from k2k_assets.groups.observed import Committed, GroupOffsets
 from k2k_assets.groups.poller import Poller
@@ -17,7 +18,6 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.exactness import BothSides
 from k2k_assets_tests.support.groups import commit, held

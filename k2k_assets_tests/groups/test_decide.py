@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer, Decision, Rules, Word, decide
 from k2k_assets.groups.observed import Committed, Ends, GroupKind, GroupState
 from k2k_assets.groups.versions import Version
 from k2k_assets.mapping.translate import State
-from k2k_assets.topic_partition import TopicPartition
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("copy.orders", 3)
 NOW = Version(7, 100)

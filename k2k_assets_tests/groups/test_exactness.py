@@ -16,7 +16,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from k2k_assets.deadline import Deadline, wait_until
+from k2k_assets.core.deadline import Deadline, wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.groups.observed import Committed, GroupOffsets
@@ -26,7 +27,6 @@ from k2k_assets.mapping.translate import State
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support import groups
 from k2k_assets_tests.support.copying import Running, copy, dying_first
 from k2k_assets_tests.support.exactness import BothSides, Positions

@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 
 from k2k_assets.cli.offset_mapping import run
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Word
 from k2k_assets.groups.failback import BackRow, BackWord, FailbackPlan, execute
 from k2k_assets.groups.failback_view import failback_plans
@@ -20,7 +21,6 @@ from k2k_assets.groups.observed import Committed
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit, held, member
 from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, read_all, unique

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.groups.group_frame import GroupFrame
 from k2k_assets.kafka import clients
 

@@ -14,15 +14,15 @@ import psutil
 import pytest
 
 from k2k_assets.cli.offset_mapping import run
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import ClusterUnreachable, Superseded
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import ClusterUnreachable, Superseded
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Word
 from k2k_assets.groups.mapper import sync, sync_once
 from k2k_assets.groups.policies import ActiveGroup, MultipleMappings
 from k2k_assets.groups.shard import Shard
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.groups.mapper_world import EXACT, World, await_held, line_of, polling, words
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit, delete_group, held, member, position

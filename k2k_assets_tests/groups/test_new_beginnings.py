@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from k2k_assets.cli.tool import run as k2k_tool
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.kafka import create_topic, delete_records, delete_topic, produce, unique

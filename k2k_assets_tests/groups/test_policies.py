@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer, Decision, Row, Word
 from k2k_assets.groups.observed import Committed
 from k2k_assets.groups.policies import (
@@ -15,7 +16,6 @@ from k2k_assets.groups.policies import (
     ensure_one_mapping,
 )
 from k2k_assets.mapping.translate import State
-from k2k_assets.topic_partition import TopicPartition
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("copy.orders", 3)
 ANSWER = Answer(TARGET, 50, State.EXACT, ((SOURCE, Committed(40)),))

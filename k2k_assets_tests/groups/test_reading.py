@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups import group_reader
 from k2k_assets.groups.observed import Committed, GroupKind
 from k2k_assets.groups.selection import GroupSelection
@@ -26,7 +27,6 @@ from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.jars import fetch_jars
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.groups import commit, delete_group, member, open_offset_transaction
 from k2k_assets_tests.support.kafka import create_topic, delete_topic, unique
 

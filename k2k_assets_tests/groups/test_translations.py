@@ -8,15 +8,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.core.runs import Run
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
 from k2k_assets.groups.translations import Copied, translate_groups
 from k2k_assets.mapping.fold import Covered, Target
 from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.runs import Run
 from k2k_assets.mapping.translate import State, translate
 from k2k_assets.pipeline.routing import Routing, SinkTopic
-from k2k_assets.topic_partition import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 ONE_TO_ONE = Routing(topic=SinkTopic(prefix="x."), partition="source")

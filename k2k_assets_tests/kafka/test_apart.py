@@ -22,8 +22,8 @@ import psutil
 import pytest
 from confluent_kafka import KafkaError
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.groups.group_reader import fetch_offsets, fetch_offsets_here
 from k2k_assets.groups.observed import Fetched
 from k2k_assets.kafka.cluster import Cluster

@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.kafka_frames import Api
 from k2k_assets_tests.support.proxy import Fault, Proxy, Trouble

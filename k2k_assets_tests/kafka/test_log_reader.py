@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka import log_reader as module
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
-from k2k_assets.topic_partition import TopicPartition
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import ListOffsetsResultInfo
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import produce, unique
 from k2k_assets_tests.support.second_node import TwoNodes, create_on_nodes
 

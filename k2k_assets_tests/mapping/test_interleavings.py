@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.observed import Committed, GroupOffsets
 from k2k_assets.groups.position_translator import PositionTranslator
@@ -25,7 +26,6 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import slot_of
 from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import copy, mapping_records
 from k2k_assets_tests.support.exactness import BothSides
 from k2k_assets_tests.support.interleaving import RULE, at_step, copy_alone, ends_are, pipeline_of

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.core.runs import Run
 from k2k_assets.mapping.fold import Covered
 from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.runs import Run
 from k2k_assets.mapping.spread import combine_back
 from k2k_assets.mapping.translate import NO_OFFSET, State, translate_back
 from k2k_assets_tests.support.histories import by_key, map_at, worlds

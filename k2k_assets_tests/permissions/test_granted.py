@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions import granted as module
 from k2k_assets.permissions.granted import Granted, on_groups_here, on_topics

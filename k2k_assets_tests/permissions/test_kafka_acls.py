@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, ResourceType
 
 from k2k_assets.cli.main import run
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.principals import acls_of, binding

@@ -14,7 +14,8 @@ from k2k_assets.checks.asset_checks import CHECKS as MAPPING_CHECKS
 from k2k_assets.checks.asset_checks import Evidence, run_check
 from k2k_assets.cli import offset_mapping, tool
 from k2k_assets.cli.main import run
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.cluster import Cluster
@@ -28,7 +29,6 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import binding
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.topics.control_topics import control_topics
 from k2k_assets_tests.permissions.stage import FEATURES, Case, Stage, Way, case_of
 from k2k_assets_tests.support import kafka, secure

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from k2k_assets.errors import PipelineFileError
+from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.pipeline import Pipeline, load_pipeline
 
 TUTORIAL = """\

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.errors import PipelineFileError
+from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.pipeline import load_pipeline, loader
 from k2k_assets_tests.pipeline.files import TUTORIAL, changed, load_text, refusal
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.routing import Routing
 from k2k_assets.pipeline.selection import TopicSelection
 from k2k_assets_tests.pipeline.files import changed, load_text, refusal

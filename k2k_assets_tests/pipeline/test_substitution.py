@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.errors import PipelineFileError
+from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.pipeline.document import parse_document
 from k2k_assets.pipeline.problems import DocumentError

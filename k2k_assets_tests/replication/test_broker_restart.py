@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import Running
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, unique
 from k2k_assets_tests.support.numbered import NumberedWriter

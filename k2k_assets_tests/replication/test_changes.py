@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import Refused
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import planning
 from k2k_assets.sandbox import KafkaSandbox

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy

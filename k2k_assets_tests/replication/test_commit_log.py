@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import Refused
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import progress as progress_module
 from k2k_assets.replication.progress import Progress
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import (
     Running,
     assert_exact_mappings,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.mapping.runs import Run, ordered_and_disjoint
+from k2k_assets.core.runs import Run, ordered_and_disjoint
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.folding import fold
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.interface import Delivery
 from k2k_assets_tests.support.fake_transport import ListRecords

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import ClusterUnreachable, K2KError, Refused, Superseded
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused, Superseded
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session as session_module
@@ -21,7 +22,6 @@ from k2k_assets.replication.extent import Window
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.replication.task import copy_slot
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.interface import Position
 from k2k_assets.transport.librdkafka_sink import TransactionalSink

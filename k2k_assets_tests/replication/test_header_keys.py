@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.replication.test_fidelity import pipeline_for
 from k2k_assets_tests.support.copying import Running, assert_same_content, copy
 from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, read_all, unique

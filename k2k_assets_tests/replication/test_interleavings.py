@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import Refused
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.fold import Covered, PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
@@ -27,7 +28,6 @@ from k2k_assets.replication.session import Session
 from k2k_assets.replication.task import SlotResult
 from k2k_assets.replication.transactions import Transactions
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position
 from k2k_assets.transport.librdkafka_source import LibrdkafkaSource

@@ -17,8 +17,9 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import K2KError
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication import slot, task
 from k2k_assets.replication.assignment import claims
 from k2k_assets.replication.extent import Continuous
@@ -26,7 +27,6 @@ from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.target_chain import TargetChain
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.copying import (
     PROCESSES,
     Running,

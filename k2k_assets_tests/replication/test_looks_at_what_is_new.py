@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.replication import changes as module
 from k2k_assets.replication.changes import Changes
@@ -31,7 +31,7 @@ class Bench:
         self.tried: list[tuple[str, ...]] = []
         monkeypatch.setattr(module, "prepare", self._prepare)
         monkeypatch.setattr(module, "resolve_topics", lambda *_, **__: dict.fromkeys(topics, 1))
-        monkeypatch.setattr("k2k_assets.deadline.time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr("k2k_assets.core.deadline.time", SimpleNamespace(monotonic=lambda: self.now))
         cluster: Any = SimpleNamespace(renew_if_disturbed=lambda: None)
         pipeline = make_pipeline(directory, "a:1", "b:1", "new-.*")
         self._changes = Changes(pipeline, cluster, cluster, None, lambda: self.now)

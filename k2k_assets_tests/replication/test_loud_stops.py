@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session
 from k2k_assets.replication.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport import librdkafka_sink
 from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.support.copying import (

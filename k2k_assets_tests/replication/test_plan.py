@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import is_one_to_one, slot_of, slots_for, spread, transactional_id
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import sources
 
@@ -32,7 +32,8 @@ def test_each_partition_is_in_exactly_the_slot_that_its_name_says(tps: list[Topi
 def test_slots_are_the_same_in_another_process_and_in_later_releases() -> None:
     """A hash that changed would let two slots own a partition during an upgrade."""
     code = (
-        "from k2k_assets.replication.plan import slot_of; from k2k_assets.topic_partition import TopicPartition as T; "
+        "from k2k_assets.replication.plan import slot_of\n"
+        "from k2k_assets.core.topic_partition import TopicPartition as T\n"
         "print([slot_of(T('orders', p), 5) for p in range(8)])"
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import ClusterUnreachable, K2KError, NotAllowed
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication import run as module
 from k2k_assets.replication.assignment.tail import AssignmentTopicLost
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 from k2k_assets.replication.run import Run, _Stop
-from k2k_assets.topic_partition import TopicPartition
 
 
 def test_slots_are_asked_to_end_until_they_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.plan import transactional_id

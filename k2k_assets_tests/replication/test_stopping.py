@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import run, slot
 from k2k_assets.replication.extent import Continuous, Window

@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 import pytest
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import Refused, Superseded
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import run

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.target_chain import ForeignWriter, NeedsReports, TargetChain
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.interface import Delivery
 from k2k_assets_tests.support.fake_transport import ListRecords

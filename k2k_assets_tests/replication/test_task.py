@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import ClusterUnreachable, Refused
+from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication import task
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import slot_plan
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.task_slots import free_cores, task_slots
 from k2k_assets_tests.support.pipelines import make_pipeline

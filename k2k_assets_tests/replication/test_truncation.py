@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from k2k_assets.cli.tool import run
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport import librdkafka_source
 from k2k_assets_tests.support.copying import Running, assert_same_content, copy
 from k2k_assets_tests.support.kafka import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.plan import SlotPlan

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import UntilCaughtUp, replicate
 from k2k_assets.resources import coming_spark, lasting_spark

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc  # type: ignore[import-untyped]
 import pytest
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources import connect_server
 from k2k_assets.resources.connect_server import await_connect_server

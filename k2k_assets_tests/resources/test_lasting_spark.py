@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
 
-from k2k_assets.errors import K2KError, words_of
+from k2k_assets.core.errors import K2KError, words_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources import lasting_spark, slot_engines
 from k2k_assets.resources.lasting_spark import LastingSpark

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.resources import lasting_spark
 from k2k_assets.resources.lasting_spark import LastingSpark, say_less_of_broken_connections
 from k2k_assets.resources.sessions import not_started

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.sandbox import Broker, KafkaSandbox, broker_settings
 from k2k_assets.sandbox.broker_settings import free_ports, load_identity, random_id
 from k2k_assets_tests.support import kafka

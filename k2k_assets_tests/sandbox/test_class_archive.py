@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.sandbox.class_archive import archive_of, flags_with, make_archive
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.sandbox import Broker
 from k2k_assets.sandbox.formatting import format_data, is_formatted
 from k2k_assets.sandbox.jars import fetch_jars

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.sandbox.ivy import Coordinates
 from k2k_assets.sandbox.jars import KAFKA, cache_directory, fetch_jars, read_manifest
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import supervisor
 
 _PARENT = """

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.groups.group_reader import list_states
 from k2k_assets.groups.observed import GroupState
 from k2k_assets.kafka.cluster import Cluster

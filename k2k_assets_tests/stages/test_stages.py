@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.stages import stages_of
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets_tests.support.fake_transport import ListRecords
 from k2k_assets_tests.support.pipelines import make_pipeline

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from k2k_assets.cli.signals import stop_on_signals
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.replicate import replicate_with

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from k2k_assets.deadline import Deadline
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import SECONDS, end_offsets
 from k2k_assets_tests.support.offsets_topic import group_commits
 from k2k_assets_tests.support.verifying_groups import GroupPartition, Held

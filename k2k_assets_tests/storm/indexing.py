@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import IndexReader, IndexUnusable, update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline

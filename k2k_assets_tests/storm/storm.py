@@ -20,9 +20,9 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.faults import FAULTS, LEAVE_NO_SLEEPER, Fault
 from k2k_assets_tests.storm.fleet import Fleet

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.commit_record import CommitRecord
@@ -26,7 +27,6 @@ from k2k_assets.replication.replicate import Runner, replicate_with
 from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.task import SlotResult, copy_slot
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import ReadRecord, read_all
 
 # Processes of their own, forked from one that has imported everything and has no threads: quick to start.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import read_all
 
 Positions = Mapping[TopicPartition, int]

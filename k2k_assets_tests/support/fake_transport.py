@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader, reasons
 from k2k_assets.kafka.cluster import TopicDescription
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Headers, Sent, UnreadableRecord
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Delivery, Polled, Position

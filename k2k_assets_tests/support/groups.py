@@ -9,8 +9,8 @@ from typing import Literal
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import SECONDS, admin, producer, unique
 
 Held = dict[TopicPartition, tuple[int, str]]

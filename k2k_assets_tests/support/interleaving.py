@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import pytest
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, Which
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.job import Runner
@@ -21,7 +22,6 @@ from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport import librdkafka_sink
 from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import copy, in_threads

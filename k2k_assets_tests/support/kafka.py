@@ -32,7 +32,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from k2k_assets.deadline import Deadline, wait_until
+from k2k_assets.core.deadline import Deadline, wait_until
 
 SECONDS = 30.0
 # Without them, and without asking for metadata first, librdkafka waits 0.5 s for its next look at the cluster.

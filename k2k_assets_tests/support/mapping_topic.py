@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from k2k_assets.core.runs import Run, merge
 from k2k_assets.mapping.fold import PartitionMapping, fold
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
 from k2k_assets.mapping.index.manifest import Identity, Manifest, Position, read_manifest
@@ -23,7 +24,6 @@ from k2k_assets.mapping.index.update import NewSegment, Update
 from k2k_assets.mapping.offset_ranges import OffsetRange
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.records import MappedPartition, MappingRecord
-from k2k_assets.mapping.runs import Run, merge
 
 GROUP = "g"
 TOPIC = "mappings"

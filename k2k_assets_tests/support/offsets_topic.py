@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import read_all
 
 OFFSETS_TOPIC = "__consumer_offsets"

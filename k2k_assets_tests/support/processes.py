@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import psutil
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets_tests.support import kafka
 
 K2K = (sys.executable, "-m", "k2k_assets.cli.main")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.broker_settings import free_ports, random_id
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.kafka import SECONDS, admin, create_topic, produce, unique
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.task import SlotResult, _end_with_parent, _log_to_stderr

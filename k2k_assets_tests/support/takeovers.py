@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.records import Claim
 from k2k_assets.replication.assignment.state import Assignments

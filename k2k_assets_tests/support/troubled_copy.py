@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.plan import transactional_id

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.topics.control_settings import Settings, judge
 from k2k_assets.topics.control_topics import control_topics, ensure_control_topics

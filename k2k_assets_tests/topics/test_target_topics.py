@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import K2KError, Refused
+from k2k_assets.core.errors import K2KError, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.target_topics import ensure_target_topics

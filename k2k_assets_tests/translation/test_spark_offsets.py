@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from k2k_assets.errors import Refused
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.translation.spark_offsets import parse, render
 
 OFFSETS = {TopicPartition("a.b", 0): 23, TopicPartition("a.b", 10): 0, TopicPartition("c", 2): 7}

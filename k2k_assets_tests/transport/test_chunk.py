@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import ARROW_DDL, Chunk, Sent, arrow_schema
 from k2k_assets_tests.support.fake_transport import ListRecords
 

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Headers
 from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, results
 from k2k_assets.transport.errors import Restart, Undeliverable

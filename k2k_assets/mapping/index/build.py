@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.home import index_directory
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.home import index_directory
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import schemas
 from k2k_assets.mapping.index.jobs import SparkJobs

@@ -18,8 +18,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from k2k_assets.atomic_file import write_atomically
-from k2k_assets.errors import K2KError
+from k2k_assets.core.atomic_file import write_atomically
+from k2k_assets.core.errors import K2KError
 
 VERSION = 2
 MANIFEST = "manifest.json"

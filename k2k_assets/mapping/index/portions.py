@@ -17,10 +17,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from k2k_assets.core.runs import Run
 from k2k_assets.mapping import run_tables
 from k2k_assets.mapping.fold import Covered, LateRecord, Order, Target
 from k2k_assets.mapping.partition_map import RunTable, SourcePartition
-from k2k_assets.mapping.runs import Run
 
 
 class Under(NamedTuple):

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from k2k_assets.deadline import wait_until
-from k2k_assets.errors import Refused
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index.manifest import Identity, IndexUnusable, Lost, Position
 from k2k_assets.mapping.offset_ranges import OffsetRange
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
-from k2k_assets.topic_partition import TopicPartition
 
 # Longer than any transaction of ours stays open; then the mapping records of all committed positions can be read.
 STABLE_SECONDS = 30.0

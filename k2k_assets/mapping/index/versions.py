@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from k2k_assets.home import index_directory
+from k2k_assets.core.home import index_directory
 from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, IndexUnusable, Manifest, read_manifest
 from k2k_assets.mapping.index.portion_table import read_portions
 from k2k_assets.pipeline import Pipeline

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.announce import announce
@@ -12,7 +13,6 @@ from k2k_assets.replication.assignment.records import Claim, Instance
 from k2k_assets.replication.assignment.returning import Returning
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.times import silence_seconds
-from k2k_assets.topic_partition import TopicPartition
 
 
 class Neighbours:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.copy_settings import CopySettings
 from k2k_assets.pipeline import Pipeline

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from k2k_assets import json_codec
+from k2k_assets.core import json_codec
 from k2k_assets.mapping.copy_settings import CopySettings
 
 VERSION = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from k2k_assets import json_codec
+from k2k_assets.core import json_codec
 from k2k_assets.replication.assignment.records import (
     Claim,
     Instance,

@@ -8,7 +8,7 @@ import uuid
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from k2k_assets.errors import NotAllowed
+from k2k_assets.core.errors import NotAllowed
 from k2k_assets.kafka import clients
 from k2k_assets.mapping.copy_settings import CopySettings
 from k2k_assets.pipeline import Pipeline

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from k2k_assets.core.runs import Run
 from k2k_assets.mapping.fold import Covered, LateRecord, Order, Target
 from k2k_assets.mapping.index import portion_columns as columns
 from k2k_assets.mapping.index import portions as algebra
@@ -21,7 +22,6 @@ from k2k_assets.mapping.index.manifest import Position
 from k2k_assets.mapping.index.portion_table import from_table, to_table
 from k2k_assets.mapping.index.portions import Piece, Portion, Under
 from k2k_assets.mapping.partition_map import RunTable, SourcePartition
-from k2k_assets.mapping.runs import Run
 from k2k_assets_tests.support.properties import examples
 
 SOURCES = [

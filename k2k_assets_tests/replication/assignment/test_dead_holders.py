@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import claims, dead_holders
@@ -19,7 +20,6 @@ from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.librdkafka_sink import TransactionalSink
 from k2k_assets_tests.support.copying import assert_same_content, copy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique

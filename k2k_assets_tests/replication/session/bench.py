@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import K2KError
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session as module
@@ -25,7 +26,6 @@ from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.session import Session
 from k2k_assets.replication.target_chain import TargetChain
 from k2k_assets.replication.transactions import SlotMemory
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.support.fake_transport import Arrival, Clock, FakeCluster, FakeSink, FakeSource, Transaction
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, GENERATION, slot_plan

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session as module
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.replication.session.bench import Bench, pipeline_with, use_clock
 from k2k_assets_tests.support.fake_transport import Arrival, Clock
 

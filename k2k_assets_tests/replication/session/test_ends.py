@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.replication.session.bench import HOUR, P0, P1, Bench, arrivals
 from k2k_assets_tests.support.fake_transport import Arrival
 from k2k_assets_tests.support.plans import commit_record

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from k2k_assets.mapping.runs import runs_of
+from k2k_assets.core.runs import runs_of
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session as module
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets_tests.replication.session.bench import P0, P1, Bench, lone_writer, use_clock
 from k2k_assets_tests.support.fake_transport import Arrival, ListRecords
 from k2k_assets_tests.support.plans import GENERATION

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import ClusterUnreachable
+from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
-from k2k_assets.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.replication.session.bench import HOUR, P0, P1, Bench, arrivals, pipeline_with
 from k2k_assets_tests.support.fake_transport import Arrival

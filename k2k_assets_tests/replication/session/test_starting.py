@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import Refused, Superseded
+from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.replication import session
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position

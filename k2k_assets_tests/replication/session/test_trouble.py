@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.errors import Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets_tests.replication.session.bench import HOUR, P0, P1, TOPICS, arrivals, pipeline_with

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k2k_assets.cli.words import duration, plural, size
+from k2k_assets.core.words import duration, plural, size
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from k2k_assets.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition
 
 
 def command(topic: str, partition: int | None, where: object, *flags: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from k2k_assets.errors import K2KError
-from k2k_assets.naming import escape
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.naming import escape
 
 HOME_VARIABLE = "K2K_HOME"
 

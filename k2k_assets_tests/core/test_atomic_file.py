@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.atomic_file import write_atomically
+from k2k_assets.core.atomic_file import write_atomically
 
 
 def test_it_replaces_and_makes_the_directory(tmp_path: Path) -> None:

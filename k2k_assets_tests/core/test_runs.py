@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.mapping.runs import Run, cancel_from, merge, ordered_and_disjoint, runs_of, runs_of_stretch
+from k2k_assets.core.runs import Run, cancel_from, merge, ordered_and_disjoint, runs_of, runs_of_stretch
 
 Pair = tuple[int, int]
 

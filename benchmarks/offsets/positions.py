@@ -12,8 +12,8 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline, wait_until
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.group_reader import fetch_offsets
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.group_reader import fetch_offsets
 
 _SECONDS = 30.0
 _LOOK_SECONDS = 0.05

@@ -17,8 +17,8 @@ from k2k_assets.checks.group_content import check_groups
 from k2k_assets.checks.turns import next_turn
 from k2k_assets.checks.verdict import Verdict
 from k2k_assets.groups.report import PollResult
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources.clusters import both_clusters
 
 Results = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 

@@ -19,10 +19,10 @@ from typing import Any
 from k2k_assets.core.atomic_file import write_atomically
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import HOME_VARIABLE, discovery_file
-from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.group_selection import GroupSelection
 from k2k_assets.topics.names import never_selected
 
 VERSION = 1

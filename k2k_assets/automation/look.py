@@ -12,13 +12,13 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import index_directory
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.presence import Presence, continuous_instances
 from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.commit_log import CommitLog, read_commit_log
-from k2k_assets.resources.clusters import both_clusters
 
 # A tick makes about ten calls; should each of them need all of its time, it still ends within a minute.
 CALL_SECONDS = 5.0

@@ -16,6 +16,7 @@ from k2k_assets.checks.sampling import Stretch, joined, stretches
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.copy_settings import CopySettings, Isolation
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.index import MappingIndex
@@ -27,7 +28,6 @@ from k2k_assets.mapping.index.portions import (
     set_by_hand,
     settings_ranges,
 )
-from k2k_assets.mapping.offset_ranges import OffsetRange
 from k2k_assets.mapping.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.noted_settings import noted_settings

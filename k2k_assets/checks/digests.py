@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from k2k_assets.mapping.offset_ranges import OffsetRange, ranges_frame, ranges_in, read_ranges
+from k2k_assets.kafka.offset_ranges import OffsetRange, read_ranges
+from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
 
 DIGESTS = StructType(
     [

@@ -31,11 +31,11 @@ from k2k_assets.checks.turns import runs_for_all
 from k2k_assets.checks.verdict import Offender, Verdict, verdict
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Row, Word
-from k2k_assets.groups.group_reader import fetch_offsets
-from k2k_assets.groups.observed import Committed
 from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.translations import feeding
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.group_reader import fetch_offsets
+from k2k_assets.kafka.groups import Committed
 from k2k_assets.mapping.copy_settings import CopySettings, Isolation, shared
 from k2k_assets.mapping.fold import Covered
 from k2k_assets.mapping.index import IndexUnusable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from k2k_assets.groups.observed import Committed
 from k2k_assets.groups.versions import Version, parse
+from k2k_assets.kafka.groups import Committed
 
 
 class Holding(Enum):

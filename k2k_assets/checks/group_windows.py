@@ -15,7 +15,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import offsets_where_led
-from k2k_assets.mapping.offset_ranges import ReadStalled
+from k2k_assets.kafka.offset_ranges import ReadStalled
 
 BEFORE, AFTER = 24, 48
 """How many records are wanted on each side of a position."""

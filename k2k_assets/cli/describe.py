@@ -30,9 +30,9 @@ def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: boo
     A partition that is stopped has its reason with it, one that was set by hand who did it, when and why.
     """
     # Importing Kafka takes a moment: not for --help.
+    from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.overrides.committed import committed
     from k2k_assets.pipeline import load_pipeline
-    from k2k_assets.resources.clusters import both_clusters
 
     logs.configure(error_console())
     logging.getLogger("k2k").setLevel(logging.WARNING)

@@ -45,7 +45,7 @@ def _failback(pipeline: Pipeline, reverse: Pipeline | None, dry_run: bool) -> No
     # Importing Kafka and Arrow takes a moment: not for --help.
     from k2k_assets.groups.failback import execute
     from k2k_assets.groups.failback_view import failback_plans
-    from k2k_assets.resources.clusters import both_clusters
+    from k2k_assets.kafka.clusters import both_clusters
 
     with both_clusters(pipeline) as (source, target):
         plans = failback_plans(pipeline, source, target, reverse)

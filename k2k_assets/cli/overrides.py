@@ -90,11 +90,11 @@ def _override(
     force: bool,
 ) -> None:
     # Importing Kafka takes a moment: not for --help.
+    from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.overrides.apply import override, rehearse
     from k2k_assets.overrides.decide import in_words
     from k2k_assets.overrides.request import Request, Wanted
     from k2k_assets.pipeline import load_pipeline
-    from k2k_assets.resources.clusters import both_clusters
     from k2k_assets.topics.selection import resolve_topics
 
     logs.configure(error_console())

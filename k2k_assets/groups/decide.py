@@ -22,8 +22,8 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.observed import Committed, Ends, GroupKind, GroupState
 from k2k_assets.groups.versions import Version, parse
+from k2k_assets.kafka.groups import Committed, Ends, GroupKind, GroupState
 from k2k_assets.mapping.translate import State
 
 

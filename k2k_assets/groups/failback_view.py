@@ -9,16 +9,16 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_plan import FailbackPlan, Pipe, plan_failback
 from k2k_assets.groups.followed import FollowedMappings
-from k2k_assets.groups.group_reader import fetch_offsets, list_states
-from k2k_assets.groups.observed import Ends, Fetched
-from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.kafka.group_reader import fetch_offsets, list_states
+from k2k_assets.kafka.groups import Ends, Fetched
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.pipeline.group_selection import GroupSelection
 
 log = logging.getLogger("k2k.groups")
 

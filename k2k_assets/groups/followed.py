@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper_file import routing_of
-from k2k_assets.groups.observed import Ends
 from k2k_assets.groups.translations import Copied
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.groups import Ends
 from k2k_assets.mapping.live import LiveMappings
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.pipeline import Pipeline

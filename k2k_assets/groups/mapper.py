@@ -12,9 +12,9 @@ from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.topic_tail import Replaced
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.kafka.topic_tail import Replaced
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources.clusters import both_clusters
 
 log = logging.getLogger("k2k.groups")
 

@@ -28,7 +28,6 @@ from k2k_assets.groups.mapper_file import are_published, with_mappings
 from k2k_assets.groups.policies import ensure_none_active
 from k2k_assets.groups.position_translator import PositionTranslator, Translation
 from k2k_assets.groups.report import PollResult
-from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.groups.source_groups import SourceGroups, SourceObservation
 from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
 from k2k_assets.groups.versions import Version, generation_above, next_poll, parse
@@ -37,6 +36,7 @@ from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.group_selection import GroupSelection
 from k2k_assets.topics.control_topics import ensure_control_topics
 
 log = logging.getLogger("k2k.groups")

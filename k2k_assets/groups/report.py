@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Decision, Row, Word
-from k2k_assets.groups.observed import Ends
 from k2k_assets.groups.versions import Version
+from k2k_assets.kafka.groups import Ends
 
 
 class Place(NamedTuple):

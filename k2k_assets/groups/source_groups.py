@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from k2k_assets.groups.group_reader import fetch_offsets, list_others, list_states
-from k2k_assets.groups.observed import GroupOffsets, GroupState
-from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.group_reader import fetch_offsets, list_others, list_states
+from k2k_assets.kafka.groups import GroupOffsets, GroupState
+from k2k_assets.pipeline.group_selection import GroupSelection
 
 
 @dataclass(frozen=True, slots=True)

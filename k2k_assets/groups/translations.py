@@ -19,8 +19,8 @@ from k2k_assets.core.bulk import without_cycle_collection
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer
-from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
 from k2k_assets.groups.versions import parse
+from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
 from k2k_assets.mapping.cut import Feed, combine
 from k2k_assets.mapping.fold import Covered, Target
 from k2k_assets.mapping.partition_map import Offsets, PartitionMap

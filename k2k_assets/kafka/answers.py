@@ -11,16 +11,13 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from confluent_kafka import KafkaError
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
-
-if TYPE_CHECKING:
-    from k2k_assets.kafka.cluster import Cluster
 
 T = TypeVar("T")
 
@@ -129,8 +126,22 @@ class Answers(Generic[T]):
         return answers
 
 
+class Asked(Protocol):
+    """A cluster, as far as it is to be known here.
+
+    Attributes:
+        timeout: Seconds that any call may take.
+    """
+
+    timeout: float
+
+    def topics(self) -> dict[str, int]:
+        """Asks for all topics: the client learns the leaders anew."""
+        ...
+
+
 def ask_until_settled(
-    cluster: Cluster,
+    cluster: Asked,
     wanted: Collection[TopicPartition],
     ask: Callable[[Collection[TopicPartition]], Answers[Any]],
     without_leader: dict[TopicPartition, str] | None,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import ends_of_each_topic
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.replication.commit_record import CommitRecord
-from k2k_assets.replication.leaderless import ends_of_each_topic
 
 
 @dataclass(frozen=True, slots=True)

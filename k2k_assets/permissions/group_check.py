@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from k2k_assets.groups.group_reader import list_states
-from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.group_reader import list_states
 from k2k_assets.permissions.granted import is_restricted, on_groups
 from k2k_assets.permissions.missing import Missing
 from k2k_assets.permissions.names import NamePattern, name_in, patterns_of
 from k2k_assets.permissions.required import Operation, Program, needs
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.group_selection import GroupSelection
 
 
 def missing_on_groups(pipeline: Pipeline, source: Cluster, target: Cluster, program: Program) -> list[Missing]:

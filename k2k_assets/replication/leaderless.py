@@ -13,11 +13,11 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
+from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import begun, few
-from k2k_assets.kafka.cluster import Cluster, TopicDescription, Which
-from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.leaders import ELECTION_SECONDS, ends_with_leader
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -25,63 +25,11 @@ from k2k_assets.replication.transactions import SlotMemory
 
 log = logging.getLogger("k2k.replication")
 
-END_UNKNOWN = -1
-"""The end of a partition that had no leader when its run was planned."""
 
-# A leader is elected by then; one that comes later is found by the next look.
-_ELECTION_SECONDS = 3.0
 # How often to look whether partitions have a leader again.
 _LOOK_SECONDS = 10.0
 # How long a run with an end waits for it; a broker that is restarted is back by then.
 _PATIENCE_SECONDS = 60.0
-
-
-def ends_with_leader(
-    cluster: Cluster,
-    partitions: Collection[TopicPartition],
-    which: Which,
-    leaderless: dict[TopicPartition, str],
-    patience: float = _ELECTION_SECONDS,
-) -> dict[TopicPartition, int]:
-    """The ends of those partitions that have a leader; there may be none.
-
-    Args:
-        cluster: Is asked.
-        partitions: Existing partitions.
-        which: As for `Cluster.offsets`.
-        leaderless: Takes the others, with the reason.
-        patience: As for `Cluster.offsets`.
-    """
-    return offsets_where_led(cluster, partitions, which, leaderless, patience)
-
-
-def ends_of_each_topic(
-    cluster: Cluster,
-    partitions: Collection[TopicPartition],
-    which: Which,
-    unknown: dict[TopicPartition, str],
-    patience: float = _ELECTION_SECONDS,
-) -> dict[TopicPartition, int]:
-    """As `ends_with_leader`; a topic that may not be seen any more is stopped by its slot, and holds up no others.
-
-    Args:
-        cluster: Is asked.
-        partitions: Existing partitions.
-        which: As for `Cluster.offsets`.
-        unknown: Takes the others, with the reason.
-        patience: As for `Cluster.offsets`.
-    """
-    try:
-        return ends_with_leader(cluster, partitions, which, unknown, patience)
-    except Refused as reason:
-        seen = cluster.describe_async({tp.topic for tp in partitions}, partly=True)()
-        unknown.update((tp, str(reason)) for tp in partitions if tp.topic not in seen)
-        left = [tp for tp in partitions if tp.topic in seen]
-    try:
-        return ends_with_leader(cluster, left, which, unknown, patience) if left else {}
-    except Refused as reason:  # of another one by now
-        unknown.update(dict.fromkeys(left, str(reason)))
-        return {}
 
 
 def without_leader(
@@ -89,7 +37,7 @@ def without_leader(
     plans: Sequence[PartitionPlan],
     target: Cluster,
     there: Mapping[str, TopicDescription],
-    patience: float = _ELECTION_SECONDS,
+    patience: float = ELECTION_SECONDS,
 ) -> dict[TopicPartition, str]:
     """Source partitions whose records would go to a partition without a leader: it would hold up whole transactions.
 

@@ -20,7 +20,7 @@ class PartitionPlan:
         source_topic_id: The topic's id when the plan was made.
         target_topic: Where it goes.
         target_topic_id: That topic's id.
-        readable_end: `Pipeline.readable_end` on the source when the plan was made; `leaderless.END_UNKNOWN` without a
+        readable_end: `Pipeline.readable_end` on the source when the plan was made; `leaders.END_UNKNOWN` without a
             leader.
         begins_at: Where it starts if it has no position; None: where its log starts.
     """

@@ -18,8 +18,8 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import begun, few
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import ends_with_leader
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
-from k2k_assets.replication.leaderless import ends_with_leader
 from k2k_assets.replication.partition_state import PartitionState
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.transactions import SlotMemory

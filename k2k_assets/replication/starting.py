@@ -10,11 +10,12 @@ from k2k_assets.core import stop_reasons
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.leaders import END_UNKNOWN, ends_with_leader
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.extent import UntilCaughtUp
-from k2k_assets.replication.leaderless import END_UNKNOWN, ends_with_leader, without_leader
+from k2k_assets.replication.leaderless import without_leader
 from k2k_assets.replication.partition_state import PartitionState
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.replication.topic_identity import ask_topics

@@ -13,8 +13,8 @@ import numpy as np
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
 from k2k_assets.groups.translations import Copied, translate_groups
+from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.spread import combine_back

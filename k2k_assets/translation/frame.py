@@ -20,10 +20,10 @@ from pyspark.sql.types import IntegerType, LongType, ShortType, StringType, Stru
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.versions import open_version
-from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
 from k2k_assets.translation.routes import Routes, answering, routes
 from k2k_assets.translation.translator import TIMEOUT, PipelineFiles, loaded

@@ -18,7 +18,7 @@ def test_an_error_for_the_user_becomes_the_failure() -> None:
 def test_a_spark_task_is_quoted_by_its_last_line() -> None:
     report = """An exception was thrown from the Python worker: Traceback (most recent call last):
   File "worker.py", line 1, in main
-k2k_assets.mapping.offset_ranges.ReadStalled: reading a-0 stopped at 7
+k2k_assets.kafka.offset_ranges.ReadStalled: reading a-0 stopped at 7
  SQLSTATE: 38000
 """
-    assert last_words(report) == "k2k_assets.mapping.offset_ranges.ReadStalled: reading a-0 stopped at 7"
+    assert last_words(report) == "k2k_assets.kafka.offset_ranges.ReadStalled: reading a-0 stopped at 7"

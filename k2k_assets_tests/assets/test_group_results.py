@@ -9,9 +9,9 @@ from k2k_assets.assets.group_results import group_materialization, groups_summar
 from k2k_assets.assets.group_sync import describe
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Decision, Row, Word
-from k2k_assets.groups.observed import Committed
 from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.versions import Version
+from k2k_assets.kafka.groups import Committed
 
 
 def test_long_metadata_is_cut() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from k2k_assets.checks.group_holding import Holding, holding
-from k2k_assets.groups.observed import Committed
 from k2k_assets.groups.versions import Version
+from k2k_assets.kafka.groups import Committed
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from k2k_assets.cli.exit_codes import EXIT_CODES
 from k2k_assets.cli.offset_mapping import run
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import load_pipeline
-from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.copying import copy

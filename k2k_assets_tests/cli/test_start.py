@@ -24,8 +24,8 @@ from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Superseded
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication import Outcome, PartitionOutcome, TopicOutcome
-from k2k_assets.replication.leaderless import END_UNKNOWN
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.pipelines import write_pipeline

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k2k_assets.core.errors import ClusterUnreachable, Hidden, K2KError, NotAllowed, Superseded, kind_of, words_of
-from k2k_assets.mapping.topic_tail import Replaced
+from k2k_assets.kafka.topic_tail import Replaced
 from k2k_assets.replication.assignment.tail import AssignmentTopicLost
 from k2k_assets.replication.job import Job
 from k2k_assets.replication.task import SlotResult

@@ -14,8 +14,8 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import Line, PollResult
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.exactness import BothSides

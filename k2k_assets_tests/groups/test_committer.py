@@ -18,11 +18,11 @@ from k2k_assets.groups import committer as committer_module
 from k2k_assets.groups import shard
 from k2k_assets.groups.committer import SHARDS, GroupCommitter
 from k2k_assets.groups.decide import Decision, Row, Word
-from k2k_assets.groups.group_reader import fetch_offsets
-from k2k_assets.groups.observed import Committed, GroupKind, GroupState
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.group_reader import fetch_offsets
+from k2k_assets.kafka.groups import Committed, GroupKind, GroupState
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.groups import await_held, commit, delete_group, held, member

@@ -11,12 +11,12 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.followed import Changed
-from k2k_assets.groups.observed import Committed, GroupOffsets
 from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.position_translator import PositionTranslator
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.kafka.groups import Committed, GroupOffsets
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.exactness import BothSides

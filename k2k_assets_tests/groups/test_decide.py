@@ -8,8 +8,8 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer, Decision, Rules, Word, decide
-from k2k_assets.groups.observed import Committed, Ends, GroupKind, GroupState
 from k2k_assets.groups.versions import Version
+from k2k_assets.kafka.groups import Committed, Ends, GroupKind, GroupState
 from k2k_assets.mapping.translate import State
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("copy.orders", 3)

@@ -17,8 +17,8 @@ from k2k_assets.groups.decide import Word
 from k2k_assets.groups.failback import BackRow, BackWord, FailbackPlan, execute
 from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync_once
-from k2k_assets.groups.observed import Committed
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.groups import Committed
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy

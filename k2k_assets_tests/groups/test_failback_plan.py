@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_plan import BackWord, FailbackPlan, Pipe, plan_failback
-from k2k_assets.groups.observed import Committed, Ends, GroupOffsets
 from k2k_assets.groups.translations import Copied
+from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
 from k2k_assets.mapping.fold import Covered, Target
 from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.translate import translate

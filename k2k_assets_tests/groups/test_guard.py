@@ -13,8 +13,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer, Decision, Rules, decide
-from k2k_assets.groups.observed import Committed, Ends
 from k2k_assets.groups.versions import Version, generation_above, next_poll, parse
+from k2k_assets.kafka.groups import Committed, Ends
 from k2k_assets.mapping.translate import State
 from k2k_assets_tests.support.properties import examples
 

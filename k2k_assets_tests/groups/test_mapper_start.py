@@ -13,8 +13,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.groups.mapper_file import load_mapper_pipeline
 from k2k_assets.groups.poller import Poller
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import load_pipeline
-from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topics.control_topics import control_topics
 from k2k_assets_tests.groups.mapper_world import EXACT, World, await_held, polling

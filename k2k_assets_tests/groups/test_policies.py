@@ -7,7 +7,6 @@ import pytest
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer, Decision, Row, Word
-from k2k_assets.groups.observed import Committed
 from k2k_assets.groups.policies import (
     ActiveGroup,
     MultipleMappings,
@@ -15,6 +14,7 @@ from k2k_assets.groups.policies import (
     ensure_none_active,
     ensure_one_mapping,
 )
+from k2k_assets.kafka.groups import Committed
 from k2k_assets.mapping.translate import State
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("copy.orders", 3)

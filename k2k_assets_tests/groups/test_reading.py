@@ -18,13 +18,13 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups import group_reader
-from k2k_assets.groups.observed import Committed, GroupKind
-from k2k_assets.groups.selection import GroupSelection
 from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.groups.versions import Version
+from k2k_assets.kafka import group_reader
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.groups import Committed, GroupKind
+from k2k_assets.pipeline.group_selection import GroupSelection
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.jars import fetch_jars
 from k2k_assets_tests.support.groups import commit, delete_group, member, open_offset_transaction

@@ -24,9 +24,9 @@ from confluent_kafka import KafkaError
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Refused
-from k2k_assets.groups.group_reader import fetch_offsets, fetch_offsets_here
-from k2k_assets.groups.observed import Fetched
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.group_reader import fetch_offsets, fetch_offsets_here
+from k2k_assets.kafka.groups import Fetched
 from k2k_assets_tests.support.kafka import SECONDS
 from k2k_assets_tests.support.scripted_broker import CLUSTER_ID, ScriptedBroker
 

@@ -17,14 +17,14 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer
-from k2k_assets.groups.observed import Committed, GroupOffsets
 from k2k_assets.groups.position_translator import PositionTranslator
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.kafka.groups import Committed, GroupOffsets
 from k2k_assets.mapping import translate
 from k2k_assets.mapping.held import Held, Placed
 from k2k_assets.mapping.translate import State
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import slot_of
-from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy, mapping_records
 from k2k_assets_tests.support.exactness import BothSides

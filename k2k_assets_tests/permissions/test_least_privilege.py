@@ -19,6 +19,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.manifest import Manifest, Position
 from k2k_assets.mapping.index.portion_table import PORTIONS
@@ -26,7 +27,6 @@ from k2k_assets.overrides.apply import override
 from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.permissions.required import Program, required
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import binding
 from k2k_assets.topics.control_topics import control_topics

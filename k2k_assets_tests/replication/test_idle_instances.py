@@ -17,6 +17,7 @@ import pytest
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.overrides.apply import override
 from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.pipeline import Pipeline
@@ -27,7 +28,6 @@ from k2k_assets.replication.job import Runner
 from k2k_assets.replication.plan import slot_of
 from k2k_assets.replication.task import SlotResult
 from k2k_assets.replication.vacancies import OTHERS_SECONDS
-from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport import librdkafka_sink
 from k2k_assets_tests.support.copying import Running, assert_same_content, commit_records, copy, in_threads

@@ -11,9 +11,9 @@ import pytest
 
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
-from k2k_assets.replication.leaderless import END_UNKNOWN
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.starting import Starts, resolve_starts
 from k2k_assets_tests.support.fake_transport import FakeCluster

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from k2k_assets.core.deadline import wait_until
-from k2k_assets.groups.group_reader import list_states
-from k2k_assets.groups.observed import GroupState
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.group_reader import list_states
+from k2k_assets.kafka.groups import GroupState
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.group_traffic import SAMPLE_GROUPS, following_groups
 from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic

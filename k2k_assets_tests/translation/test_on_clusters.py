@@ -20,9 +20,9 @@ from k2k_assets.cli import tool
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import TranslatedOffset, Translator, translate_checkpoint, translate_frame, translator
 from k2k_assets.translation import frame as frame_module

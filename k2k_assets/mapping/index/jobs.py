@@ -16,15 +16,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.mapping.fold import NEVER
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
 from k2k_assets.mapping.index.portion_columns import runs_of
 from k2k_assets.mapping.index.portion_table import PORTIONS, complete, from_table, to_row
 from k2k_assets.mapping.index.portions import Portion
+from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
 from k2k_assets.mapping.index.record_rows import ROWS, record_rows
 from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
 from k2k_assets.mapping.index.update import NewSegment
-from k2k_assets.mapping.offset_ranges import OffsetRange, ranges_frame, ranges_in, read_range
 from k2k_assets.mapping.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
 

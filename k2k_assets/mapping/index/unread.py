@@ -10,8 +10,8 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.index.manifest import Identity, IndexUnusable, Lost, Position
-from k2k_assets.mapping.offset_ranges import OffsetRange
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
 

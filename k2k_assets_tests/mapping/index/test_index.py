@@ -175,7 +175,7 @@ _ON_EXECUTORS = """
 import sys
 from k2k_assets.mapping.index import compaction, update_index
 from k2k_assets.pipeline import load_pipeline
-from k2k_assets.resources.clusters import both_clusters
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.resources.sessions import build_session
 
 compaction.MOST_OF_A_TIER = 2

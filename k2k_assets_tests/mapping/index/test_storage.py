@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import IndexReader, IndexUnusable, MappingIndex, update_index
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.kafka import Record, create_topic, produce, read_all, unique

@@ -11,9 +11,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.group_reader import IN_FLIGHT
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.group_reader import IN_FLIGHT
 
 Offsets = Mapping[str, Mapping[TopicPartition, int]]
 Errors = list[tuple[int, str]]

@@ -19,9 +19,9 @@ from k2k_assets.core.bulk import without_cycle_collection
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.observed import Committed, Fetched, GroupKind, GroupOffsets, GroupState
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.groups import Committed, Fetched, GroupKind, GroupOffsets, GroupState
 
 log = logging.getLogger("k2k.groups")
 

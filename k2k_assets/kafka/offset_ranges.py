@@ -5,13 +5,11 @@ Not for copying: records come out as they are, in order, and nothing is committe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
@@ -40,35 +38,6 @@ class OffsetRange(NamedTuple):
     partition: int
     start: int
     end: int
-
-
-RANGES = StructType(
-    [
-        StructField("topic", StringType(), False),
-        StructField("partition", IntegerType(), False),
-        StructField("start", LongType(), False),
-        StructField("end", LongType(), False),
-    ]
-)
-
-
-def ranges_frame(spark: SparkSession, ranges: Sequence[OffsetRange], most_tasks: int | None = None) -> DataFrame:
-    """The ranges as a DataFrame, spread over tasks.
-
-    Args:
-        spark: Makes it.
-        ranges: The ranges.
-        most_tasks: None: each range is a task of its own.
-    """
-    tasks = min(len(ranges), most_tasks or len(ranges))
-    return spark.createDataFrame(list(ranges), RANGES).repartition(max(1, tasks))
-
-
-def ranges_in(batches: Iterable[Any]) -> Iterator[OffsetRange]:
-    """The ranges in Arrow batches of `ranges_frame`; for use in a task."""
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield OffsetRange(row["topic"], row["partition"], row["start"], row["end"])
 
 
 def read_range(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k2k_assets.groups.selection import GroupSelection
+from k2k_assets.pipeline.group_selection import GroupSelection
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.lab import Lab
-from k2k_assets.transport import librdkafka_sink, librdkafka_source
+from k2k_assets.transport.librdkafka import sink as librdkafka_sink
+from k2k_assets.transport.librdkafka import source as librdkafka_source
 
 LARGE, DEFAULT = 100_000, 1000
 MASTER = "local[2]"

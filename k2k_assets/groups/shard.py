@@ -32,7 +32,7 @@ from k2k_assets.groups.group_frame import GroupFrame
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Fenced, Restart
-from k2k_assets.transport.librdkafka_sink import call, claim
+from k2k_assets.transport.librdkafka.sink import call, claim
 
 # A transaction begun right after another waits this long for the broker to finish that one: not too long. A commit that
 # took 0.8 of it may have been sent twice (`transport.librdkafka_sink`): longer than commits take.

@@ -36,7 +36,7 @@ from k2k_assets.replication.traces import ensure_new_group, mapped_so_far
 from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.errors import Fenced, Restart
-from k2k_assets.transport.librdkafka_sink import TransactionalSink
+from k2k_assets.transport.librdkafka.sink import TransactionalSink
 
 ClaimedAs = Mapping[tuple[str, int], TopicPartition]
 """Partitions by the topic id and number that claims may name them by."""

@@ -16,7 +16,7 @@ from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.required import DESCRIBING, Operation
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.librdkafka_sink import (
+from k2k_assets.transport.librdkafka.sink import (
     TimeoutTooLong,
     claim,
     timeout_too_long,

@@ -19,7 +19,7 @@ from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan, 
 from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.topics.selection import ensure_selected, resolve_topics
 from k2k_assets.topics.target_topics import ensure_target_topics
-from k2k_assets.transport.librdkafka_sink import timeout_too_long, transaction_timeout_ms
+from k2k_assets.transport.librdkafka.sink import timeout_too_long, transaction_timeout_ms
 
 log = logging.getLogger("k2k.replication")
 

@@ -29,11 +29,11 @@ from k2k_assets.replication.session import Session
 from k2k_assets.replication.target_chain import ForeignWriter, NeedsReports, TargetChain
 from k2k_assets.replication.transactions import SlotMemory
 from k2k_assets.replication.write_permissions import revoked
-from k2k_assets.transport.at_least_once_sink import AtLeastOnceSink, DataProducer
 from k2k_assets.transport.errors import Forbidden, Restart, SourceStopped, Undeliverable
 from k2k_assets.transport.interface import Sink
-from k2k_assets.transport.librdkafka_sink import TransactionalSink
-from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
+from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink, DataProducer
+from k2k_assets.transport.librdkafka.sink import TransactionalSink
+from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
 
 log = logging.getLogger("k2k.replication")
 

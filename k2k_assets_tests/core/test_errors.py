@@ -9,7 +9,7 @@ from k2k_assets.kafka.topic_tail import Replaced
 from k2k_assets.replication.assignment.tail import AssignmentTopicLost
 from k2k_assets.replication.job import Job
 from k2k_assets.replication.task import SlotResult
-from k2k_assets.transport.librdkafka_sink import TimeoutTooLong
+from k2k_assets.transport.librdkafka.sink import TimeoutTooLong
 
 
 class OfADeadJvm(Exception):

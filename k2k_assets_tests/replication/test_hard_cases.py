@@ -24,8 +24,8 @@ from k2k_assets.replication.task import copy_slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.interface import Position
-from k2k_assets.transport.librdkafka_sink import TransactionalSink
-from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
+from k2k_assets.transport.librdkafka.sink import TransactionalSink
+from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import (
     Running,
     assert_exact_mappings,

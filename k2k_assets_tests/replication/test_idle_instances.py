@@ -29,7 +29,7 @@ from k2k_assets.replication.plan import slot_of
 from k2k_assets.replication.task import SlotResult
 from k2k_assets.replication.vacancies import OTHERS_SECONDS
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport import librdkafka_sink
+from k2k_assets.transport.librdkafka import sink as librdkafka_sink
 from k2k_assets_tests.support.copying import Running, assert_same_content, commit_records, copy, in_threads
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, delete_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline

@@ -30,7 +30,7 @@ from k2k_assets.replication.transactions import Transactions
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position
-from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
+from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import (
     Running,
     assert_exact_mappings,

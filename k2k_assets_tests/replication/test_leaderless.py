@@ -19,7 +19,7 @@ from k2k_assets.replication import leaderless
 from k2k_assets.replication.extent import Extent, UntilCaughtUp, Window
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topics.control_topics import control_topics
-from k2k_assets.transport.at_least_once_sink import AtLeastOnceSink
+from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink
 from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records, copy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.numbered import NumberedWriter

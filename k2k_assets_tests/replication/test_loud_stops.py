@@ -15,8 +15,8 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session
 from k2k_assets.replication.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport import librdkafka_sink
 from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.librdkafka import sink as librdkafka_sink
 from k2k_assets_tests.support.copying import (
     Running,
     assert_exact_mappings,

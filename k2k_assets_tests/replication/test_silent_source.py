@@ -9,7 +9,7 @@ import pytest
 from k2k_assets.replication import source_watch
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.interface import Polled
-from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
+from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
 from k2k_assets_tests.replication.test_fidelity import pipeline_for
 from k2k_assets_tests.support.copying import Running, assert_exact_mappings
 from k2k_assets_tests.support.kafka import create_topic, unique

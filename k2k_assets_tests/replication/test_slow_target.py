@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport.at_least_once_sink import AtLeastOnceSink
+from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink
 from k2k_assets_tests.support.copying import assert_exact_mappings, copy
 from k2k_assets_tests.support.kafka import Record, create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import make_pipeline

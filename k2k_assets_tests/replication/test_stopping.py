@@ -21,7 +21,7 @@ from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.librdkafka_sink import TransactionalSink
+from k2k_assets.transport.librdkafka.sink import TransactionalSink
 from k2k_assets_tests.support.copying import (
     Running,
     assert_exact_mappings,

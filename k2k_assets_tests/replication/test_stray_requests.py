@@ -11,11 +11,11 @@ from confluent_kafka import KafkaError, Producer
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport import librdkafka_sink
-from k2k_assets.transport.at_least_once_sink import AtLeastOnceSink
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Sink
+from k2k_assets.transport.librdkafka import sink as librdkafka_sink
+from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
 from k2k_assets_tests.support.kafka import SECONDS, read_all, unique
 from k2k_assets_tests.support.kafka_frames import Api, end_txn_error

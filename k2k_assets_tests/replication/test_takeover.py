@@ -25,7 +25,7 @@ from k2k_assets.replication.session import Session
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.transport.errors import Fenced, Restart
-from k2k_assets.transport.librdkafka_sink import TransactionalSink
+from k2k_assets.transport.librdkafka.sink import TransactionalSink
 from k2k_assets_tests.support.copying import (
     Running,
     assert_same_content,

@@ -17,7 +17,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
-from k2k_assets.transport import librdkafka_source
+from k2k_assets.transport.librdkafka import source as librdkafka_source
 from k2k_assets_tests.support.copying import Running, assert_same_content, copy
 from k2k_assets_tests.support.kafka import (
     SECONDS,

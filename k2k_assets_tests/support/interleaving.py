@@ -22,8 +22,8 @@ from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
-from k2k_assets.transport import librdkafka_sink
-from k2k_assets.transport.librdkafka_source import LibrdkafkaSource
+from k2k_assets.transport.librdkafka import sink as librdkafka_sink
+from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import copy, in_threads
 from k2k_assets_tests.support.kafka import SECONDS, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline

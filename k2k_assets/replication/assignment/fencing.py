@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.transport.librdkafka_sink import claim, transactional_producer
+from k2k_assets.transport.librdkafka.sink import claim, transactional_producer
 
 _TIMEOUT = 30.0
 

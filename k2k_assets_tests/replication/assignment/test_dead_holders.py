@@ -20,7 +20,7 @@ from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport.librdkafka_sink import TransactionalSink
+from k2k_assets.transport.librdkafka.sink import TransactionalSink
 from k2k_assets_tests.support.copying import assert_same_content, copy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import make_pipeline

@@ -17,8 +17,8 @@ from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Polled, Position
-from k2k_assets.transport.messages import MessageRecords
-from k2k_assets.transport.passed_over import PassedOver
+from k2k_assets.transport.librdkafka.messages import MessageRecords
+from k2k_assets.transport.librdkafka.passed_over import PassedOver
 
 log = logging.getLogger("k2k.transport")
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Headers
-from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, results
 from k2k_assets.transport.errors import Restart, Undeliverable
+from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, results
 from k2k_assets_tests.support.fake_transport import ListRecords
 
 SOURCE = TopicPartition("orders", 3)

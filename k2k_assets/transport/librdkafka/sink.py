@@ -13,9 +13,15 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import NotAllowed, Refused
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
-from k2k_assets.transport.deliveries import FULL_QUEUE_WAIT, PendingDelivery, produce_chunk, raise_errors, results
 from k2k_assets.transport.errors import Fatal, Fenced, Forbidden, Restart, Undeliverable
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
+from k2k_assets.transport.librdkafka.deliveries import (
+    FULL_QUEUE_WAIT,
+    PendingDelivery,
+    produce_chunk,
+    raise_errors,
+    results,
+)
 
 _FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 _FORBIDDEN = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from k2k_assets.kafka import clients
-from k2k_assets.transport import at_least_once_sink as module
-from k2k_assets.transport.at_least_once_sink import DataProducer
 from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.librdkafka import at_least_once_sink as module
+from k2k_assets.transport.librdkafka.at_least_once_sink import DataProducer
 from k2k_assets_tests.support.fake_transport import Clock
 
 

@@ -18,10 +18,10 @@ from confluent_kafka import KafkaException, Producer
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
-from k2k_assets.transport.deliveries import PendingDelivery, produce_chunk, raise_errors, results
 from k2k_assets.transport.errors import Fatal, Restart
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
-from k2k_assets.transport.librdkafka_sink import FIXED, PREFERRED, TransactionalSink, call, flush
+from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, raise_errors, results
+from k2k_assets.transport.librdkafka.sink import FIXED, PREFERRED, TransactionalSink, call, flush
 
 log = logging.getLogger("k2k.transport")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from k2k_assets.transport import librdkafka_sink
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.librdkafka_sink import TransactionalSink
+from k2k_assets.transport.librdkafka import sink as librdkafka_sink
+from k2k_assets.transport.librdkafka.sink import TransactionalSink
 
 
 class FullProducer:

@@ -1,0 +1,1 @@
+"""Transport through librdkafka: a record at a time."""

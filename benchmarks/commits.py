@@ -9,10 +9,10 @@ import numpy as np
 
 from benchmarks.lab import Lab
 from benchmarks.pipelines import commit_topic
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.log_reader import LogReader
-from k2k_assets.replication.commit_record import CommitRecord
 
 _READ_SECONDS = 60.0
 

@@ -22,14 +22,14 @@ from benchmarks import machine, report
 from benchmarks.index import bench_pipeline
 from benchmarks.index_portions import PARTITIONS, RECORDS, TOUCHED, source_of, write_index
 from benchmarks.lab import Lab
+from k2k_assets.control.commit_log import read_commit_log
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index import update_index
 from k2k_assets.mapping.index.manifest import switch
-from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import read_commit_log
-from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.resources.spark import build_session
 
 UPDATES = 6

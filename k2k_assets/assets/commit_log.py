@@ -9,9 +9,9 @@ import dagster as dg
 from k2k_assets.assets import metadata as keys
 from k2k_assets.assets.failures import failures_in_words
 from k2k_assets.assets.translator import Translator
+from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import CommitLog, read_commit_log
 
 _COLUMNS = {
     "topic": "string",

@@ -17,11 +17,11 @@ from k2k_assets.assets.watched_copy import watched
 from k2k_assets.automation.discovery import refresh
 from k2k_assets.checks.stops import check_copies_on
 from k2k_assets.checks.topic_checks import evaluations, topic_check_keys
+from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import Outcome, UntilCaughtUp, Window, replicate
-from k2k_assets.replication.commit_log import read_commit_log
 
 _GONE = (
     "it is not on the source any more, or may not be described there. Reload the definitions to see the topics of today"

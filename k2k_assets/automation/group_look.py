@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from k2k_assets.automation import discovery
 from k2k_assets.automation.group_moves import standing
 from k2k_assets.automation.look import CALL_SECONDS, READ_SECONDS
+from k2k_assets.control.commit_log import read_commit_log
+from k2k_assets.control.group_versions import parse
 from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
-from k2k_assets.groups.versions import parse
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import read_commit_log
 
 
 @dataclass(frozen=True, slots=True)

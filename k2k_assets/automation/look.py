@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from k2k_assets.automation import discovery
 from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
 from k2k_assets.automation.lag import Positions
+from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import index_directory
 from k2k_assets.core.topic_partition import TopicPartition
@@ -17,8 +19,6 @@ from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.presence import Presence, continuous_instances
-from k2k_assets.replication.assignment.tail import AssignmentTail
-from k2k_assets.replication.commit_log import CommitLog, read_commit_log
 
 # A tick makes about ten calls; should each of them need all of its time, it still ends within a minute.
 CALL_SECONDS = 5.0

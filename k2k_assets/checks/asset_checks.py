@@ -17,12 +17,12 @@ from k2k_assets.checks.coverage import CoveredRow, check_coverage
 from k2k_assets.checks.order import check_order
 from k2k_assets.checks.verdict import Judgement, Verdict
 from k2k_assets.checks.watermarks import check_watermarks, target_extents
+from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import read_commit_log
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from k2k_assets.checks.pieces import Copied, Piece, pieces
 from k2k_assets.checks.sampling import Stretch, joined, stretches
+from k2k_assets.control.copy_settings import CopySettings, Isolation
+from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.offset_ranges import OffsetRange
-from k2k_assets.mapping.copy_settings import CopySettings, Isolation
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.portion_columns import PortionsBySource, shared_targets, skipped_by_source
@@ -30,7 +31,6 @@ from k2k_assets.mapping.index.portions import (
 )
 from k2k_assets.mapping.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.noted_settings import noted_settings
 
 # In one run; more would only be asked for their ends, and not be reached in time.
 _MOST_PARTITIONS = 4000

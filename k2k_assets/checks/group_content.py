@@ -29,6 +29,8 @@ from k2k_assets.checks.group_skips import skipped_by_hand, without
 from k2k_assets.checks.group_windows import At, read_windows
 from k2k_assets.checks.turns import runs_for_all
 from k2k_assets.checks.verdict import Offender, Verdict, verdict
+from k2k_assets.control.copy_settings import CopySettings, Isolation, shared
+from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Row, Word
 from k2k_assets.groups.report import PollResult
@@ -36,13 +38,11 @@ from k2k_assets.groups.translations import feeding
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.group_reader import fetch_offsets
 from k2k_assets.kafka.groups import Committed
-from k2k_assets.mapping.copy_settings import CopySettings, Isolation, shared
 from k2k_assets.mapping.fold import Covered
 from k2k_assets.mapping.index import IndexUnusable
 from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.noted_settings import noted_settings
 
 MOST_PARTITIONS = 2000
 """Target partitions that are looked at in one run, over all groups: some seconds of reading."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from k2k_assets.groups.versions import Version, parse
+from k2k_assets.control.group_versions import Version, parse
 from k2k_assets.kafka.groups import Committed
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.copy_settings import CopySettings, Isolation
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
 from k2k_assets.mapping.index.portions import Portion, covered_ranges, settings_ranges, skipped_ranges
 from k2k_assets.mapping.partition_map import SourcePartition

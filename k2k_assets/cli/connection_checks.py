@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
+from k2k_assets.control.control_topics import control_topics, missing_control_topics
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
@@ -15,7 +16,6 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.planning import ensure_transaction_timeout
-from k2k_assets.topics.control_topics import control_topics, missing_control_topics
 from k2k_assets.topics.creation import WantedTopic, rehearse_creation
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets.topics.target_topics import TargetPlan, plan_target_topics, wanted_topics

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
+from k2k_assets.control.assignment_records import PARTITION
+from k2k_assets.control.assignment_writing import write_record
 from k2k_assets.core import json_codec
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, Refused, Superseded
@@ -23,8 +25,6 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.mapping.held_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.records import PARTITION
-from k2k_assets.replication.assignment.writing import write_record
 
 log = logging.getLogger("k2k.groups")
 

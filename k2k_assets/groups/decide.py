@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from k2k_assets.control.group_versions import Version, parse
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.versions import Version, parse
 from k2k_assets.kafka.groups import Committed, Ends, GroupKind, GroupState
 from k2k_assets.mapping.translate import State
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError
 
+from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_plan import BackRow, BackWord, FailbackPlan, Pipe, plan_failback
 from k2k_assets.groups.target_groups import TargetGroups
-from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.group_reader import list_states
 from k2k_assets.kafka.group_writer import set_offsets

@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from k2k_assets.control.group_versions import parse
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.reverse import first_unread
 from k2k_assets.groups.translations import Copied, feeding
-from k2k_assets.groups.versions import parse
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
 from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.partition_map import PartitionMap

@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
+from k2k_assets.control.control_topics import ensure_control_topics
+from k2k_assets.control.group_versions import Version, generation_above, next_poll, parse
 from k2k_assets.core.bulk import without_cycle_collection
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
@@ -30,14 +32,12 @@ from k2k_assets.groups.position_translator import PositionTranslator, Translatio
 from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.source_groups import SourceGroups, SourceObservation
 from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
-from k2k_assets.groups.versions import Version, generation_above, next_poll, parse
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.group_selection import GroupSelection
-from k2k_assets.topics.control_topics import ensure_control_topics
 
 log = logging.getLogger("k2k.groups")
 

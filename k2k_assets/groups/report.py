@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Decision, Row, Word
-from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.groups import Ends
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from k2k_assets.control.group_versions import Version, parse
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.versions import Version, parse
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.group_reader import fetch_offsets, list_others, list_states
 from k2k_assets.kafka.groups import Committed, GroupKind, GroupOffsets, GroupState

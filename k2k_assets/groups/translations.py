@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from k2k_assets.control.group_versions import parse
 from k2k_assets.core.bulk import without_cycle_collection
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer
-from k2k_assets.groups.versions import parse
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
 from k2k_assets.mapping.cut import Feed, combine
 from k2k_assets.mapping.fold import Covered, Target

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.runs import Run, cancel_from, merge
-from k2k_assets.mapping.records import MappingRecord
 
 
 class Target(NamedTuple):

@@ -19,6 +19,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
@@ -33,7 +34,6 @@ from k2k_assets.mapping.mapping_messages import MappingMessages
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.reading_anew import Owned, ReadingAnew, few_at_a_time
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_record import CommitRecord
 
 log = logging.getLogger("k2k.mapping")
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 from confluent_kafka import Message
 
+from k2k_assets.control.mapping_records import MappingRecord, parse_key
 from k2k_assets.core.errors import Refused
 from k2k_assets.mapping.held import Placed, Records
 from k2k_assets.mapping.held_mappings import ANY_GROUP
 from k2k_assets.mapping.partition_map import SourcePartition
-from k2k_assets.mapping.records import MappingRecord, parse_key
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.mapping")

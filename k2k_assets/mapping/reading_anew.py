@@ -18,11 +18,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from confluent_kafka import Message
 
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.mapping.held import Placed
 from k2k_assets.mapping.held_mappings import HeldMappings
 from k2k_assets.mapping.mapping_messages import MappingMessages
 from k2k_assets.mapping.partition_map import SourcePartition
-from k2k_assets.mapping.records import MappingRecord
 
 # Of messages that are records in memory at once: those are some twenty times as large.
 MOST_BYTES = 2 * 1024 * 1024

@@ -14,6 +14,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
+from k2k_assets.control.assignment_records import Claim
+from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.control.assignment_writing import new_instance
+from k2k_assets.control.commit_log import CommitLog, now_ms, read_commit_log
+from k2k_assets.control.control_topics import ensure_control_topics
+from k2k_assets.control.partitions import commit_partition, mapping_partition
+from k2k_assets.control.traces import ensure_new_group, mapped_so_far
 from k2k_assets.core.errors import K2KError, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -27,13 +34,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.announce import announce
 from k2k_assets.replication.assignment.claims import Claims
-from k2k_assets.replication.assignment.records import Claim
-from k2k_assets.replication.assignment.tail import AssignmentTail
-from k2k_assets.replication.assignment.writing import new_instance
-from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
-from k2k_assets.replication.plan import commit_partition, mapping_partition, transactional_id
-from k2k_assets.replication.traces import ensure_new_group, mapped_so_far
-from k2k_assets.topics.control_topics import ensure_control_topics
+from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.librdkafka.sink import TransactionalSink

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from k2k_assets.control.commit_log import read_commit_log
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import ends_of_each_topic
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import read_commit_log
-from k2k_assets.replication.commit_record import CommitRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from k2k_assets.control.commit_record import CommitRecord, Overridden
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.overrides.request import Request, Where
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_record import CommitRecord, Overridden
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Message
 
+from k2k_assets.control.assignment_records import PARTITION
+from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.control.commit_log import now_ms
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.records import PARTITION
-from k2k_assets.replication.assignment.state import Assignments
-from k2k_assets.replication.commit_log import now_ms
 
 _TIMEOUT = 30.0
 

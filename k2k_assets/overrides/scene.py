@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.overrides.decide import Facts
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.plan import is_one_to_one
 from k2k_assets.topics.selection import ensure_selected, resolve_topics
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from k2k_assets.control.assignment_records import start_key, start_value
+from k2k_assets.control.assignment_writing import write_records
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.records import start_key, start_value
-from k2k_assets.replication.assignment.writing import write_records
 from k2k_assets.replication.planning import Ground
 
 Noted = Mapping[str, tuple[int, ...]]

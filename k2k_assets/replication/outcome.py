@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
-from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.progress import PartitionProgress, ProgressReader
 
 

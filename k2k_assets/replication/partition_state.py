@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from k2k_assets.control.commit_record import CommitRecord, Kind
+from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.records import MappedPartition, MappingRecord
-from k2k_assets.replication.commit_record import CommitRecord, Kind
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.transport.interface import Position
 

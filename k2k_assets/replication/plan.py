@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from k2k_assets.control.partitions import stable_hash
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
@@ -85,33 +85,9 @@ class SlotPlan:
     settings: str | None = None
 
 
-def stable_hash(data: bytes) -> int:
-    """A hash that is the same in every process and release."""
-    return zlib.crc32(data)
-
-
-def commit_partition(pipeline: Pipeline, key: bytes, partitions: int) -> int:
-    """The partition of the commit topic for a commit record: all of a group in one, if the pipeline says so."""
-    spread_by = pipeline.group.encode() if pipeline.features.optimize_offset_commit_partition else key
-    return stable_hash(spread_by) % partitions
-
-
-def mapping_partition(key: bytes, partitions: int) -> int:
-    """The partition of the mapping topic for a mapping record: all of a source partition in one."""
-    return stable_hash(key) % partitions
-
-
 def slot_of(tp: TopicPartition, slots: int) -> int:
     """The share of a partition: those of one topic in turn, so that each slot gets its share of each topic."""
     return (stable_hash(tp.topic.encode()) + tp.partition) % slots
-
-
-def transactional_id(pipeline: str, group: str, number: int) -> str:
-    """The transactional id of a slot. Its number is the slot's, so a new instance fences what a dead one left.
-
-    The length of the pipeline's name tells where it ends: "a" of group "b.c" and "a.b" of group "c" never share an id.
-    """
-    return f"k2k.{pipeline}.{group}.{len(pipeline)}.{number}"
 
 
 def slots_for(pipeline: Pipeline, partitions: int, free_cores: int) -> int:

@@ -6,17 +6,17 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from k2k_assets.control.control_topics import ensure_control_topics
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic
-from k2k_assets.mapping.copy_settings import CopySettings
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan, is_one_to_one
-from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets.topics.selection import ensure_selected, resolve_topics
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.librdkafka.sink import timeout_too_long, transaction_timeout_ms

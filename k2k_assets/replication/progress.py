@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -15,8 +17,6 @@ from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic, ends_with_
 from k2k_assets.kafka.log_reader import LogReader
 from k2k_assets.kafka.silence import Silence
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import CommitLog
-from k2k_assets.replication.commit_record import CommitRecord
 
 log = logging.getLogger("k2k.replication")
 

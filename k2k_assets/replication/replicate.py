@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
+from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment.neighbours import Neighbours
-from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.changes import Changes
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.job import Runner

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import reduce
 
+from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.control.commit_log import CommitLog, now_ms, read_commit_log
 from k2k_assets.core import stop_reasons
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.assignment.holding import Holding
-from k2k_assets.replication.assignment.tail import AssignmentTail
-from k2k_assets.replication.commit_log import CommitLog, now_ms, read_commit_log
 from k2k_assets.replication.commit_pace import CommitPace
 from k2k_assets.replication.extent import UntilCaughtUp, Window
 from k2k_assets.replication.held_targets import HeldTargets

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core import stop_reasons
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import END_UNKNOWN, ends_with_leader
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import CommitLog
-from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.replication.leaderless import without_leader
 from k2k_assets.replication.partition_state import PartitionState

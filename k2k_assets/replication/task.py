@@ -17,9 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from k2k_assets.control.assignment_writing import write_stop
 from k2k_assets.core.errors import K2KError, kind_of
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.assignment.writing import write_stop
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import Slot
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from k2k_assets.control.commit_log import ensure_same_commit_topic
 from k2k_assets.core import stop_reasons
 from k2k_assets.core.errors import Hidden
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.replication.commit_log import ensure_same_commit_topic
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.transport.errors import Forbidden, SourceStopped
 

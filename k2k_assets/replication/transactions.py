@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from k2k_assets.control.commit_log import now_ms
+from k2k_assets.control.commit_record import CommitRecord, Kind
+from k2k_assets.control.partitions import commit_partition, mapping_partition
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.byte_budget import ByteBudget
-from k2k_assets.replication.commit_log import now_ms
-from k2k_assets.replication.commit_record import CommitRecord, Kind
 from k2k_assets.replication.folding import RunsByTarget, fold
 from k2k_assets.replication.partition_state import PartitionState, commit_record, mapping_record
-from k2k_assets.replication.plan import SlotPlan, commit_partition, mapping_partition
+from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.target_chain import TargetChain
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart

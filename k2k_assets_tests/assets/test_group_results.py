@@ -7,10 +7,10 @@ import dagster as dg
 from k2k_assets.assets import metadata as keys
 from k2k_assets.assets.group_results import group_materialization, groups_summary
 from k2k_assets.assets.group_sync import describe
+from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Decision, Row, Word
 from k2k_assets.groups.report import PollResult
-from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.groups import Committed
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.assets import group_sync
+from k2k_assets.control.group_versions import Version
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Decision, Row, Word
 from k2k_assets.groups.policies import ensure_none_active
 from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
-from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.groups import Committed
 from k2k_assets_tests.support.pipelines import make_pipeline
 

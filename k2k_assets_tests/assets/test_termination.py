@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from k2k_assets.assets.translator import Translator
+from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, topics, unique
 from k2k_assets_tests.support.numbered import NumberedWriter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k2k_assets.checks.group_holding import Holding, holding
-from k2k_assets.groups.versions import Version
+from k2k_assets.control.group_versions import Version
 from k2k_assets.kafka.groups import Committed
 
 

@@ -12,9 +12,9 @@ from k2k_assets.checks import group_content
 from k2k_assets.checks.group_content import _Compared, _compared, _Place
 from k2k_assets.checks.group_match import Match
 from k2k_assets.checks.group_settings import isolation_around
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Word
-from k2k_assets.mapping.copy_settings import CopySettings
 from k2k_assets.mapping.fold import Covered, Order
 from k2k_assets.mapping.index.portions import Portion, Under
 from k2k_assets.mapping.partition_map import SourcePartition

@@ -12,13 +12,13 @@ from k2k_assets.automation.look import look
 from k2k_assets.checks.asset_checks import CHECKS, Evidence, run_check
 from k2k_assets.checks.group_content import check_groups
 from k2k_assets.checks.verdict import Judgement
+from k2k_assets.control.control_topics import control_topics
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topics.control_topics import control_topics
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import await_held, commit
 from k2k_assets_tests.support.kafka import create_topic, produce, unique

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from k2k_assets.checks.asset_checks import CHECKS, Evidence, run_check
 from k2k_assets.checks.verdict import Judgement, Verdict
-from k2k_assets.mapping.copy_settings import CopySettings
+from k2k_assets.control.assignment_records import settings_key, settings_value
+from k2k_assets.control.assignment_writing import write_record
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.mapping.index import update_index
-from k2k_assets.replication.assignment.records import settings_key, settings_value
-from k2k_assets.replication.assignment.writing import write_record
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import (

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from k2k_assets.cli.group_status import LineDisplay, poll_line, status_table, summary
+from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Decision, Row, Word
 from k2k_assets.groups.report import PollResult
-from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.groups import Committed, Ends
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("copy.orders", 0)

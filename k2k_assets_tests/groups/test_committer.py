@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.group_versions import Version
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Superseded
 from k2k_assets.core.topic_partition import TopicPartition
@@ -19,7 +20,6 @@ from k2k_assets.groups import shard
 from k2k_assets.groups.committer import SHARDS, GroupCommitter
 from k2k_assets.groups.decide import Decision, Row, Word
 from k2k_assets.groups.target_groups import TargetGroups
-from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.group_reader import fetch_offsets
 from k2k_assets.kafka.groups import Committed, GroupKind, GroupState

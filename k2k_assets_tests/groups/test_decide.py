@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer, Decision, Rules, Word, decide
-from k2k_assets.groups.versions import Version
 from k2k_assets.kafka.groups import Committed, Ends, GroupKind, GroupState
 from k2k_assets.mapping.translate import State
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
@@ -16,7 +17,6 @@ from k2k_assets.mapping.fold import Target
 from k2k_assets.mapping.held_mappings import ANY_GROUP
 from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.pipeline import load_pipeline
-from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit, held

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from k2k_assets.control.control_topics import control_topics
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -16,7 +17,6 @@ from k2k_assets.groups.poller import Poller
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topics.control_topics import control_topics
 from k2k_assets_tests.groups.mapper_world import EXACT, World, await_held, polling
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit, held

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 
+from k2k_assets.control.group_versions import Version
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.groups.target_groups import TargetGroups
-from k2k_assets.groups.versions import Version
 from k2k_assets.kafka import group_reader
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import Committed, GroupKind

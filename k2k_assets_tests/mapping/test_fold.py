@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run, ordered_and_disjoint
 from k2k_assets.mapping.fold import Covered, LateRecord, PartitionMapping, Target, fold
-from k2k_assets.mapping.records import MappedPartition, MappingRecord
 
 _TARGET = Target("t", "tid", 0)
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.fold import Covered, PartitionMapping, Target, fold
 from k2k_assets.mapping.held import BelowHeld, Held, Placed, without
 from k2k_assets.mapping.held_mappings import HeldMappings
 from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets.mapping.run_tables import before, joined, since
 from k2k_assets.mapping.translate import State, translate
 from k2k_assets_tests.support.properties import examples

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
+from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.topic_tail import Replaced, TopicTail
@@ -25,7 +26,6 @@ from k2k_assets.mapping.partition_map import PartitionMap
 from k2k_assets.mapping.translate import State, translate, translate_back
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topics.control_topics import ensure_control_topics
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import (
     OpenTransaction,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
-from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.starting import resolve_starts
 from k2k_assets.transport.errors import Fatal

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from k2k_assets.control.assignment_records import start_key, start_value
+from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication import first_starts
-from k2k_assets.replication.assignment.records import start_key, start_value
-from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.plan import ControlTopics
 from k2k_assets.replication.planning import Ground
 from k2k_assets_tests.support.fake_transport import FakeCluster

@@ -18,8 +18,8 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session as session_module
 from k2k_assets.replication import slot as slot_module
 from k2k_assets.replication import source_watch
+from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets.replication.extent import Window
-from k2k_assets.replication.plan import transactional_id
 from k2k_assets.replication.task import copy_slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart, Undeliverable

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
@@ -23,7 +24,6 @@ from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session
 from k2k_assets.replication.assignment import fencing, holding
-from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.job import Runner
 from k2k_assets.replication.plan import slot_of
 from k2k_assets.replication.task import SlotResult

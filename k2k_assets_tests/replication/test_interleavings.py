@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.commit_record import key_bytes
+from k2k_assets.control.partitions import stable_hash
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -22,8 +24,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import run, starting, topic_identity
 from k2k_assets.replication.assignment import announce
 from k2k_assets.replication.assignment.neighbours import Neighbours
-from k2k_assets.replication.commit_record import key_bytes
-from k2k_assets.replication.plan import SlotPlan, stable_hash
+from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.session import Session
 from k2k_assets.replication.task import SlotResult
 from k2k_assets.replication.transactions import Transactions

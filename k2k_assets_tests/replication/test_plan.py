@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.plan import is_one_to_one, slot_of, slots_for, spread, transactional_id
+from k2k_assets.replication.assignment.rules import transactional_id
+from k2k_assets.replication.plan import is_one_to_one, slot_of, slots_for, spread
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import sources
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.errors import Hidden, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.kafka.leaders import ends_of_each_topic
-from k2k_assets.mapping.copy_settings import CopySettings
 from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.replication.plan import ControlTopics
 from k2k_assets.replication.planning import Ground, plan_slots

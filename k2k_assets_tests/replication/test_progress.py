@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.commit_record import CommitRecord, Overridden
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication import progress as module
-from k2k_assets.replication.commit_log import CommitLog
-from k2k_assets.replication.commit_record import CommitRecord, Overridden
 from k2k_assets.replication.outcome import outcome_of
 from k2k_assets.replication.progress import ProgressReader
 from k2k_assets_tests.support.fake_transport import Clock, FakeCluster

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.assignment_tail import AssignmentTopicLost
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication import run as module
-from k2k_assets.replication.assignment.tail import AssignmentTopicLost
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 from k2k_assets.replication.run import Run, _Stop
 

@@ -11,7 +11,7 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import rules
-from k2k_assets.replication.plan import transactional_id
+from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets.replication.slot import Slot
 from k2k_assets.replication.vacancies import Vacancies
 from k2k_assets.sandbox import KafkaSandbox

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
-from k2k_assets.replication.commit_log import CommitLog
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.starting import Starts, resolve_starts

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.records import MappedPartition, MappingRecord
-from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets_tests.support.kafka import ReadRecord
 from k2k_assets_tests.support.verifying import PartitionCopy
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets_tests.storm.test_verifying import record
 from k2k_assets_tests.support.offsets_topic import GroupCommit
 from k2k_assets_tests.support.verifying_groups import Copies, Held, misplaced, verify_commits

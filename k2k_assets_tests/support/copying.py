@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.plan import SlotPlan

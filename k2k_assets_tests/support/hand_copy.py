@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.control_topics import control_topics, ensure_control_topics
+from k2k_assets.control.copy_settings import CopySettings
+from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.copy_settings import CopySettings
-from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_record import CommitRecord
-from k2k_assets.topics.control_topics import control_topics, ensure_control_topics
 from k2k_assets_tests.support.kafka import Record, end_offsets, produce, unique
 
 

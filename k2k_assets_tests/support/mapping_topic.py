@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run, merge
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.fold import PartitionMapping, fold
@@ -23,7 +24,6 @@ from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
 from k2k_assets.mapping.index.unread import Unread, compared
 from k2k_assets.mapping.index.update import NewSegment, Update
 from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
-from k2k_assets.mapping.records import MappedPartition, MappingRecord
 
 GROUP = "g"
 TOPIC = "mappings"

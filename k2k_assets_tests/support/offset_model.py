@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.fold import Target
-from k2k_assets.mapping.records import MappedPartition, MappingRecord
 
 RECORD, GAP, FILTERED = "record", "gap", "filtered"
 """A source offset: a record that is copied; a marker, aborted or compacted record; a record that a stage drops."""

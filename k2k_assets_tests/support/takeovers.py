@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from k2k_assets.control.assignment_records import Claim
+from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.records import Claim
-from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records
 from k2k_assets_tests.support.kafka import ReadRecord, Record, produce, read_all, unique

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from k2k_assets.mapping.records import MappingRecord
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets_tests.support.copying import commit_records, mapping_records
 from k2k_assets_tests.support.kafka import ReadRecord, read_all
 

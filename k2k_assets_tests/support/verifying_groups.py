@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from k2k_assets.control.group_versions import Version, parse
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.versions import Version, parse
-from k2k_assets.mapping.records import MappingRecord
 from k2k_assets_tests.support.kafka import ReadRecord
 from k2k_assets_tests.support.offsets_topic import GroupCommit
 from k2k_assets_tests.support.verifying import record_id

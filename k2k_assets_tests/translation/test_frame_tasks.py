@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.manifest import Position
-from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.translation import frame_tasks
 from k2k_assets.translation.answers import WORDS, nowhere, on_source, on_target
 from k2k_assets.translation.frame_tasks import FrameTask, IndexMaps

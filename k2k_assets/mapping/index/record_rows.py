@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 from confluent_kafka import Message
 
-from k2k_assets.mapping.records import VERSION, MappingKey, MappingRecord, parse_key
+from k2k_assets.control.mapping_records import VERSION, MappingKey, MappingRecord, parse_key
 
 RUN_BYTES = 3 * 8
 _TEXTS = ("cluster", "topic", "source_topic_id", "target_topic", "target_topic_id")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -13,7 +14,6 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.index.manifest import Identity, IndexUnusable, Lost, Position
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import read_commit_log
 
 # Longer than any transaction of ours stays open; then the mapping records of all committed positions can be read.
 STABLE_SECONDS = 30.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from k2k_assets.control.assignment_records import Instance, beat_key, instance_key, stop_key
+from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.control.assignment_writing import write_instance, write_records
+from k2k_assets.control.commit_log import ensure_same_commit_topic, now_ms
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.records import Instance, beat_key, instance_key, stop_key
-from k2k_assets.replication.assignment.state import Assignments
-from k2k_assets.replication.assignment.tail import AssignmentTail
-from k2k_assets.replication.assignment.writing import write_instance, write_records
-from k2k_assets.replication.commit_log import ensure_same_commit_topic, now_ms
 
 log = logging.getLogger("k2k.replication")
 

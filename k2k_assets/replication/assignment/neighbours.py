@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from k2k_assets.control.assignment_records import Claim, Instance
+from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.assignment.announce import announce
-from k2k_assets.replication.assignment.records import Claim, Instance
 from k2k_assets.replication.assignment.returning import Returning
-from k2k_assets.replication.assignment.tail import AssignmentTail
 from k2k_assets.replication.assignment.times import silence_seconds
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from pydantic import BaseModel, ConfigDict
 
-from k2k_assets.replication.assignment.state import Assignments
+from k2k_assets.control.assignment_state import Assignments
 
 
 class Presence(BaseModel):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from k2k_assets.replication.assignment.state import Assignments
+from k2k_assets.control.assignment_state import Assignments
 
 # From the announcement to the first claim a Spark job has to be started, and the commit log to be read.
 _LONGEST_SECONDS = 15.0

@@ -46,8 +46,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Mapping
 
-from k2k_assets.replication.assignment.records import Claim, Instance
-from k2k_assets.replication.plan import transactional_id
+from k2k_assets.control.assignment_records import Claim, Instance
+
+
+def transactional_id(pipeline: str, group: str, number: int) -> str:
+    """The transactional id of a slot. Its number is the slot's, so a new instance fences what a dead one left.
+
+    The length of the pipeline's name tells where it ends: "a" of group "b.c" and "a.b" of group "c" never share an id.
+    """
+    return f"k2k.{pipeline}.{group}.{len(pipeline)}.{number}"
 
 
 def is_higher(claim: Claim, own: Claim) -> bool:

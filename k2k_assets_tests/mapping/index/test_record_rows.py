@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.index import record_rows as module
 from k2k_assets.mapping.index.record_rows import ROWS, record_rows
-from k2k_assets.mapping.records import MappedPartition, MappingRecord
 from k2k_assets_tests.support.mapping_topic import GROUP, FakeMessage, mapping_record
 from k2k_assets_tests.support.properties import examples
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.mapping.index import compaction, update
 from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, IndexUnusable, Manifest, Position, read_manifest
 from k2k_assets.mapping.index.portion_table import from_table, read_portions
 from k2k_assets.mapping.index.portions import set_by_hand
 from k2k_assets.mapping.index.read import IndexReplaced
 from k2k_assets.mapping.index.state import State
-from k2k_assets.mapping.records import MappingRecord
 from k2k_assets_tests.support.mapping_topic import (
     LocalIndex,
     LocalJobs,

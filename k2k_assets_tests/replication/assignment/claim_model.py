@@ -24,9 +24,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from k2k_assets.control.assignment_records import Claim, Instance
 from k2k_assets.replication.assignment import rules
-from k2k_assets.replication.assignment.records import Claim, Instance
-from k2k_assets.replication.plan import transactional_id
+from k2k_assets.replication.assignment.rules import transactional_id
 
 # Of instances with two slots, and where one with three is among them.
 _IDS, _MORE_IDS = 4, 6

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k2k_assets.replication.assignment.announce import _left_over
-from k2k_assets.replication.assignment.records import (
+from k2k_assets.control.assignment_records import (
     Claim,
     Instance,
     beat_key,
@@ -15,7 +14,8 @@ from k2k_assets.replication.assignment.records import (
     stop_value,
     time_value,
 )
-from k2k_assets.replication.assignment.state import Assignments
+from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.replication.assignment.announce import _left_over
 
 GROUP, LONG_AGO = "k2k.g", 1_000
 

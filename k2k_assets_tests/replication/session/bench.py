@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.assignment_records import Claim
+from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.records import MappingRecord
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session as module
 from k2k_assets.replication import source_watch, transactions
 from k2k_assets.replication.assignment import holding
-from k2k_assets.replication.assignment.records import Claim
-from k2k_assets.replication.assignment.state import Assignments
-from k2k_assets.replication.commit_log import CommitLog
-from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.session import Session

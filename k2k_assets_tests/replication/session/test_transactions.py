@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.replication import session as module
-from k2k_assets.replication.assignment.state import Assignments
 from k2k_assets.replication.target_chain import ForeignWriter, TargetChain
 from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.replication.session.bench import P0, arrivals, lone_writer, pipeline_with

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from k2k_assets.control.control_settings import Settings, judge
+from k2k_assets.control.control_topics import control_topics, ensure_control_topics
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topics.control_settings import Settings, judge
-from k2k_assets.topics.control_topics import control_topics, ensure_control_topics
 from k2k_assets_tests.support.kafka import create_topic
 from k2k_assets_tests.support.pipelines import make_pipeline
 

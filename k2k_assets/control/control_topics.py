@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from k2k_assets.control.control_settings import Judged, Settings, judge
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.topics.control_settings import Judged, Settings, judge
 from k2k_assets.topics.creation import WantedTopic, create_topics
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.control.commit_record import CommitRecord, key_bytes, parse_key
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.commit_record import CommitRecord, key_bytes, parse_key
 from k2k_assets_tests.support.plans import commit_record
 
 numbers = st.integers(0, 2**63 - 1)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import Message
 
+from k2k_assets.control.assignment_records import PARTITION
+from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -15,8 +17,6 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.kafka.silence import Silence
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.records import PARTITION
-from k2k_assets.replication.assignment.state import Assignments
 
 log = logging.getLogger("k2k.replication")
 

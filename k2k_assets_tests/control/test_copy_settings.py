@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from k2k_assets.mapping.copy_settings import CopySettings, Isolation, shared
+from k2k_assets.control.copy_settings import CopySettings, Isolation, shared
 
 ALL = [
     CopySettings(isolation, *flags)

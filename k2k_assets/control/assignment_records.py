@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core import json_codec
-from k2k_assets.mapping.copy_settings import CopySettings
 
 VERSION = 1
 PARTITION = 0

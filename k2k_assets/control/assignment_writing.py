@@ -8,11 +8,7 @@ import uuid
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from k2k_assets.core.errors import NotAllowed
-from k2k_assets.kafka import clients
-from k2k_assets.mapping.copy_settings import CopySettings
-from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.records import (
+from k2k_assets.control.assignment_records import (
     PARTITION,
     Instance,
     instance_key,
@@ -22,7 +18,11 @@ from k2k_assets.replication.assignment.records import (
     stop_key,
     stop_value,
 )
-from k2k_assets.replication.commit_log import now_ms
+from k2k_assets.control.commit_log import now_ms
+from k2k_assets.control.copy_settings import CopySettings
+from k2k_assets.core.errors import NotAllowed
+from k2k_assets.kafka import clients
+from k2k_assets.pipeline import Pipeline
 
 _WRITE_TIMEOUT = 30.0
 

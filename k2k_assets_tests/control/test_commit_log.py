@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.commit_log import CommitLogBlocked, read_commit_log
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.commit_log import CommitLogBlocked, read_commit_log
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import (
     Running,

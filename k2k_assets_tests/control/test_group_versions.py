@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.groups.versions import Version, generation_above, next_poll, parse
+from k2k_assets.control.group_versions import Version, generation_above, next_poll, parse
 
 NUMBERS = st.integers(0, 2**62)
 VERSIONS = st.builds(Version, NUMBERS, NUMBERS)

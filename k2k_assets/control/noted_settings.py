@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
+from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.copy_settings import CopySettings
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.tail import AssignmentTail
 
 log = logging.getLogger("k2k.checks")
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control import assignment_tail as module
+from k2k_assets.control.assignment_records import PARTITION, Claim, beat_key, time_value
+from k2k_assets.control.assignment_tail import AssignmentTail, AssignmentTopicLost
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.assignment import tail as module
-from k2k_assets.replication.assignment.records import PARTITION, Claim, beat_key, time_value
-from k2k_assets.replication.assignment.tail import AssignmentTail, AssignmentTopicLost
 from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
 

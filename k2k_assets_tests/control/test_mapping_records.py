@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.records import MappedPartition, MappingRecord
 
 offsets = st.integers(0, 2**63 - 1)
 runs = st.builds(Run, offsets, offsets, st.integers(1, 2**31))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from k2k_assets.core import json_codec
-from k2k_assets.replication.assignment.records import (
+from k2k_assets.control.assignment_records import (
     Claim,
     Instance,
     parse_instance,
@@ -15,6 +14,7 @@ from k2k_assets.replication.assignment.records import (
     parse_stop,
     parse_time,
 )
+from k2k_assets.core import json_codec
 
 
 @dataclass(slots=True, kw_only=True)

@@ -26,7 +26,7 @@ CORE = (
     "core/naming.py",
     "core/topic_partition.py",
     "replication/plan.py",
-    "replication/assignment/rules.py",
+    "coordination/rules.py",
     "core/runs.py",
     "mapping/fold.py",
     "mapping/partition_map.py",

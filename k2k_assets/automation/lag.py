@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from k2k_assets.replication.assignment.presence import Presence
+from k2k_assets.coordination.presence import Presence
 
 VERSION = 1
 FIRST_BACK_OFF = 30.0

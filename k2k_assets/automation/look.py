@@ -10,6 +10,7 @@ from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
 from k2k_assets.automation.lag import Positions
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.coordination.presence import Presence, continuous_instances
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import index_directory
 from k2k_assets.core.topic_partition import TopicPartition
@@ -18,7 +19,6 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.presence import Presence, continuous_instances
 
 # A tick makes about ten calls; should each of them need all of its time, it still ends within a minute.
 CALL_SECONDS = 5.0

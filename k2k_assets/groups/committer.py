@@ -16,6 +16,7 @@ from threading import Lock
 from confluent_kafka import KafkaError, Producer
 
 from k2k_assets.control.group_versions import Version
+from k2k_assets.coordination.fencing import fence
 from k2k_assets.core.errors import ClusterUnreachable, Superseded
 from k2k_assets.groups.decide import Decision
 from k2k_assets.groups.group_frame import GroupFrame
@@ -23,7 +24,6 @@ from k2k_assets.groups.shard import RETRY_BACKOFF_MS, TRANSACTION_TIMEOUT_MS, Co
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka import clients
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.fencing import fence
 from k2k_assets.transport.errors import Restart
 
 SHARDS = 4

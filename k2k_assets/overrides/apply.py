@@ -21,6 +21,10 @@ from k2k_assets.control.commit_log import CommitLog, now_ms, read_commit_log
 from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.control.partitions import commit_partition, mapping_partition
 from k2k_assets.control.traces import ensure_new_group, mapped_so_far
+from k2k_assets.coordination import rules
+from k2k_assets.coordination.announce import announce
+from k2k_assets.coordination.claims import Claims
+from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.errors import K2KError, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -31,10 +35,6 @@ from k2k_assets.overrides.scene import Scene, look
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment import rules
-from k2k_assets.replication.assignment.announce import announce
-from k2k_assets.replication.assignment.claims import Claims
-from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.librdkafka.sink import TransactionalSink

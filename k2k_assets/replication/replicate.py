@@ -10,9 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.coordination.neighbours import Neighbours
+from k2k_assets.coordination.vacancies import Vacancies
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.replication.changes import Changes
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.job import Runner
@@ -23,7 +24,6 @@ from k2k_assets.replication.progress import Progress, ProgressReader
 from k2k_assets.replication.run import Run
 from k2k_assets.replication.task import run_slots
 from k2k_assets.replication.task_slots import free_cores
-from k2k_assets.replication.vacancies import Vacancies
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

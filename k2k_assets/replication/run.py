@@ -20,13 +20,14 @@ from k2k_assets.control.assignment_writing import new_instance, write_stop
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.traces import ensure_new_group, mapped_so_far
+from k2k_assets.coordination.dead_holders import DeadHolders
+from k2k_assets.coordination.neighbours import Neighbours
+from k2k_assets.coordination.vacancies import Vacancies
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed, Superseded, words_of
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.dead_holders import DeadHolders
-from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.replication.changes import Changes
 from k2k_assets.replication.extent import Continuous, Extent
 from k2k_assets.replication.first_starts import hold_first_starts
@@ -35,7 +36,6 @@ from k2k_assets.replication.outcome import Outcome, outcome_of
 from k2k_assets.replication.plan import SlotPlan, spread
 from k2k_assets.replication.planning import Ground, plan_slots
 from k2k_assets.replication.progress import Progress, ProgressReader
-from k2k_assets.replication.vacancies import Vacancies
 
 log = logging.getLogger("k2k.replication")
 

@@ -18,10 +18,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.coordination import rules
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.read_back import count_records

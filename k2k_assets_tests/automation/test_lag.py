@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k2k_assets.automation.lag import FIRST_BACK_OFF, LONGEST_BACK_OFF, Asked, Cursor, Decision, Facts, decide
-from k2k_assets.replication.assignment.presence import Presence
+from k2k_assets.coordination.presence import Presence
 
 
 def _facts(**changed: object) -> Facts:

@@ -16,10 +16,10 @@ from k2k_assets.automation import discovery, sensors
 from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
 from k2k_assets.automation.look import Look
 from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.coordination.presence import Presence
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.definitions import build_definitions
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.replication.assignment.presence import Presence
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import Running
 from k2k_assets_tests.support.hand_copy import HandCopy

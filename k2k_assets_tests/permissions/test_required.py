@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.groups.committer import mapper_id
 from k2k_assets.permissions.names import NamePattern
 from k2k_assets.permissions.principals import principal_of, who
 from k2k_assets.permissions.required import PROGRAMS, Program, programs_of, required
 from k2k_assets.permissions.subjects import patterns
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 _ALL = {"offsetMapping": "enabled", "autoCreateTopics": "enabled", "autoCreateControlTopics": "enabled"}

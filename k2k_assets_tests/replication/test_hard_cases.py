@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
@@ -18,7 +19,6 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session as session_module
 from k2k_assets.replication import slot as slot_module
 from k2k_assets.replication import source_watch
-from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets.replication.extent import Window
 from k2k_assets.replication.task import copy_slot
 from k2k_assets.sandbox import KafkaSandbox

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.coordination import fencing
+from k2k_assets.coordination.vacancies import OTHERS_SECONDS
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
@@ -23,11 +25,10 @@ from k2k_assets.overrides.apply import override
 from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import session
-from k2k_assets.replication.assignment import fencing, holding
+from k2k_assets.replication.assignment import holding
 from k2k_assets.replication.job import Runner
 from k2k_assets.replication.plan import slot_of
 from k2k_assets.replication.task import SlotResult
-from k2k_assets.replication.vacancies import OTHERS_SECONDS
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka import sink as librdkafka_sink
 from k2k_assets_tests.support.copying import Running, assert_same_content, commit_records, copy, in_threads

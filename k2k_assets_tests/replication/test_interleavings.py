@@ -15,6 +15,8 @@ import pytest
 
 from k2k_assets.control.commit_record import key_bytes
 from k2k_assets.control.partitions import stable_hash
+from k2k_assets.coordination import announce
+from k2k_assets.coordination.neighbours import Neighbours
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -22,8 +24,6 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.fold import Covered, PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import run, starting, topic_identity
-from k2k_assets.replication.assignment import announce
-from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.session import Session
 from k2k_assets.replication.task import SlotResult

@@ -17,11 +17,11 @@ import psutil
 import pyarrow as pa
 import pytest
 
+from k2k_assets.coordination import claims
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication import slot, task
-from k2k_assets.replication.assignment import claims
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import Slot

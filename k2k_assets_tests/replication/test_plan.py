@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets.replication.plan import is_one_to_one, slot_of, slots_for, spread
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import sources
@@ -47,20 +46,6 @@ def test_each_slot_gets_its_share_of_each_topic(topic: str, count: int, slots: i
     sizes = [len(share) for share in spread(sources(topic, count), slots)]
     assert len(sizes) == min(count, slots)
     assert max(sizes) - min(sizes) <= 1
-
-
-def test_the_transactional_id_names_pipeline_group_and_slot_only() -> None:
-    assert transactional_id("p", "k2k.g", 3) == "k2k.p.k2k.g.1.3"
-
-
-_NAMES = st.text("ab.1", min_size=1, max_size=5)
-
-
-@given(*[st.tuples(_NAMES, _NAMES, st.integers(0, 12))] * 2)
-def test_ids_of_two_pipelines_never_meet(one: tuple[str, str, int], two: tuple[str, str, int]) -> None:
-    """Two slots have the same id only if they are the same, however dots lie in the names."""
-    assert (transactional_id(*one) == transactional_id(*two)) == (one == two)
-    assert transactional_id("a", "b.c", 0) != transactional_id("a.b", "c", 0)
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ import pytest
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.control.control_topics import ensure_control_topics
+from k2k_assets.coordination.fencing import fence
+from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication import run
-from k2k_assets.replication.assignment.fencing import fence
 from k2k_assets.replication.assignment.holding import Holding
-from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets.replication.session import Session
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Fenced, Restart

@@ -10,10 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart

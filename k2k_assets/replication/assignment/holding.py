@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from k2k_assets.control.assignment_records import Claim, beat_key, time_value
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import now_ms
+from k2k_assets.coordination import rules
+from k2k_assets.coordination.claims import Claims
+from k2k_assets.coordination.presence import beat_seconds, silence_seconds
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.assignment import rules
-from k2k_assets.replication.assignment.claims import Claims
-from k2k_assets.replication.assignment.times import beat_seconds, silence_seconds
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.replication.transactions import SlotMemory, Transactions
 from k2k_assets.transport.errors import Fenced

@@ -11,9 +11,9 @@ import pytest
 
 from k2k_assets.control.assignment_records import Claim, Instance
 from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.assignment.holding import Holding
-from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets.replication.transactions import SlotMemory
 from k2k_assets.transport.errors import Fenced
 from k2k_assets_tests.support.pipelines import make_pipeline

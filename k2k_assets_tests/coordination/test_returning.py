@@ -6,7 +6,7 @@ import pytest
 
 from k2k_assets.control.assignment_records import Claim, Instance, instance_key, instance_value, stop_key, stop_value
 from k2k_assets.control.assignment_state import Assignments
-from k2k_assets.replication.assignment.returning import Returning
+from k2k_assets.coordination.returning import Returning
 
 GROUP = "k2k.g"
 

@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.control.assignment_records import Claim, Instance
-from k2k_assets.replication.assignment.rules import (
-    free_id,
-    ids_above,
-    is_higher,
-    of_a_later_attempt,
-    rivals,
-    transactional_id,
-)
+from k2k_assets.coordination.rules import free_id, ids_above, is_higher, of_a_later_attempt, rivals, transactional_id
 
 OWN = Claim("s", 0, "k2k.p.g.1.0", "own", 9, 0, "orders", 20)
 OTHER = replace(OWN, claim="other", transactional_id="k2k.p.g.1.1")
@@ -84,3 +77,17 @@ def test_an_attempt_that_was_begun_again_gives_way_once_the_later_one_has_claime
     assert not of_a_later_attempt(9, 0, own, 20, [OWN, replace(later, slot=1)])
     assert not of_a_later_attempt(9, 0, own, 20, [OWN, replace(later, generation=10)])
     assert not of_a_later_attempt(9, 0, set(), -1, [OWN, later]), "it has to take over from the first attempt"
+
+
+def test_the_transactional_id_names_pipeline_group_and_slot_only() -> None:
+    assert transactional_id("p", "k2k.g", 3) == "k2k.p.k2k.g.1.3"
+
+
+_NAMES = st.text("ab.1", min_size=1, max_size=5)
+
+
+@given(*[st.tuples(_NAMES, _NAMES, st.integers(0, 12))] * 2)
+def test_ids_of_two_pipelines_never_meet(one: tuple[str, str, int], two: tuple[str, str, int]) -> None:
+    """Two slots have the same id only if they are the same, however dots lie in the names."""
+    assert (transactional_id(*one) == transactional_id(*two)) == (one == two)
+    assert transactional_id("a", "b.c", 0) != transactional_id("a.b", "c", 0)

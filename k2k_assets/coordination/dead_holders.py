@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import time
 
+from k2k_assets.coordination.fencing import fence
+from k2k_assets.coordination.neighbours import Neighbours
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.fencing import fence
-from k2k_assets.replication.assignment.neighbours import Neighbours
 from k2k_assets.transport.errors import Restart
 
 log = logging.getLogger("k2k.replication")

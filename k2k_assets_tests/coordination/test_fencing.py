@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.replication.assignment import fencing
+from k2k_assets.coordination import fencing
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 IDS = [f"k2k.p.g.1.{n}" for n in range(6)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.coordination.vacancies import Vacancies
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.vacancies import Vacancies
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 P0, P1, NEW = (TopicPartition("t", number) for number in range(3))

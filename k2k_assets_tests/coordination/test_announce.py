@@ -15,7 +15,7 @@ from k2k_assets.control.assignment_records import (
     time_value,
 )
 from k2k_assets.control.assignment_state import Assignments
-from k2k_assets.replication.assignment.announce import _left_over
+from k2k_assets.coordination.announce import _left_over
 
 GROUP, LONG_AGO = "k2k.g", 1_000
 

@@ -1,4 +1,4 @@
-"""Which instances that go on until somebody stops them have shown that they live. Pure."""
+"""How often a slot shows that it is alive, when it counts as silent, and which continuous instances live. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from collections.abc import Collection
 from pydantic import BaseModel, ConfigDict
 
 from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.pipeline import Pipeline
+
+_SHORTEST_BEAT = 0.2
+
+
+def beat_seconds(pipeline: Pipeline) -> float:
+    """Longest time between two signs of life of a slot."""
+    return max(pipeline.coordination.assignment.grace_window.total_seconds() / 3, _SHORTEST_BEAT)
+
+
+def silence_seconds(pipeline: Pipeline) -> float:
+    """After this long without a sign of life an owner may be taken over from."""
+    return max(pipeline.coordination.assignment.grace_window.total_seconds(), 3 * _SHORTEST_BEAT)
 
 
 class Presence(BaseModel):

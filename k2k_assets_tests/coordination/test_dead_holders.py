@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.coordination import claims, dead_holders
+from k2k_assets.coordination.claims import Claims
+from k2k_assets.coordination.fencing import fence as real_fence
+from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment import claims, dead_holders
-from k2k_assets.replication.assignment.claims import Claims
-from k2k_assets.replication.assignment.fencing import fence as real_fence
-from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets.replication.outcome import Outcome
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka.sink import TransactionalSink

@@ -9,10 +9,10 @@ from typing import Protocol
 from k2k_assets.control.assignment_records import PARTITION, Claim, beat_key
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import now_ms
+from k2k_assets.coordination import rules
+from k2k_assets.coordination.fencing import fence
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment import rules
-from k2k_assets.replication.assignment.fencing import fence
 
 
 class Writer(Protocol):

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 
 from k2k_assets.control.assignment_records import Claim, Instance
 from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.coordination import rules
+from k2k_assets.coordination.announce import announce
+from k2k_assets.coordination.presence import silence_seconds
+from k2k_assets.coordination.returning import Returning
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment import rules
-from k2k_assets.replication.assignment.announce import announce
-from k2k_assets.replication.assignment.returning import Returning
-from k2k_assets.replication.assignment.times import silence_seconds
 
 
 class Neighbours:

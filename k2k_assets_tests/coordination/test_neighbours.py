@@ -10,10 +10,10 @@ import pytest
 
 from k2k_assets.control.assignment_records import Claim, beat_key, stop_key, stop_value
 from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.coordination import neighbours as module
+from k2k_assets.coordination.neighbours import Neighbours
+from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.assignment import neighbours as module
-from k2k_assets.replication.assignment.neighbours import Neighbours
-from k2k_assets.replication.assignment.rules import transactional_id
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 OURS, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)

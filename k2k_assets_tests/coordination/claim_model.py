@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from k2k_assets.control.assignment_records import Claim, Instance
-from k2k_assets.replication.assignment import rules
-from k2k_assets.replication.assignment.rules import transactional_id
+from k2k_assets.coordination import rules
+from k2k_assets.coordination.rules import transactional_id
 
 # Of instances with two slots, and where one with three is among them.
 _IDS, _MORE_IDS = 4, 6

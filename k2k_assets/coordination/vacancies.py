@@ -10,10 +10,10 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from k2k_assets.coordination.neighbours import Neighbours
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment.neighbours import Neighbours
 
 log = logging.getLogger("k2k.replication")
 

@@ -1,0 +1,1 @@
+"""Who copies what: claims, signs of life, take-over, fencing."""

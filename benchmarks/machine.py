@@ -11,7 +11,7 @@ from pathlib import Path
 import confluent_kafka
 import psutil
 
-from k2k_assets.sandbox.java import find_java
+from k2k_assets.java.find import find_java
 
 _ROOT = Path(__file__).resolve().parent.parent
 

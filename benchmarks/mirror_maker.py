@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 
 from benchmarks.lab import Lab
+from k2k_assets.java.find import find_java
 from k2k_assets.sandbox import supervisor
 from k2k_assets.sandbox.jars import fetch_jars
-from k2k_assets.sandbox.java import find_java
 
 JARS = Path(__file__).with_name("mirror-maker-4.3.1.jars")
 HEAP = ("-Xms2g", "-Xmx2g", "-XX:+UseG1GC")

@@ -15,10 +15,10 @@ import tempfile
 from pathlib import Path
 
 from k2k_assets.core.errors import K2KError
+from k2k_assets.java.class_archive import make_archive
+from k2k_assets.java.find import find_java
 from k2k_assets.resources.java_process import OPTIONS_VARIABLE, QUICK_FLAGS, start_java
 from k2k_assets.resources.spark_command import archive, flags_file, spark_home
-from k2k_assets.sandbox.class_archive import make_archive
-from k2k_assets.sandbox.java import find_java
 
 _SECONDS = 300.0
 _INSIDE = "--inside"

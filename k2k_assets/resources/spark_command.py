@@ -14,7 +14,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from k2k_assets.sandbox.class_archive import archive_of, flags_with
+from k2k_assets.java.class_archive import archive_of, flags_with
 
 
 @cache

@@ -8,10 +8,10 @@ import tempfile
 from pathlib import Path
 
 from k2k_assets.core.errors import K2KError
+from k2k_assets.java.class_archive import archive_of, make_archive
+from k2k_assets.java.find import find_java
 from k2k_assets.sandbox.broker import Broker
-from k2k_assets.sandbox.class_archive import archive_of, make_archive
 from k2k_assets.sandbox.jars import fetch_jars
-from k2k_assets.sandbox.java import find_java
 
 
 def main() -> int:

@@ -20,11 +20,11 @@ from confluent_kafka.admin import AdminClient
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
+from k2k_assets.java.class_archive import archive_of, flags_with
+from k2k_assets.java.find import find_java
 from k2k_assets.sandbox.broker_settings import SMALL, java_flags, load_identity, server_properties
-from k2k_assets.sandbox.class_archive import archive_of, flags_with
 from k2k_assets.sandbox.formatting import format_data, is_formatted
 from k2k_assets.sandbox.jars import fetch_jars
-from k2k_assets.sandbox.java import find_java
 from k2k_assets.sandbox.security import ADMIN, BrokerSecurity
 
 _FORMAT_SECONDS = 60.0

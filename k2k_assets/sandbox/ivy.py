@@ -16,7 +16,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from k2k_assets.core.errors import K2KError
-from k2k_assets.sandbox.java import find_java
+from k2k_assets.java.find import find_java
 
 REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
 _DOWNLOAD_SECONDS = 300.0

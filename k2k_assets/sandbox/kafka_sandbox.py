@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 
 from k2k_assets.core.errors import K2KError
+from k2k_assets.java.find import find_java
 from k2k_assets.kafka import clients
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.jars import fetch_jars
-from k2k_assets.sandbox.java import find_java
 from k2k_assets.sandbox.principals import REPLICATOR, set_up_replicator
 
 

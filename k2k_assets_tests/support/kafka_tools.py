@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from k2k_assets.java.find import find_java
 from k2k_assets.sandbox.jars import KAFKA, fetch_jars, read_manifest
-from k2k_assets.sandbox.java import find_java
 
 _TOOLS = Path(__file__).with_name("kafka-tools-4.3.1.jars")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.errors import K2KError
-from k2k_assets.sandbox.class_archive import archive_of, flags_with, make_archive
+from k2k_assets.java.class_archive import archive_of, flags_with, make_archive
 
 
 def written_by(flags: list[str]) -> Path:

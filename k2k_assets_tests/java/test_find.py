@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.errors import K2KError
-from k2k_assets.sandbox.java import find_java
+from k2k_assets.java.find import find_java
 
 
 def _fake_java(home: Path, says: str, code: int = 0) -> Path:

@@ -17,7 +17,7 @@ STAMP := $(VENV)/.set-up
 # Modules are compiled once, not by each of the many processes that demo and tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo dev check test storm bench bench-offsets lint clean
+.PHONY: help setup demo dev check test storm bench bench-offsets lint lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,13 +55,20 @@ lint: $(STAMP) ## Check style and types
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+lock: ## Put the newest versions that pyproject.toml allows into constraints.txt
+	rm -rf $(VENV)-lock
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]'
+	$(VENV)-lock/bin/python -m pip freeze --exclude k2k-assets > constraints.txt
+	rm -rf $(VENV)-lock
+
 clean: ## Remove .venv, caches and build products (not Kafka's jars in your cache directory)
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse artifacts
+	rm -rf $(VENV) $(VENV)-lock build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is needed: install it, or name one with make PYTHON=..."; exit 1; }
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make a virtual environment (on Debian: apt-get install python3-venv)"; exit 1; }
 	@echo "Setting up $(VENV): a minute or two the first time"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@

@@ -1,0 +1,23 @@
+"""`make setup` installs the same versions everywhere: those that `constraints.txt` pins."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PINNED = {
+    canonicalize_name(name): version
+    for name, version in (line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
+}
+
+
+@pytest.mark.parametrize("asked", [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]])
+def test_each_dependency_is_pinned_to_a_version_that_the_project_allows(asked: str) -> None:
+    requirement = Requirement(asked)
+    assert requirement.specifier.contains(PINNED[canonicalize_name(requirement.name)])

@@ -32,9 +32,9 @@ from benchmarks.sizes import Load
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import load_pipeline
+from k2k_assets.replication.driver.replicate import replicate_with
 from k2k_assets.replication.extent import UntilCaughtUp
-from k2k_assets.replication.replicate import replicate_with
-from k2k_assets.replication.task import copy_slot
+from k2k_assets.replication.slot.task import copy_slot
 
 HEADERS = ["poll interval", "samples", "median s", "p90 s", "max s", "goal: median under"]
 GROUP = "bench-latency-group"

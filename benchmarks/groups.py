@@ -34,9 +34,9 @@ from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.replication.driver.replicate import replicate_with
 from k2k_assets.replication.extent import UntilCaughtUp
-from k2k_assets.replication.replicate import replicate_with
-from k2k_assets.replication.task import copy_slot
+from k2k_assets.replication.slot.task import copy_slot
 
 PARTITIONS = 100
 RECORDS = 1000  # in each partition

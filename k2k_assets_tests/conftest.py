@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from k2k_assets.replication import slot
+from k2k_assets.replication.slot import slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.order import FilesAndFolders, long_files_first

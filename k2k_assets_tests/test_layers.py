@@ -11,12 +11,12 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "k2k_assets"
 LOOP = (
-    "replication/session.py",
-    "replication/transactions.py",
-    "replication/folding.py",
-    "replication/partition_state.py",
-    "replication/target_chain.py",
-    "replication/starting.py",
+    "replication/slot/session.py",
+    "replication/slot/transactions.py",
+    "replication/slot/folding.py",
+    "replication/slot/partition_state.py",
+    "replication/slot/target_chain.py",
+    "replication/slot/starting.py",
     "transport/interface.py",
     "transport/chunk.py",
     "stages",

@@ -10,7 +10,7 @@ import dagster as dg
 
 from k2k_assets.assets import metadata as keys
 from k2k_assets.assets.metadata import Metadata
-from k2k_assets.replication import Outcome, PartitionOutcome, TopicOutcome
+from k2k_assets.replication.driver.outcome import Outcome, PartitionOutcome, TopicOutcome
 
 _COLUMNS = {
     "partition": "int",

@@ -21,7 +21,9 @@ from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import Outcome, UntilCaughtUp, Window, replicate
+from k2k_assets.replication.driver.outcome import Outcome
+from k2k_assets.replication.extent import UntilCaughtUp, Window
+from k2k_assets.spark.replicate import replicate
 
 _GONE = (
     "it is not on the source any more, or may not be described there. Reload the definitions to see the topics of today"

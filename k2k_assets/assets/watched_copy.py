@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 
-from k2k_assets.replication import Outcome, Progress
+from k2k_assets.replication.driver.outcome import Outcome
+from k2k_assets.replication.driver.progress import Progress
 
 LOG_SECONDS = 5.0
 # A slot commits and leaves within seconds; this bounds the wait for one that cannot.

@@ -19,7 +19,7 @@ from k2k_assets.cli.topic_status import StatusReader, TopicStatus
 from k2k_assets.core.words import duration, plural
 
 if TYPE_CHECKING:
-    from k2k_assets.replication import Progress
+    from k2k_assets.replication.driver.progress import Progress
 
 Observer = Callable[["Progress"], None]
 

@@ -28,7 +28,7 @@ from k2k_assets.resources.coming_spark import ComingSpark
 
 if TYPE_CHECKING:
     from k2k_assets.kafka.cluster import Cluster
-    from k2k_assets.replication import Outcome
+    from k2k_assets.replication.driver.outcome import Outcome
 
 T = TypeVar("T")
 
@@ -143,7 +143,7 @@ def _await_clusters(pipeline: Pipeline, stop: threading.Event) -> bool:
 def _replicate(spark: ComingSpark, console: Console, once: bool, stop: threading.Event) -> Outcome | None:
     """Runs the engine; nothing to report when it was stopped before it began."""
     from k2k_assets.cli.progress import shown
-    from k2k_assets.replication import Continuous, UntilCaughtUp
+    from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 
     if stop.is_set():
         return None

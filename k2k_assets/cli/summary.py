@@ -8,7 +8,7 @@ from k2k_assets.core.words import duration, plural, size
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
-    from k2k_assets.replication import Outcome, TopicOutcome
+    from k2k_assets.replication.driver.outcome import Outcome, TopicOutcome
 
 
 def summary(pipeline: Pipeline, outcome: Outcome) -> str:

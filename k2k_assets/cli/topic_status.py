@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from k2k_assets.replication import PartitionProgress, Progress
+    from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 
 # Rates are averages over this many seconds: shorter ones jump about, longer ones lag behind.
 _RATE_SECONDS = 10.0

@@ -14,9 +14,11 @@ from k2k_assets.resources.java_process import QUICK_FLAGS, is_local, start_java
 from k2k_assets.resources.spark_settings import spark_conf
 
 if TYPE_CHECKING:
-    from k2k_assets.replication import Extent, Outcome, Progress
+    from k2k_assets.replication.driver.outcome import Outcome
+    from k2k_assets.replication.driver.progress import Progress
+    from k2k_assets.replication.extent import Extent
     from k2k_assets.replication.plan import SlotPlan
-    from k2k_assets.replication.task import SlotResult
+    from k2k_assets.replication.slot.task import SlotResult
     from k2k_assets.resources.lasting_spark import LastingSpark
 
 
@@ -39,12 +41,12 @@ class ComingSpark:
     def replicate(
         self, extent: Extent, *, stop: threading.Event, observer: Callable[[Progress], None] | None = None
     ) -> Outcome:
-        """As `replication.replicate`.
+        """As `driver.replicate.replicate_with`.
 
         Raises:
             K2KError: As there, or Spark does not start.
         """
-        from k2k_assets.replication.replicate import replicate_with
+        from k2k_assets.replication.driver.replicate import replicate_with
 
         return replicate_with(
             self._run_slots,
@@ -66,7 +68,7 @@ class ComingSpark:
             self._java.end()
 
     def _cores(self) -> int:
-        from k2k_assets.replication.task_slots import cores_with
+        from k2k_assets.spark.task_slots import cores_with
 
         return cores_with(self._pipeline, self._conf.get) if is_local(self._conf) else self._spark.result().cores
 

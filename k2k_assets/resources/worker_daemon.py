@@ -17,7 +17,7 @@ def main() -> None:
     """Imports, then does what Spark's own daemon does."""
     from pyspark.daemon import manager
 
-    import k2k_assets.replication.task  # noqa: F401
+    import k2k_assets.spark.slot_task  # noqa: F401
 
     # What is shared with the workers stays shared: a collection would write to every object.
     gc.collect()

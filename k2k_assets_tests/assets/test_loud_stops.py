@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from k2k_assets.assets import metadata as keys
 from k2k_assets.cli.tool import cli
 from k2k_assets.overrides.request import Wanted
-from k2k_assets.replication import run
+from k2k_assets.replication.driver import run
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_same_content

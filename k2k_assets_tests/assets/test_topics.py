@@ -14,7 +14,7 @@ from k2k_assets.assets import topics
 from k2k_assets.assets.shown_topics import ShownTopic
 from k2k_assets.assets.translator import Translator
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import Outcome, TopicOutcome
+from k2k_assets.replication.driver.outcome import Outcome, TopicOutcome
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 

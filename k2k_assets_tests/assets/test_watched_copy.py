@@ -12,7 +12,8 @@ from k2k_assets.assets import watched_copy
 from k2k_assets.assets.watched_copy import describe, watched
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication import Outcome, PartitionProgress, Progress
+from k2k_assets.replication.driver.outcome import Outcome
+from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 
 PROGRESS = Progress(
     {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication import PartitionProgress, Progress
+from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 
 
 def progress_of(started: float = 0.0, **topics: list[PartitionProgress]) -> Progress:

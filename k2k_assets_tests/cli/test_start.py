@@ -25,7 +25,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import END_UNKNOWN
-from k2k_assets.replication import Outcome, PartitionOutcome, TopicOutcome
+from k2k_assets.replication.driver.outcome import Outcome, PartitionOutcome, TopicOutcome
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.pipelines import write_pipeline

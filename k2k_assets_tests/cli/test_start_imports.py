@@ -15,7 +15,7 @@ _ALL = f"""
 import k2k_assets.automation.discovery, k2k_assets.cli.progress, k2k_assets.kafka.cluster
 import k2k_assets.permissions.topic_check, k2k_assets.replication, k2k_assets.resources.lasting_spark
 """
-_WORKER = "import k2k_assets.replication.task, k2k_assets.resources.worker_daemon"
+_WORKER = "import k2k_assets.spark.slot_task, k2k_assets.resources.worker_daemon"
 
 
 def imported_by(code: str) -> set[str]:
@@ -33,7 +33,7 @@ def test_nothing_of_dagster_and_of_the_sandbox(code: str) -> None:
     found = imported_by(code)
     assert {name for name in found if "dagster" in name} == set()
     assert found.isdisjoint({"cryptography", "pandas", "pyarrow", "grpc", "k2k_assets.sandbox.broker"})
-    assert "k2k_assets.replication.task" in found, "this test sees what is imported"
+    assert "k2k_assets.spark.slot_task" in found, "this test sees what is imported"
 
 
 def test_java_is_started_before_the_heavy_ones() -> None:
@@ -42,7 +42,7 @@ def test_java_is_started_before_the_heavy_ones() -> None:
 
 def test_the_process_that_workers_are_forked_from_has_one_thread() -> None:
     code = (
-        "import k2k_assets.resources.worker_daemon, pyspark.worker, k2k_assets.replication.task, os, sys\n"
+        "import k2k_assets.resources.worker_daemon, pyspark.worker, k2k_assets.spark.slot_task, os, sys\n"
         "sys.exit(len(os.listdir('/proc/self/task')) - 1 if os.path.isdir('/proc/self/task') else 0)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

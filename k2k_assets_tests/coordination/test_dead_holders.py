@@ -18,7 +18,7 @@ from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.outcome import Outcome
+from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka.sink import TransactionalSink
 from k2k_assets_tests.support.copying import assert_same_content, copy

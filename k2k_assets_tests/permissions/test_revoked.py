@@ -10,7 +10,7 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.replication import session
+from k2k_assets.replication.slot import session
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.permissions.stage import Stage
 from k2k_assets_tests.support import kafka

@@ -12,7 +12,7 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import planning
+from k2k_assets.replication.driver import planning
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records, copy
 from k2k_assets_tests.support.kafka import add_partitions, create_topic, delete_topic, end_offsets, produce, unique

@@ -14,8 +14,8 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import progress as progress_module
-from k2k_assets.replication.progress import Progress
+from k2k_assets.replication.driver import progress as progress_module
+from k2k_assets.replication.driver.progress import Progress
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import (
     Running,

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
-from k2k_assets.replication.slot import Slot
-from k2k_assets.replication.starting import resolve_starts
+from k2k_assets.replication.slot.slot import Slot
+from k2k_assets.replication.slot.starting import resolve_starts
 from k2k_assets.transport.errors import Fatal
 from k2k_assets.transport.librdkafka.at_least_once_sink import DataProducer
 from k2k_assets_tests.support.fake_transport import FakeCluster

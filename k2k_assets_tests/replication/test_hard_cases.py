@@ -16,11 +16,11 @@ from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused, Supers
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import session as session_module
-from k2k_assets.replication import slot as slot_module
-from k2k_assets.replication import source_watch
 from k2k_assets.replication.extent import Window
-from k2k_assets.replication.task import copy_slot
+from k2k_assets.replication.slot import session as session_module
+from k2k_assets.replication.slot import slot as slot_module
+from k2k_assets.replication.slot import source_watch
+from k2k_assets.replication.slot.task import copy_slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.interface import Position

@@ -24,11 +24,10 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.overrides.apply import override
 from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import session
-from k2k_assets.replication.assignment import holding
-from k2k_assets.replication.job import Runner
+from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.plan import slot_of
-from k2k_assets.replication.task import SlotResult
+from k2k_assets.replication.slot import holding, session
+from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka import sink as librdkafka_sink
 from k2k_assets_tests.support.copying import Running, assert_same_content, commit_records, copy, in_threads

@@ -23,11 +23,12 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.fold import Covered, PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import run, starting, topic_identity
+from k2k_assets.replication.driver import run
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.session import Session
-from k2k_assets.replication.task import SlotResult
-from k2k_assets.replication.transactions import Transactions
+from k2k_assets.replication.slot import starting, topic_identity
+from k2k_assets.replication.slot.session import Session
+from k2k_assets.replication.slot.task import SlotResult
+from k2k_assets.replication.slot.transactions import Transactions
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position

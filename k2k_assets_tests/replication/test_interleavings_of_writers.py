@@ -21,12 +21,13 @@ from k2k_assets.coordination import claims
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication import slot, task
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot import Slot
-from k2k_assets.replication.target_chain import TargetChain
+from k2k_assets.replication.slot import slot
+from k2k_assets.replication.slot.slot import Slot
+from k2k_assets.replication.slot.target_chain import TargetChain
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.spark import slot_task as task
 from k2k_assets_tests.support.copying import (
     PROCESSES,
     Running,

@@ -16,8 +16,8 @@ from k2k_assets.control.control_topics import control_topics
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import leaderless
 from k2k_assets.replication.extent import Extent, UntilCaughtUp, Window
+from k2k_assets.replication.slot import leaderless
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink
 from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records, copy

@@ -16,8 +16,8 @@ import pytest
 from k2k_assets.coordination.fencing import fence
 from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import held_targets
-from k2k_assets.replication.held_targets import HeldTargets
+from k2k_assets.replication.slot import held_targets
+from k2k_assets.replication.slot.held_targets import HeldTargets
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import Running, assert_same_content
 from k2k_assets_tests.support.interleaving import (

@@ -12,8 +12,8 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import session
-from k2k_assets.replication.slot import Slot
+from k2k_assets.replication.slot import session
+from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.librdkafka import sink as librdkafka_sink

@@ -13,7 +13,7 @@ from k2k_assets.core.runs import Run
 from k2k_assets.mapping.fold import PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.task import SlotResult
+from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.interface import Sink
 from k2k_assets_tests.support.copying import copy, in_threads, mapping_records

@@ -13,7 +13,7 @@ from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.coordination.vacancies import Vacancies
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.slot import Slot
+from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.support.copying import Running

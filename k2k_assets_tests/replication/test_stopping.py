@@ -15,10 +15,11 @@ import pytest
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import run, slot
+from k2k_assets.replication.driver import run
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.task import SlotResult
+from k2k_assets.replication.slot import slot
+from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.librdkafka.sink import TransactionalSink

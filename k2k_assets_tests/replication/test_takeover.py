@@ -20,9 +20,9 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import run
-from k2k_assets.replication.assignment.holding import Holding
-from k2k_assets.replication.session import Session
+from k2k_assets.replication.driver import run
+from k2k_assets.replication.slot.holding import Holding
+from k2k_assets.replication.slot.session import Session
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.librdkafka.sink import TransactionalSink

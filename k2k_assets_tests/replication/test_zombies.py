@@ -14,9 +14,9 @@ import pytest
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.outcome import Outcome
+from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.task import SlotResult, copy_slot
+from k2k_assets.replication.slot.task import SlotResult, copy_slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.interface import Sink
 from k2k_assets_tests.support.copying import copy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +12,11 @@ import pytest
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication import UntilCaughtUp, replicate
+from k2k_assets.replication.driver import replicate as replicating
+from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.resources import coming_spark, lasting_spark
 from k2k_assets.resources.coming_spark import ComingSpark
 from k2k_assets_tests.support.pipelines import make_pipeline
-
-replicating = importlib.import_module(replicate.__module__)  # the package has a function of that name
 
 
 class Played:

@@ -19,13 +19,13 @@ from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.replication.driver.outcome import Outcome
+from k2k_assets.replication.driver.progress import Progress
+from k2k_assets.replication.driver.replicate import Runner, replicate_with
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp
-from k2k_assets.replication.outcome import Outcome
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.progress import Progress
-from k2k_assets.replication.replicate import Runner, replicate_with
-from k2k_assets.replication.slot import Slot
-from k2k_assets.replication.task import SlotResult, copy_slot
+from k2k_assets.replication.slot.slot import Slot
+from k2k_assets.replication.slot.task import SlotResult, copy_slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import ReadRecord, read_all
 

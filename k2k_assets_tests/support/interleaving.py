@@ -16,10 +16,10 @@ import pytest
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, Which
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.job import Runner
-from k2k_assets.replication.outcome import Outcome
-from k2k_assets.replication.slot import Slot
-from k2k_assets.replication.task import SlotResult
+from k2k_assets.replication.driver.job import Runner
+from k2k_assets.replication.driver.outcome import Outcome
+from k2k_assets.replication.slot.slot import Slot
+from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.transport.librdkafka import sink as librdkafka_sink

@@ -9,8 +9,8 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent, UntilCaughtUp
-from k2k_assets.replication.partition_state import PartitionState
 from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan
+from k2k_assets.replication.slot.partition_state import PartitionState
 
 CLUSTER = "source-cluster"
 GENERATION = 17

@@ -14,8 +14,9 @@ import psutil
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot import Slot
-from k2k_assets.replication.task import SlotResult, _end_with_parent, _log_to_stderr
+from k2k_assets.replication.slot.slot import Slot
+from k2k_assets.replication.slot.task import SlotResult
+from k2k_assets.spark.slot_task import _end_with_parent, _log_to_stderr
 from k2k_assets_tests.support.copying import DyingSink
 from k2k_assets_tests.support.kafka import SECONDS
 from k2k_assets_tests.support.unlucky import NONE, Mishap, copy_unluckily

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.slot import Slot
+from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.interface import Delivery, Sink
 

@@ -14,7 +14,7 @@ from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.outcome import Outcome
+from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, commit_records, copy

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from k2k_assets.cli.main import run
-from k2k_assets.replication import task
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot import Slot
-from k2k_assets.replication.task import SlotResult, copy_slot
+from k2k_assets.replication.slot.slot import Slot
+from k2k_assets.replication.slot.task import SlotResult, copy_slot
+from k2k_assets.spark import slot_task as task
 from k2k_assets_tests.support.clock import Clock, going_by
 from k2k_assets_tests.support.copying import DyingSink
 

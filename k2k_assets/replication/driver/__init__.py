@@ -1,0 +1,1 @@
+"""An instance as a whole: plan, start, watch, progress, outcome."""

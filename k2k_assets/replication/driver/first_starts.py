@@ -1,0 +1,75 @@
+"""Where the partitions of a topic begin that is copied for the first time, with `auto.offset.reset: latest`.
+
+Slots commit the start positions of their partitions one after the other. A driver that dies in between leaves
+partitions without a position beside others that have one, which look like partitions that the topic has got since:
+those start at their beginning. So the driver notes all of them in the assignment topic before any slot starts, and
+takes the note away when all have a position. A topic that appeared while an instance ran begins at its beginning,
+which is noted too. A partition that has no leader then begins where its log ends when a slot first sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from k2k_assets.control.assignment_records import start_key, start_value
+from k2k_assets.control.assignment_writing import write_records
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.planning import Ground
+
+Noted = Mapping[str, tuple[int, ...]]
+"""Start position of each partition, by source topic id."""
+
+
+def hold_first_starts(
+    pipeline: Pipeline,
+    ground: Ground,
+    source: Cluster,
+    noted: Noted,
+    committed: Collection[TopicPartition],
+    appeared: Collection[str],
+    all_is_known: bool = True,
+) -> dict[TopicPartition, int]:
+    """Start positions of partitions that begin where their topic was first seen; writes down those that are new.
+
+    Args:
+        pipeline: Says where to start.
+        ground: The clusters as they are.
+        source: For the ends.
+        noted: What was written down before.
+        committed: Partitions that have a position.
+        appeared: Topics that the source got while this instance ran.
+        all_is_known: Whether a partition that is not in `committed` surely has no position; else, at least once, what
+            seems new is copied from its beginning: it may have been copied up to anywhere.
+
+    Returns:
+        `END_UNKNOWN` for one that begins where its log ends when a slot first sees it.
+    """
+    if pipeline.start_from != "latest":
+        return {}
+    ids = {topic: description.topic_id for topic, description in ground.descriptions.items()}
+    known = {tp.topic for tp in committed}
+    new = [topic for topic in ground.topics if all_is_known and topic not in known and ids[topic] not in noted]
+    partitions = [tp for tp in ground.partitions if tp.topic in new]
+    unknown: dict[TopicPartition, str] = {}
+    at_beginning = [tp for tp in partitions if tp.topic in appeared]
+    at_end = [tp for tp in partitions if tp.topic not in appeared]
+    first = ends_of_each_topic(source, at_beginning, "earliest", unknown)
+    first |= ends_of_each_topic(source, at_end, pipeline.readable_end, unknown)
+    first |= {tp: 0 if tp.topic in appeared else END_UNKNOWN for tp in unknown}
+    fresh = {
+        topic: tuple(first[TopicPartition(topic, p)] for p in range(ground.topics[topic][1]))
+        for topic in new
+        if all(TopicPartition(topic, p) in first for p in range(ground.topics[topic][1]))
+    }
+    held = {topic: noted[ids[topic]] for topic in ground.topics if ids[topic] in noted}
+    begun = [topic for topic, at in held.items() if all(TopicPartition(topic, p) in committed for p in range(len(at)))]
+    records = [(start_key(pipeline.group, ids[topic]), start_value(topic, at)) for topic, at in fresh.items()]
+    write_records(pipeline, [*records, *((start_key(pipeline.group, ids[topic]), None) for topic in begun)])
+    return {
+        TopicPartition(topic, p): position
+        for topic, positions in (held | fresh).items()
+        for p, position in enumerate(positions)
+    }

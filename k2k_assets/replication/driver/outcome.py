@@ -1,0 +1,149 @@
+"""What a replication did, as the commit log tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.leaders import END_UNKNOWN
+from k2k_assets.replication.driver.progress import PartitionProgress, ProgressReader
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOutcome:
+    """One source partition.
+
+    Attributes:
+        start: Position when the replication began.
+        position: Position at its end.
+        target_end: Target offset after the last record copied; None where several partitions are fed, or none yet.
+        readable_end: `Pipeline.readable_end` of the source when last looked at; `END_UNKNOWN` if it never said.
+        records: Records copied.
+        bytes: Value bytes copied.
+        runs: Runs written to the mapping topic's records.
+    """
+
+    start: int
+    position: int
+    target_end: int | None
+    readable_end: int
+    records: int
+    bytes: int
+    runs: int
+
+    @property
+    def lag(self) -> int:
+        """Source offsets still to be read, as far as is known."""
+        return max(0, self.readable_end - self.position)
+
+    @property
+    def is_end_known(self) -> bool:
+        """Whether the source has said where it ends: without that a lag of 0 says nothing."""
+        return self.readable_end != END_UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOutcome:
+    """One source topic.
+
+    Attributes:
+        target_topic: Where it went.
+        partitions: By source partition.
+        stopped: Why it was stopped; None if it was not.
+        seconds: How long the replication took.
+    """
+
+    target_topic: str
+    partitions: dict[int, PartitionOutcome]
+    stopped: str | None
+    seconds: float
+
+    @property
+    def records(self) -> int:
+        """Records copied."""
+        return sum(p.records for p in self.partitions.values())
+
+    @property
+    def bytes(self) -> int:
+        """Value bytes copied."""
+        return sum(p.bytes for p in self.partitions.values())
+
+    @property
+    def runs(self) -> int:
+        """Runs written."""
+        return sum(p.runs for p in self.partitions.values())
+
+    @property
+    def lag(self) -> int:
+        """Source offsets still to be read."""
+        return sum(p.lag for p in self.partitions.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a replication did.
+
+    Attributes:
+        topics: By source topic.
+        generation: Of the instance.
+        seconds: How long it took, from the claim to the last commit.
+    """
+
+    topics: dict[str, TopicOutcome] = field(default_factory=dict)
+    generation: int = -1
+    seconds: float = 0.0
+
+    @property
+    def stopped(self) -> dict[str, str]:
+        """Topics that were stopped, with the reason."""
+        return {name: topic.stopped for name, topic in self.topics.items() if topic.stopped}
+
+
+def outcome_of(
+    topics: Mapping[str, tuple[str, int]],
+    commit_log: CommitLog,
+    progress: ProgressReader,
+    stopped: Mapping[TopicPartition, str],
+    generation: int,
+    seconds: float,
+) -> Outcome:
+    """Sums up a replication.
+
+    Args:
+        topics: Source topic -> target topic and number of source partitions.
+        commit_log: As it is at the end.
+        progress: What was copied.
+        stopped: Partitions that were stopped, with the reason.
+        generation: Of the instance.
+        seconds: How long it took.
+    """
+    partitions = progress.current().partitions
+    outcomes: dict[str, TopicOutcome] = {}
+    for topic, (target_topic, count) in topics.items():
+        names = [TopicPartition(topic, p) for p in range(count)]
+        of_topic = {
+            tp.partition: _partition_outcome(partitions[tp], progress.starts.get(tp), _target_end(commit_log, tp))
+            for tp in names
+        }
+        reasons = [f"{tp}: {stopped[tp]}" for tp in names if tp in stopped]
+        outcomes[topic] = TopicOutcome(target_topic, of_topic, "; ".join(reasons) or None, seconds)
+    return Outcome(outcomes, generation, seconds)
+
+
+def _target_end(commit_log: CommitLog, tp: TopicPartition) -> int | None:
+    record = commit_log.positions.get(tp)
+    return record.target_end if record else None
+
+
+def _partition_outcome(progress: PartitionProgress, start: int | None, target_end: int | None) -> PartitionOutcome:
+    return PartitionOutcome(
+        start=progress.position if start is None else start,
+        position=progress.position,
+        target_end=target_end,
+        readable_end=progress.readable_end,
+        records=progress.records,
+        bytes=progress.bytes,
+        runs=progress.runs,
+    )

@@ -1,0 +1,74 @@
+"""Runs a pipeline: one instance, from the checks before the first record to what the commit log says at the end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+
+from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.coordination.neighbours import Neighbours
+from k2k_assets.coordination.vacancies import Vacancies
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.changes import Changes
+from k2k_assets.replication.driver.job import Runner
+from k2k_assets.replication.driver.outcome import Outcome
+from k2k_assets.replication.driver.planning import prepare
+from k2k_assets.replication.driver.progress import Progress, ProgressReader
+from k2k_assets.replication.driver.run import Run
+from k2k_assets.replication.extent import Extent
+from k2k_assets.replication.plan import slots_for
+
+log = logging.getLogger("k2k.replication")
+
+
+def replicate_with(
+    runner: Runner,
+    cores: int,
+    pipeline: Pipeline,
+    extent: Extent,
+    *,
+    topics: Collection[str] | None = None,
+    stop: threading.Event | None = None,
+    observer: Callable[[Progress], None] | None = None,
+    await_runner: Callable[[], object] | None = None,
+) -> Outcome:
+    """Copies a pipeline's topics, on anything that runs slots at the same time.
+
+    Args:
+        runner: Runs one slot for each plan and returns when all have ended.
+        cores: How many it runs at once.
+        pipeline: What to copy, and how.
+        extent: When to end.
+        topics: Only these source topics; all that the pipeline selects if None.
+        stop: When set, the slots commit what they have and end.
+        observer: Called about once a second, from another thread.
+        await_runner: Returns when the runner can be used, or raises if it never can. It is called when all else is
+            prepared: nothing is taken over from others before.
+    """
+    for warning in pipeline.warnings:
+        log.warning("%s", warning)
+    with ExitStack() as stack:
+        source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
+        target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))
+        ground = prepare(pipeline, source, target, topics)
+        progress = ProgressReader(pipeline, ground.cluster_id, source, target, ground.partitions)
+        stack.callback(progress.close)
+        tail = stack.enter_context(AssignmentTail(pipeline, target))
+        if await_runner:
+            await_runner()
+        neighbours = Neighbours(pipeline, tail)
+        run = Run(
+            pipeline=pipeline,
+            extent=extent,
+            ground=ground,
+            slots=lambda partitions: slots_for(pipeline, partitions, cores),
+            clusters=(source, target),
+            progress=progress,
+            neighbours=neighbours,
+            vacancies=Vacancies(pipeline, neighbours),
+            changes=Changes(pipeline, source, target, topics),
+        )
+        return run.until_done(runner, stop or threading.Event(), observer)

@@ -1,0 +1,400 @@
+"""One instance from its first generation to its last.
+
+A generation is one job: its slots copy what nobody newer copies. A new one is drawn when the job failed, when the
+source has something new, or when partitions that others copied became free; a continuous instance that has nothing to
+copy stands by until then. The slots of the old generation commit and release before those of the new one claim.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from k2k_assets.control.assignment_records import Instance
+from k2k_assets.control.assignment_tail import AssignmentTopicLost
+from k2k_assets.control.assignment_writing import new_instance, write_stop
+from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.traces import ensure_new_group, mapped_so_far
+from k2k_assets.coordination.dead_holders import DeadHolders
+from k2k_assets.coordination.neighbours import Neighbours
+from k2k_assets.coordination.vacancies import Vacancies
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed, Superseded, words_of
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.changes import Changes
+from k2k_assets.replication.driver.first_starts import hold_first_starts
+from k2k_assets.replication.driver.job import Job, Runner
+from k2k_assets.replication.driver.outcome import Outcome, outcome_of
+from k2k_assets.replication.driver.planning import Ground, plan_slots
+from k2k_assets.replication.driver.progress import Progress, ProgressReader
+from k2k_assets.replication.extent import Continuous, Extent
+from k2k_assets.replication.plan import SlotPlan, spread
+
+log = logging.getLogger("k2k.replication")
+
+Observer = Callable[[Progress], None]
+
+_LOOK_SECONDS = 0.25
+_OBSERVE_SECONDS = 1.0
+_ASK_AGAIN_SECONDS = 5.0
+# A Spark job that fails (a killed worker, a lost executor) is run again under a new generation, this often in a row.
+_MOST_FAILURES = 5
+_LONGEST_PAUSE = 30.0
+_MOST_DOUBLINGS = 10
+_KILLED_WITH_US = (
+    "the Spark job failed while it was to stop: %s. What its slots had in hand is copied by the next run. Was the "
+    "signal sent to all processes? It is for this one alone"
+)
+# How long a run that was told to stop waits to say how far it came; whoever sends signals sends SIGKILL after 30 s.
+_STOPPED_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """Why a partition was stopped, by which generation, and its newest commit record then."""
+
+    reason: str
+    generation: int
+    newest: CommitRecord | None
+
+
+@dataclass(slots=True)
+class Run:
+    """One instance.
+
+    Attributes:
+        pipeline: What to copy, and how.
+        extent: When to end.
+        ground: The clusters as they were when last looked at.
+        slots: How many slots to use for how many partitions.
+        clusters: Source and target.
+        progress: Follows the commit topic.
+        neighbours: Other instances.
+        vacancies: What they have left.
+        changes: Looks for new topics and partitions.
+    """
+
+    pipeline: Pipeline
+    extent: Extent
+    ground: Ground
+    slots: Callable[[int], int]
+    clusters: tuple[Cluster, Cluster]
+    progress: ProgressReader
+    neighbours: Neighbours
+    vacancies: Vacancies
+    changes: Changes
+    _instance: Instance | None = None
+    _generation: int = -1
+    _stopped: dict[TopicPartition, _Stop] = field(default_factory=dict)
+    _topics: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _begun_with: frozenset[str] = frozenset()
+    _next_observation: float = 0.0
+    _asks_again: float = 0.0
+
+    def until_done(self, runner: Runner, stop: threading.Event, observer: Observer | None) -> Outcome:
+        """Runs generations until the extent is reached.
+
+        Raises:
+            Superseded: A newer instance copies what a bounded run was to copy.
+            K2KError: The run cannot go on.
+        """
+        started = time.monotonic()
+        failures = outrun = 0
+        while True:
+            plans = self._next_generation(stop)
+            job = Job(runner, plans)
+            copied_before, begun = self._copied(), time.monotonic()
+            asked = self._watch(job, stop, observer)
+            job.raise_errors()
+            for tp, reason in job.stopped.items():
+                self._stopped[tp] = _Stop(reason, self._generation, self.progress.newest.get(tp))
+            outrun = outrun + 1 if job.outrun and self._copied() == copied_before else 0
+            if job.outrun:
+                log.info("a new generation is drawn: %s", job.outrun)
+            if outrun > 1:
+                stop.wait(_pause(outrun))
+            if job.failure is not None:
+                self._ask_to_end(again=not stop.is_set())  # slots that Spark has lost sight of
+                if stop.is_set():
+                    log.warning(_KILLED_WITH_US, words_of(job.failure)[0])
+            if job.failure is not None and not stop.is_set():
+                lasted = isinstance(self.extent, Continuous) and time.monotonic() - begun > _LONGEST_PAUSE
+                worked = self._copied() > copied_before or lasted
+                failures = 1 if worked else failures + 1
+                self._pause_after(job.failure, failures, stop)
+            elif stop.is_set() or self._is_over(job, asked):
+                return self._outcome(time.monotonic() - started, stop.is_set(), observer)
+            elif not asked and not job.outrun:
+                self._stand_by(stop, observer)
+                if stop.is_set():
+                    return self._outcome(time.monotonic() - started, stop.is_set(), observer)
+
+    # -- generations --------------------------------------------------------------------------------------------
+
+    def _next_generation(self, stop: threading.Event) -> list[SlotPlan]:
+        """Takes over; an instance that has worked already waits for a cluster that does not answer, or let it."""
+        pause = 0.5
+        while True:
+            try:
+                return self._take_over(stop)
+            except _StoppedMeanwhile:
+                log.warning("stopped while the commit topic was held by somebody else's transaction")
+                return []
+            except (ClusterUnreachable, NotAllowed) as error:
+                if self._generation < 0 or not isinstance(self.extent, Continuous) or stop.is_set():
+                    raise
+                log.warning("waiting for a cluster: %s", error)
+                stop.wait(pause)
+                for cluster in self.clusters:
+                    cluster.renew_if_disturbed()
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _take_over(self, stop: threading.Event) -> list[SlotPlan]:
+        """Draws a generation for all that nobody newer copies, and plans."""
+        self.neighbours.catch_up()
+        self.ground = self.ground.seen_again(*self.clusters)
+        elsewhere = self.vacancies.take(self.ground.topic_ids)
+        if elsewhere and not isinstance(self.extent, Continuous):
+            raise _superseded(elsewhere)
+        mine = [tp for tp in self.ground.partitions if tp not in elsewhere]
+        self._begun_with = self._begun_with or frozenset(self.ground.topics)
+        self._topics.update(self.ground.topics)
+        self.progress.follow(self.ground.partitions)
+        if not mine:
+            return []
+        shares = spread(mine, self.slots(len(mine)))
+        self._generation = self.neighbours.draw_generation(self._as_instance(len(shares)))
+        mapped = mapped_so_far(self.pipeline, self.clusters[1])
+        commit_log = self._read_commit_log(stop, len(shares))
+        self.neighbours.catch_up()  # the commit topic may have been waited for: who is dead by now?
+        dead = self.neighbours.dead()
+        self.neighbours.ensure_not_lost(max((r.generation for r in commit_log.positions.values()), default=-1))
+        if commit_log.is_whole and not (commit_log.positions or commit_log.passed_over):
+            ensure_new_group(self.pipeline, self.clusters[1], mapped)
+        # What appeared while this instance ran starts at its beginning, as partitions do that a known topic got.
+        appeared = self.ground.topics.keys() - self._begun_with
+        known = frozenset(tp.topic for tp in commit_log.positions) | appeared
+        begins_at = hold_first_starts(
+            self.pipeline,
+            self.ground,
+            self.clusters[0],
+            self.neighbours.first_starts,
+            {*commit_log.positions, *commit_log.unreadable},
+            appeared,
+            all_is_known=commit_log.tells_all,
+        )
+        plans = plan_slots(
+            self.pipeline,
+            self.ground,
+            self.clusters[0],
+            self._generation,
+            shares,
+            self.extent,
+            known,
+            begins_at,
+            dead=dead,
+        )
+        log.info("generation %d: %d partitions in %d slots", self._generation, len(mine), len(plans))
+        return plans
+
+    def _as_instance(self, slots: int) -> Instance:
+        continuous = isinstance(self.extent, Continuous)
+        own = self._instance or new_instance(self.pipeline, slots, self.ground.control.commit_topic_id, continuous)
+        self._instance = replace(own, slots=slots, commit_topic_id=self.ground.control.commit_topic_id)
+        return self._instance
+
+    def _read_commit_log(self, stop: threading.Event, slots: int) -> CommitLog:
+        target = self.clusters[1]
+        dead = DeadHolders(self.pipeline, target, self.neighbours, slots)
+
+        def while_waiting() -> None:
+            _ensure_not_stopped(stop)
+            dead.fence()
+
+        commit_log = read_commit_log(self.pipeline, self.ground.cluster_id, target, keep_waiting=while_waiting)
+        self.progress.begin(commit_log)
+        self.progress.counts_for(self._generation)
+        return commit_log
+
+    def _is_over(self, job: Job, asked: bool) -> bool:
+        """Whether the extent was reached: always at the end of a bounded job, unless others took something.
+
+        Raises:
+            Superseded: They did.
+        """
+        if asked or job.outrun:
+            return False
+        if isinstance(self.extent, Continuous):
+            return not job.taken and not self.vacancies.waited_for
+        if job.taken:
+            raise _superseded(job.taken)
+        return True
+
+    def _pause_after(self, failure: Exception, failures: int, stop: threading.Event) -> None:
+        words = words_of(failure)[0]
+        if failures >= _MOST_FAILURES and not isinstance(self.extent, Continuous):
+            raise K2KError(f"the Spark job failed {failures} times in a row: {words}")
+        log.warning("the Spark job failed and is run again: %s", words)
+        stop.wait(_pause(failures))
+
+    # -- while the slots work -----------------------------------------------------------------------------------
+
+    def _watch(self, job: Job, stop: threading.Event, observer: Observer | None) -> bool:
+        """Waits for the end of a job; asks for it when told to stop, and when a new generation is needed.
+
+        Returns:
+            Whether a new generation is needed.
+        """
+        asked = stopping = False
+        while not job.done.wait(_LOOK_SECONDS):
+            self._read_progress()
+            if stop.is_set() and not stopping:
+                stopping = True
+                self._write_stop(again=False)
+            elif not (stopping or asked):
+                asked = self._needs_new_generation(copying=True)
+                if asked:
+                    self._ask_to_end(again=True)
+            elif time.monotonic() >= self._asks_again:
+                self._ask_to_end(again=not stopping)
+            self._observe(observer)
+        self._read_progress()
+        self._next_observation = 0.0
+        self._observe(observer)
+        return asked
+
+    def _write_stop(self, again: bool) -> None:
+        """To be repeated: who announces himself removes the records of those that have not claimed anything yet."""
+        self._asks_again = time.monotonic() + _ASK_AGAIN_SECONDS
+        write_stop(self.pipeline, self._generation, again)
+
+    def _ask_to_end(self, again: bool) -> None:
+        """Of a record that was not acknowledged nobody knows whether it is there."""
+        try:
+            self._write_stop(again)
+        except K2KError as error:
+            log.warning("the slots cannot be asked to end: %s", error)
+
+    def _stand_by(self, stop: threading.Event, observer: Observer | None) -> None:
+        """Waits until there is something to copy."""
+        while not stop.wait(_LOOK_SECONDS) and not self._needs_new_generation(copying=False):
+            self._read_progress()
+            self._observe(observer)
+
+    def _needs_new_generation(self, copying: bool) -> bool:
+        """Whether there is something to take up.
+
+        Args:
+            copying: Whether slots are at work: what is new on the source is theirs at once.
+        """
+        if not isinstance(self.extent, Continuous):
+            return False
+        if changed := self.changes.look(self.ground):
+            new = set(changed.partitions) - set(self.ground.partitions)
+            self.ground = changed
+            if copying and self.vacancies.copies_still(changed.topic_ids):
+                return True
+            self.progress.follow(new)
+            self.vacancies.appeared(new)
+        try:
+            vacant = self.vacancies.look(self.ground.topic_ids, self._would_stop_again)
+        except K2KError as error:
+            if isinstance(error, AssignmentTopicLost) and not copying:
+                raise  # who copies ends when it would draw a generation
+            log.warning("what other instances do is not known: %s", error)
+            return False
+        # Of a topic that was created anew the claims are under another id, which nobody looks for yet.
+        by_hand = self.progress.set_by_hand.items()
+        mine = self.ground.topic_ids.keys() - self.vacancies.waited_for if by_hand else ()
+        return vacant or any(tp in mine and generation > self._generation for tp, generation in by_hand)
+
+    def _would_stop_again(self) -> set[TopicPartition]:
+        """Partitions whose newest commit record says why they were stopped, or that has not changed since they were."""
+        newest = self.progress.newest
+        recorded = {tp for tp, record in newest.items() if record.reason}
+        return recorded.union(tp for tp, stop in self._stopped.items() if newest.get(tp) == stop.newest)
+
+    def _read_progress(self) -> None:
+        """What cannot be seen now is seen later: a target that restarts is the slots' matter."""
+        try:
+            self.progress.read()
+        except K2KError as error:
+            log.warning("progress is not known: %s", error)
+
+    def _observe(self, observer: Observer | None) -> None:
+        """A source that does not answer now is the slots' matter, not a reason to end."""
+        if time.monotonic() < self._next_observation:
+            return
+        self._next_observation = time.monotonic() + _OBSERVE_SECONDS
+        try:
+            progress = self.progress.refresh()
+        except K2KError as error:
+            log.warning("progress is not known: %s", error)
+            progress = self.progress.current()
+        if observer:
+            observer(progress)
+
+    def _copied(self) -> int:
+        return sum(p.records for p in self.progress.current().partitions.values())
+
+    def _outcome(self, seconds: float, stopped: bool, observer: Observer | None) -> Outcome:
+        """From the commit log as it is now: nobody's memory. Who was told to stop does not wait long for it."""
+        patience = self.pipeline.coordination.commit.sync_timeout.total_seconds()
+        deadline = Deadline(min(patience, _STOPPED_SECONDS) if stopped else patience)
+        try:
+            commit_log = read_commit_log(
+                self.pipeline, self.ground.cluster_id, self.clusters[1], keep_waiting=partial(_ensure_in_time, deadline)
+            )
+        except _HeldAtTheEnd:
+            log.warning("the commit topic is held by somebody else's transaction; what is told may not be the newest")
+            commit_log = CommitLog(dict(self.progress.newest))
+        for newest in commit_log.positions.values():
+            self.progress.apply(newest)
+        if observer:
+            observer(self.progress.current())
+        return outcome_of(self._topics, commit_log, self.progress, self._still_stopped(), self._generation, seconds)
+
+    def _still_stopped(self) -> dict[TopicPartition, str]:
+        """Without those that somebody has copied on since, or accepted."""
+        newest = self.progress.newest
+        return {
+            tp: stop.reason
+            for tp, stop in self._stopped.items()
+            if (record := newest.get(tp)) is None or record.reason or record.generation <= stop.generation
+        }
+
+
+def _pause(times: int) -> float:
+    """Seconds before what went wrong so often in a row is tried again."""
+    return min(0.5 * 2.0 ** min(times, _MOST_DOUBLINGS), _LONGEST_PAUSE)
+
+
+def _superseded(elsewhere: dict[TopicPartition, str]) -> Superseded:
+    names = sorted(map(str, elsewhere))
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return Superseded(f"a newer instance has taken over {shown}: {', '.join(sorted(set(elsewhere.values())))}")
+
+
+class _StoppedMeanwhile(K2KError):
+    """Asked to stop while the commit topic was read."""
+
+
+class _HeldAtTheEnd(K2KError):
+    """The commit topic was not read to its end, and nothing depends on it any more."""
+
+
+def _ensure_in_time(deadline: Deadline) -> None:
+    if deadline.expired():
+        raise _HeldAtTheEnd
+
+
+def _ensure_not_stopped(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise _StoppedMeanwhile

@@ -1,0 +1,1 @@
+"""One copy task: sessions, transactions, start positions, stops."""

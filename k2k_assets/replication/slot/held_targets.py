@@ -1,0 +1,140 @@
+"""Finds target partitions whose readers of committed records stand still, though nothing of ours is open there.
+
+Somebody else's transaction ends in time. One whose marker a broker has lost (Kafka 4.3.1 can, when it restarts) never
+does: the coordinator takes it for ended, and the partition does not. The next marker of the same producer would end it
+too, so that aborted records would be shown, or committed ones hidden: nothing may be written beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from k2k_assets.core import stop_reasons
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import guarantees
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.partition_state import PartitionState
+
+log = logging.getLogger("k2k.replication")
+
+# How often somebody who waits for the end of a transaction looks for it.
+_LOOK_SECONDS = 0.2
+# How often to look while records are copied.
+_WATCH_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Where readers stand.
+
+    Attributes:
+        at: The last stable offset: the first record of a transaction that is open.
+        end: The high watermark.
+    """
+
+    at: int
+    end: int
+
+
+class HeldTargets:
+    """Watches the target partitions of one slot.
+
+    Args:
+        plan: The slot.
+        target: The target cluster.
+        strict: Whether nobody else may write there, so that what is open stops its partition.
+        told: What was told of already, by target partition and first offset.
+    """
+
+    def __init__(self, plan: SlotPlan, target: Cluster, strict: bool, told: set[tuple[TopicPartition, int]]) -> None:
+        self._plan = plan
+        self._target = target
+        self._strict = strict
+        self._patience = patience_seconds(plan)
+        self._next: float | None = None
+        self._since: dict[TopicPartition, tuple[int, float]] = {}
+        self._told = told
+
+    def stopped(
+        self, states: Collection[PartitionState], keep_waiting: Callable[[], None]
+    ) -> dict[TopicPartition, str]:
+        """Waits until all that is open now has ended, if nobody else may write; nothing of ours is open yet.
+
+        Args:
+            states: The partitions that are to be copied.
+            keep_waiting: Called while it waits; may raise.
+
+        Returns:
+            The source partitions that cannot be copied, with the reason.
+        """
+        if not self._strict:
+            return {}
+        by_target = {_target_of(state): state for state in states}
+        ends = self._target.offsets(by_target, "latest")
+        deadline = Deadline(self._patience)
+        while (held := self._held(ends)) and not deadline.expired():
+            keep_waiting()
+            time.sleep(min(_LOOK_SECONDS, deadline.remaining()))
+        return {
+            by_target[tp].plan.source: stop_reasons.held(
+                by_target[tp].plan.source, tp, found.at, found.end, by_target[tp].target_end, self._patience
+            )
+            for tp, found in held.items()
+        }
+
+    def watch(self, states: Collection[PartitionState], now: float) -> None:
+        """Says, once, what has been held at one offset for longer than any transaction of ours may be open.
+
+        A target that does not answer now is asked again later.
+        """
+        if self._next is not None and now < self._next:
+            return
+        first, self._next = self._next is None, now + _WATCH_SECONDS
+        if first:
+            return
+        try:
+            partitions = self._partitions(states)
+            # A partition without a leader is the next session's matter: nothing is waited for while records are copied.
+            ends = self._target.offsets(partitions, "latest", without_leader={}, patience=0)
+            held = self._held(ends, patience=0)
+        except K2KError as error:
+            log.debug("whether transactions hang is not known: %s", error)
+            return
+        self._since = {
+            tp: self._since[tp] if self._since.get(tp, (-1, 0.0))[0] == found.at else (found.at, now)
+            for tp, found in held.items()
+        }
+        for tp, (at, since) in self._since.items():
+            if now - since >= self._patience and (tp, at) not in self._told:
+                self._told.add((tp, at))
+                log.error("%s", stop_reasons.hangs(tp, at, held[tp].end, now - since))
+
+    def _partitions(self, states: Collection[PartitionState]) -> Collection[TopicPartition]:
+        """The target partitions, and those that positions and mappings are read from."""
+        pipeline, control = self._plan.pipeline, self._plan.control
+        bookkeeping = {
+            *(TopicPartition(pipeline.coordination.commit.topic, p) for p in range(control.commit)),
+            *(TopicPartition(pipeline.offset_mapping.topic, p) for p in range(control.mapping)),
+        }
+        if self._plan.one_to_one:
+            return bookkeeping | {_target_of(state) for state in states}
+        return bookkeeping.union(self._target.partitions_of({state.plan.target_topic for state in states}))
+
+    def _held(self, ends: Mapping[TopicPartition, int], patience: float | None = None) -> dict[TopicPartition, Held]:
+        stable = self._target.offsets(ends, "stable", {} if patience == 0 else None, patience)
+        return {tp: Held(stable[tp], end) for tp, end in ends.items() if stable.get(tp, end) < end}
+
+
+def patience_seconds(plan: SlotPlan) -> float:
+    """By then the target has aborted what a dead writer with our settings left open."""
+    return (plan.pipeline.transaction_timeout + guarantees.SYNC_MARGIN).total_seconds()
+
+
+def _target_of(state: PartitionState) -> TopicPartition:
+    return TopicPartition(state.plan.target_topic, state.plan.source.partition)

@@ -1,0 +1,154 @@
+"""Partitions that have no leader, on the source or on the target: left out of a session, so that the others are copied.
+
+They stay claimed and keep their committed positions. When they have a leader again the session is ended in the ordinary
+way, and the next one begins with them as with all others: claim, fence, read the position, seek. A run with an end
+waits some time for them, and then stops them by name.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+
+from k2k_assets.core.errors import ClusterUnreachable, K2KError
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.answers import begun, few
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.leaders import ELECTION_SECONDS, ends_with_leader
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.extent import Continuous, Window
+from k2k_assets.replication.plan import PartitionPlan, SlotPlan
+from k2k_assets.replication.slot.transactions import SlotMemory
+
+log = logging.getLogger("k2k.replication")
+
+
+# How often to look whether partitions have a leader again.
+_LOOK_SECONDS = 10.0
+# How long a run with an end waits for it; a broker that is restarted is back by then.
+_PATIENCE_SECONDS = 60.0
+
+
+def without_leader(
+    pipeline: Pipeline,
+    plans: Sequence[PartitionPlan],
+    target: Cluster,
+    there: Mapping[str, TopicDescription],
+    patience: float = ELECTION_SECONDS,
+) -> dict[TopicPartition, str]:
+    """Source partitions whose records would go to a partition without a leader: it would hold up whole transactions.
+
+    Args:
+        pipeline: Says where records go: to the partition of the same number, or to any.
+        plans: Partitions that are to be copied.
+        target: The target cluster.
+        there: Its topics.
+        patience: As for `Cluster.offsets`.
+    """
+    same = pipeline.routing.partition == "source"
+    feeds = {
+        plan.source: [TopicPartition(plan.target_topic, plan.source.partition)]
+        if same
+        else [TopicPartition(plan.target_topic, p) for p in range(there[plan.target_topic].partitions)]
+        for plan in plans
+    }
+    found: dict[TopicPartition, str] = {}
+    ends_with_leader(target, list(dict.fromkeys(tp for to in feeds.values() for tp in to)), "latest", found, patience)
+    return {source: next(found[tp] for tp in to if tp in found) for source, to in feeds.items() if found.keys() & to}
+
+
+class LeftOut:
+    """What a slot leaves out for lack of a leader.
+
+    Args:
+        plan: The slot.
+        memory: Remembers since when, and what is stopped.
+        source: The source cluster.
+        target: The target cluster.
+    """
+
+    def __init__(self, plan: SlotPlan, memory: SlotMemory, source: Cluster, target: Cluster) -> None:
+        self._plan = plan
+        self._memory = memory
+        self._clusters = source, target
+        self._reasons: dict[TopicPartition, str] = {}
+        self._next_look = 0.0
+        self._asked: Future[set[TopicPartition]] | None = None
+
+    def begin(self, found: Mapping[TopicPartition, str], others: Collection[TopicPartition]) -> None:
+        """Begins a session without some partitions.
+
+        Args:
+            found: These, with the reason.
+            others: What the session copies.
+
+        Raises:
+            ClusterUnreachable: There are no others, and a leader may yet be elected.
+        """
+        now = time.monotonic()
+        known = self._memory.leaderless
+        if fresh := found.keys() - known.keys():
+            log.warning("slot %d goes on without %s: %s", self._plan.slot, few(fresh), found[min(fresh)])
+        if back := [tp for tp in known if tp not in found and tp not in self._memory.stopped]:
+            log.info("slot %d goes on with %s", self._plan.slot, few(back))
+        self._memory.leaderless = {tp: known.get(tp, now) for tp in found}
+        self._reasons = dict(found)
+        self._next_look = now + _LOOK_SECONDS
+        if not isinstance(self._plan.extent, Continuous):
+            self._stop_overdue(now)
+        if self._reasons and not others:
+            raise ClusterUnreachable(
+                f"nothing else is to be copied than {few(self._reasons)}: {self._reasons[min(self._reasons)]}"
+            )
+
+    def are_back(self, now: float) -> bool:
+        """Whether one of them has a leader again; looks now and then, and never waits.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        if self._asked is not None and self._asked.done():
+            asked, self._asked = self._asked, None
+            self._next_look = now + _LOOK_SECONDS
+            try:
+                return bool(asked.result())
+            except K2KError as error:
+                log.debug("whether partitions have a leader again is not known: %s", error)
+        if self._reasons and self._asked is None and now >= self._next_look:
+            self._asked = begun(partial(self._with_leader, list(self._reasons)))
+        return False
+
+    def are_given_up(self, now: float) -> bool:
+        """At the end of a run: whether none is left to wait for; those that were waited for long enough are stopped.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        self._stop_overdue(now)
+        return not self._reasons
+
+    def _stop_overdue(self, now: float) -> None:
+        """Not noted in the commit log: with a leader nothing is wrong with them, though they may be idle for long."""
+        extent = self._plan.extent
+        is_over = isinstance(extent, Window) and now - self._memory.started >= extent.duration.total_seconds()
+        patience = 0.0 if is_over else _PATIENCE_SECONDS
+        for tp in [tp for tp in self._reasons if now - self._memory.leaderless[tp] >= patience]:
+            reason = f"{self._reasons.pop(tp)}. Nothing was skipped: the next run copies on from its position"
+            log.error("%s is stopped: %s", tp, reason)
+            self._memory.stopped[tp] = reason
+            self._memory.unnoted.add(tp)
+
+    def _with_leader(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        source, target = self._clusters
+        for cluster in self._clusters:
+            cluster.topics()  # the client would go on with the leaders that it knows
+        plans = [plan for plan in self._plan.partitions if plan.source in partitions]
+        there = target.describe({plan.target_topic for plan in plans})
+        gone = {plan.source for plan in plans if plan.target_topic not in there}  # the next session says so
+        plans = [plan for plan in plans if plan.source not in gone]
+        missing = without_leader(self._plan.pipeline, plans, target, there, patience=0)
+        ends_with_leader(source, [plan.source for plan in plans], "latest", missing, patience=0)
+        return set(partitions) - missing.keys()

@@ -1,0 +1,224 @@
+"""One copy task: sessions, one after the other, until the slot's work is done.
+
+What each kind of trouble means:
+
+- retriable: librdkafka retries by itself within the deadlines;
+- abortable, ambiguous, fatal, fenced: the session is thrown away, the next one starts at step 1;
+- outranked: a partition goes to whoever has the higher claim, the slot goes on with the others;
+- a partition that cannot go on: its topic is left out of the next session and released with its reason.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.coordination import rules
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.read_back import count_records
+from k2k_assets.replication.slot.session import Session
+from k2k_assets.replication.slot.target_chain import ForeignWriter, NeedsReports, TargetChain
+from k2k_assets.replication.slot.transactions import SlotMemory
+from k2k_assets.replication.slot.write_permissions import revoked
+from k2k_assets.transport.errors import Forbidden, Restart, SourceStopped, Undeliverable
+from k2k_assets.transport.interface import Sink
+from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink, DataProducer
+from k2k_assets.transport.librdkafka.sink import TransactionalSink
+from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
+
+log = logging.getLogger("k2k.replication")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+# A bounded run gives up when nothing was committed for this long; a continuous one never does.
+_PATIENCE_SECONDS = 120.0
+# A slot that was told to stop, and has not been able to since, leaves.
+_LEAVE_SECONDS = 10.0
+
+
+@contextmanager
+def quiet_garbage_collection() -> Iterator[None]:
+    """No automatic collection: messages are many and make no cycles, looking for some costs a third of the loop.
+
+    The session collects between transactions instead. What lives already is set aside, so that this is quick.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+        gc.collect()
+
+
+class Slot:
+    """Runs the sessions of one slot.
+
+    Args:
+        plan: What to copy.
+    """
+
+    def __init__(self, plan: SlotPlan) -> None:
+        self._plan = plan
+        self._memory = SlotMemory(started=time.monotonic())
+        pipeline = plan.pipeline
+        self._producer = pipeline.client_properties("target", "producer")
+        size = min(int(self._producer.get("batch.size", 1_000_000)), plan.batch_bytes)
+        self._producer["batch.size"] = size
+        self._data = None if pipeline.features.exactly_once else DataProducer(self._producer)
+        self._id = ""
+        self._quiet_since = time.monotonic()
+        self._pause = _FIRST_PAUSE
+
+    def run(self) -> SlotMemory:
+        """Copies until the end, or until nothing is left because others have taken over.
+
+        Returns:
+            What was stopped, and what was taken over.
+
+        Raises:
+            Superseded: A newer instance has copied since, and is gone.
+            K2KError: The slot cannot go on; nothing uncommitted was left behind.
+        """
+        pipeline = self._plan.pipeline
+        with ExitStack() as stack:
+            stack.enter_context(quiet_garbage_collection())
+            if self._data:
+                stack.callback(self._close_data, self._data)
+            source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
+            target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))
+            while True:
+                commits = self._memory.commits
+                try:
+                    with ExitStack() as session_stack:
+                        if self._session(session_stack, source, target):
+                            return self._memory
+                except (Restart, ClusterUnreachable, NotAllowed) as error:
+                    if isinstance(error, NotAllowed) and not isinstance(self._plan.extent, Continuous):
+                        raise
+                    if self._has_to_leave(error):
+                        return self._memory
+                    cause = self._cause(error, target)
+                    source.renew_if_disturbed()
+                    target.renew_if_disturbed()
+                    self._wait(cause, progressed=self._memory.commits > commits)
+                except NeedsReports:
+                    self._memory.report_each = True
+                except ForeignWriter as error:
+                    self._stop([error.source], error.reason)
+                except SourceStopped as error:
+                    self._stop(self._of_topic(error.partition.topic), error.reason)
+                except Undeliverable as error:
+                    self._refused(error, progressed=self._memory.commits > commits)
+                gc.collect()
+
+    def _session(self, stack: ExitStack, source: Cluster, target: Cluster) -> bool:
+        """Runs one session; whether it was the last one."""
+        stack.callback(lambda: self._memory.budget.given_up(time.monotonic()))
+        tail = stack.enter_context(AssignmentTail(self._plan.pipeline, target))
+        tail.catch_up()  # whoever was fenced looks first who did it, and never claims an id that is not its own
+        self._id = self._free_id(tail)
+        sink = self._sink()
+        stack.callback(sink.close)
+        reader = LibrdkafkaSource(self._plan.pipeline.client_properties("source", "consumer"))
+        stack.callback(reader.close)
+        clusters, chain = (source, target), self._chain(target)
+        session = Session(self._plan, self._memory, reader, sink, clusters, tail, self._id, chain)
+        return session.copy() if session.start() else True
+
+    def _free_id(self, tail: AssignmentTail) -> str:
+        plan, pipeline, state = self._plan, self._plan.pipeline, tail.state
+        used = rules.ids_above(pipeline.group, plan.generation, state.claims.values(), state.instances)
+        return rules.free_id(pipeline.name, pipeline.group, plan.slot, plan.slots, used)
+
+    def _close_data(self, data: DataProducer) -> None:
+        """What is queued has a last chance, unless others copy these partitions now: it would only be duplicates."""
+        if all(plan.source in self._memory.taken for plan in self._plan.partitions):
+            data.discard()
+        data.close(10.0)
+
+    def _sink(self) -> Sink:
+        each = self._memory.report_each or not self._plan.one_to_one
+        if self._data is None:
+            return TransactionalSink(self._producer, self._id, each)
+        return AtLeastOnceSink(self._producer, self._id, each, self._data)
+
+    def _chain(self, target: Cluster) -> TargetChain | None:
+        if not self._plan.one_to_one:
+            return None
+        pipeline = self._plan.pipeline
+        reader = pipeline.client_properties("target", "consumer")
+        return TargetChain(
+            fail=pipeline.error_handling.on_foreign_writer != "ignore",
+            markers=1 if pipeline.features.exactly_once else 0,
+            read_back=partial(count_records, target, reader),
+        )
+
+    def _refused(self, error: Undeliverable, progressed: bool) -> None:
+        """A record that the target refuses stops its topic; which one it is only a report per record tells."""
+        if error.index is None and not self._memory.report_each:
+            self._memory.report_each = True
+            return
+        if not error.final or error.index is None:
+            self._wait(Restart(error.why), progressed)
+            return
+        sent = error.sent
+        self._memory.report_each = False
+        self._stop(
+            self._of_topic(sent.source.topic),
+            f"the target refuses the record at {sent.source} offset {sent.offsets[error.index]} ({error.size} bytes of "
+            f"key and value) for topic {sent.target_topic}: {error.why}. If it is too large, raise max.message.bytes "
+            f"of {sent.target_topic}; nothing was skipped, copying goes on from this record",
+        )
+
+    def _cause(self, error: Exception, target: Cluster) -> Exception:
+        """Stops topics that may not be written any more; tells what is behind an error, if more can be known."""
+        if isinstance(error, Forbidden):
+            try:
+                for tp, reason in revoked(self._plan, target, error).items():
+                    self._stop([tp], reason)
+            except (Forbidden, K2KError) as more:
+                return more
+        return error
+
+    def _of_topic(self, topic: str) -> list[TopicPartition]:
+        return [plan.source for plan in self._plan.partitions if plan.source.topic == topic]
+
+    def _stop(self, partitions: Iterable[TopicPartition], reason: str) -> None:
+        for tp in partitions:
+            log.error("%s is stopped: %s", tp, reason)
+            self._memory.stopped.setdefault(tp, reason)
+
+    def _has_to_leave(self, error: Exception) -> bool:
+        """Whoever was told to stop does not wait long for a cluster: what is left open others fence."""
+        told = self._memory.told_to_stop
+        if told is None or time.monotonic() - told < _LEAVE_SECONDS:
+            return False
+        log.warning("slot %d ends without releasing what it has claimed: %s", self._plan.slot, error)
+        return True
+
+    def _wait(self, error: Exception, progressed: bool) -> None:
+        """Backs off before the next session; a bounded run that gets nowhere ends with the error."""
+        now = time.monotonic()
+        if progressed:
+            self._quiet_since, self._pause = now, _FIRST_PAUSE
+        extent = self._plan.extent
+        limit = _PATIENCE_SECONDS
+        if isinstance(extent, Window):
+            limit = max(limit, extent.duration.total_seconds())
+        if not isinstance(extent, Continuous) and now - self._quiet_since > limit:
+            what = "caught up" if isinstance(extent, UntilCaughtUp) else "its window"
+            raise ClusterUnreachable(f"slot {self._plan.slot} gave up before {what}: {error}") from None
+        log.warning("slot %d starts again in %.1f s: %s", self._plan.slot, self._pause, error)
+        time.sleep(self._pause)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)

@@ -1,0 +1,165 @@
+"""Watches a source that says nothing: is it there, and does the consumer bring what it holds?
+
+librdkafka waits for a source that is down without a word, and has been seen to stand still beside one that is up. Only
+complete silence is looked into, so a source that is read from costs nothing here. But a partition that loses its leader
+falls silent alone: a run that waits for its end asks for the leaders now and then, whatever else comes.
+
+The question runs in a thread: a slot that waits for an answer still hears that it is to stop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
+from functools import partial
+
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.answers import begun, few
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import ends_with_leader
+from k2k_assets.replication.extent import Continuous, UntilCaughtUp
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.partition_state import PartitionState
+from k2k_assets.replication.slot.transactions import SlotMemory
+from k2k_assets.transport.errors import Restart
+
+log = logging.getLogger("k2k.replication")
+
+# After this long without a word from the source it is asked, and again after each further time.
+SILENCE_SECONDS = 15.0
+# How often a run that waits for the ends of its partitions asks whether they have a leader.
+LEADER_SECONDS = 15.0
+# A slow link may need long for one batch: what is there may stay out for twice as long each time, up to this.
+MOST_SECONDS = 600.0
+_MOST_DOUBLINGS = 10
+# Partitions that a message names.
+_NAMED = 5
+
+_Ends = tuple[dict[TopicPartition, int], dict[TopicPartition, str]]
+"""The ends of partitions that have a leader, and the reasons of those that have none."""
+
+
+class SourceWatch:
+    """Asks a silent source where it ends, and compares that with what has come.
+
+    Args:
+        plan: The slot.
+        memory: What outlives the session.
+        cluster: The source.
+    """
+
+    def __init__(self, plan: SlotPlan, memory: SlotMemory, cluster: Cluster) -> None:
+        self._memory = memory
+        self._cluster = cluster
+        self._waits_for_it = isinstance(plan.extent, Continuous)
+        self._which = plan.pipeline.readable_end
+        self._waits_for_ends = isinstance(plan.extent, UntilCaughtUp)
+        self._due = 0.0
+        self._owing_since: float | None = None
+        self._asked: Future[_Ends] | None = None
+        self._leaders_due: float | None = None
+        self._leaders: Future[_Ends] | None = None
+        self._told = False
+
+    def heard(self, now: float) -> None:
+        """Something came: a record, or word that a partition ends here.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        self._due = now + SILENCE_SECONDS
+        self._owing_since = self._asked = None
+        self._told = False
+
+    def look(self, states: Mapping[TopicPartition, PartitionState], now: float) -> None:
+        """Nothing came: asks the source when that has been so for long, and looks at its answer when that is there.
+
+        Args:
+            states: The partitions that are copied.
+            now: Monotonic seconds.
+
+        Raises:
+            ClusterUnreachable: The source does not answer; a continuous slot waits for it.
+            Restart: The source has had something to read for a long time, and it does not come; or partitions of a
+                slot with an end have lost their leader.
+        """
+        if self._asked is None:
+            if now >= self._due:
+                self._asked = begun(partial(self._ask, list(states)))
+        elif self._asked.done():
+            answer, self._asked = self._asked, None
+            self._due = now + SILENCE_SECONDS
+            self._compare(answer, states, now)
+
+    def look_for_leaders(self, states: Mapping[TopicPartition, PartitionState], now: float) -> None:
+        """Where an end is waited for: whether the partitions that have not come to theirs have leaders.
+
+        Args:
+            states: The partitions that are copied.
+            now: Monotonic seconds.
+
+        Raises:
+            Restart: One has lost its leader; the next session leaves it out.
+        """
+        if not self._waits_for_ends:
+            return
+        if self._leaders_due is None:
+            self._leaders_due = now + LEADER_SECONDS
+        if self._leaders is None:
+            if now >= self._leaders_due:
+                self._leaders_due = now + LEADER_SECONDS
+                if behind := [tp for tp, state in states.items() if state.next < state.plan.readable_end]:
+                    self._leaders = begun(partial(self._ask, behind))
+        elif self._leaders.done():
+            answer, self._leaders = self._leaders, None
+            try:
+                _ensure_leaders(answer.result()[1])
+            except K2KError as error:  # if it says nothing else either, `look` finds that out
+                log.debug("whether the source's partitions have leaders is not known: %s", error)
+
+    def _ask(self, partitions: Collection[TopicPartition]) -> _Ends:
+        leaderless: dict[TopicPartition, str] = {}
+        return ends_with_leader(self._cluster, partitions, self._which, leaderless), leaderless
+
+    def _compare(self, answer: Future[_Ends], states: Mapping[TopicPartition, PartitionState], now: float) -> None:
+        try:
+            ends, leaderless = answer.result()
+        except K2KError as error:
+            if not self._waits_for_it:
+                raise
+            if not self._told:
+                log.warning("nothing comes from the source, and it does not say where it ends: %s", error)
+                self._told = True
+            self._owing_since = None  # while it is away nothing can come
+            return
+        if not self._waits_for_it:
+            _ensure_leaders(leaderless)
+        owed = {tp: end for tp, end in ends.items() if tp in states and end > states[tp].next}
+        if not owed:
+            self._owing_since = None
+        elif self._owing_since is None:
+            self._owing_since = now  # it may have been written a moment ago
+        elif now - self._owing_since >= self._longest():
+            self._memory.stalls, self._memory.commits_at_stall = self._stalls() + 1, self._memory.commits
+            raise Restart(f"the source has records that do not come: {_positions(owed, states)}")
+
+    def _longest(self) -> float:
+        """How long what is there may stay out, in seconds."""
+        return min(SILENCE_SECONDS * 2 ** min(self._stalls(), _MOST_DOUBLINGS), MOST_SECONDS)
+
+    def _stalls(self) -> int:
+        """Sessions since the last commit that ended like that."""
+        return self._memory.stalls if self._memory.commits == self._memory.commits_at_stall else 0
+
+
+def _ensure_leaders(leaderless: Mapping[TopicPartition, str]) -> None:
+    if leaderless:
+        raise Restart(f"{few(leaderless)}: {leaderless[min(leaderless)]}")
+
+
+def _positions(owed: Mapping[TopicPartition, int], states: Mapping[TopicPartition, PartitionState]) -> str:
+    named = [f"{tp} stands at {states[tp].next} of {end}" for tp, end in sorted(owed.items())[:_NAMED]]
+    rest = len(owed) - len(named)
+    return ", ".join(named) + (f" and {rest} more" if rest else "")

@@ -1,0 +1,226 @@
+"""Where to start each partition, and whether the clusters still are what the commit log says they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.core import stop_reasons
+from k2k_assets.core.errors import Refused, Superseded
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.leaders import END_UNKNOWN, ends_with_leader
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.extent import UntilCaughtUp
+from k2k_assets.replication.plan import PartitionPlan, SlotPlan
+from k2k_assets.replication.slot.leaderless import without_leader
+from k2k_assets.replication.slot.partition_state import PartitionState
+from k2k_assets.replication.slot.topic_identity import ask_topics
+
+
+@dataclass(slots=True)
+class Starts:
+    """Where to start.
+
+    Attributes:
+        states: Partitions to copy.
+        fresh: Those among them that have no commit record yet: their start has to be committed first.
+        stopped: Partitions that cannot be copied, with what was found and what to do.
+        leaderless: Partitions that cannot be copied now, likewise: they or their target have no leader. A run with an
+            end that they have reached already does without them.
+    """
+
+    states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    fresh: list[PartitionState] = field(default_factory=list)
+    stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    leaderless: dict[TopicPartition, str] = field(default_factory=dict)
+
+    def stop(self, reasons: Mapping[TopicPartition, str]) -> None:
+        """Takes partitions out of those to copy."""
+        self.stopped.update(reasons)
+        self.states = {tp: state for tp, state in self.states.items() if tp not in reasons}
+        self.fresh = [state for state in self.fresh if state.plan.source not in reasons]
+
+
+def resolve_starts(
+    slot: SlotPlan, leave_out: Collection[TopicPartition], log: CommitLog, source: Cluster, target: Cluster
+) -> Starts:
+    """Resolves the position of each partition of a slot from the commit log, and checks it against both clusters.
+
+    Args:
+        slot: The slot.
+        leave_out: Partitions that were stopped already.
+        log: What the commit topic says.
+        source: The source cluster.
+        target: The target cluster.
+    """
+    starts = Starts()
+    plans = [plan for plan in slot.partitions if plan.source not in leave_out]
+    known, there = ask_topics(slot, source, target, plans)()
+    copied, ids = _partitions_copied(log), _topic_ids_copied(log)
+    alive = []
+    for plan in plans:
+        record = log.positions.get(plan.source)
+        reason = (
+            _unreadable_reason(plan.source, log)
+            or _source_reason(plan, record, known, copied)
+            or _target_reason(plan, record, there)
+            or (_former_reason(plan, ids, known) if record is None else None)
+        )
+        if reason:
+            starts.stopped[plan.source] = reason
+        else:
+            alive.append(plan)
+    starts.leaderless = without_leader(slot.pipeline, alive, target, there)
+    alive = [plan for plan in alive if plan.source not in starts.leaderless]
+    earliest = ends_with_leader(source, [plan.source for plan in alive], "earliest", starts.leaderless)
+    alive = [plan for plan in alive if plan.source not in starts.leaderless]
+    latest = source.offsets([plan.source for plan in alive], "latest")
+    for plan in _with_ends(slot.pipeline, alive, source):
+        if plan.source not in earliest or plan.source not in latest:
+            starts.stopped[plan.source] = stop_reasons.source_gone(plan.source.topic)
+            continue
+        record = log.positions.get(plan.source)
+        low, high = earliest[plan.source], latest[plan.source]
+        if record is None and log.incomplete and slot.pipeline.features.exactly_once:
+            commit_topic = slot.pipeline.coordination.commit.topic
+            starts.stopped[plan.source] = stop_reasons.positions_lost(plan.source, commit_topic)
+            continue
+        state = PartitionState.of(slot, plan, record) if record else _first_state(slot, plan, low, log.tells_all)
+        reason = _range_reason(state, low, high)
+        if reason:
+            starts.stopped[plan.source] = reason
+            continue
+        if state.reading_from.offset < low:
+            state.leader_epoch = None  # the markers behind the last record begin below the log start
+        starts.states[plan.source] = state
+        if record is None:
+            starts.fresh.append(state)
+    _note_epochs([state for state in starts.states.values() if state.leader_epoch is None], source)
+    if isinstance(slot.extent, UntilCaughtUp):
+        done = {plan.source for plan in plans if _is_done(plan, log.positions.get(plan.source))}
+        starts.leaderless = {tp: reason for tp, reason in starts.leaderless.items() if tp not in done}
+    return starts
+
+
+def _is_done(plan: PartitionPlan, record: CommitRecord | None) -> bool:
+    """Whether nothing is left that was there when the run was planned: such a partition needs no leader."""
+    return record is not None and plan.readable_end != END_UNKNOWN and record.position >= plan.readable_end
+
+
+def _with_ends(pipeline: Pipeline, plans: Sequence[PartitionPlan], source: Cluster) -> list[PartitionPlan]:
+    """Those without a leader when the run was planned, and with one now, are copied up to where they end now."""
+    ends = source.offsets([plan.source for plan in plans if plan.readable_end == END_UNKNOWN], pipeline.readable_end)
+    return [replace(plan, readable_end=ends[plan.source]) if plan.source in ends else plan for plan in plans]
+
+
+def _note_epochs(states: Collection[PartitionState], source: Cluster) -> None:
+    """Where no record was copied that would tell, the log's newest leader epoch does: it ends behind the position."""
+    epochs = source.leader_epochs([state.plan.source for state in states])
+    for state in states:
+        state.leader_epoch, state.epoch_end = epochs.get(state.plan.source), state.committed
+
+
+def _unreadable_reason(tp: TopicPartition, log: CommitLog) -> str | None:
+    why = log.unreadable.get(tp)
+    return stop_reasons.position_unreadable(tp, why) if why else None
+
+
+def _partitions_copied(log: CommitLog) -> dict[str, int]:
+    """How many partitions of each topic have a position."""
+    return dict(Counter(tp.topic for tp in log.positions))
+
+
+def _source_reason(
+    plan: PartitionPlan,
+    record: CommitRecord | None,
+    known: Mapping[str, TopicDescription],
+    copied: Mapping[str, int],
+) -> str | None:
+    topic = known.get(plan.source.topic)
+    if topic is None:
+        return stop_reasons.source_gone(plan.source.topic)
+    if plan.source.partition >= topic.partitions:
+        return stop_reasons.too_few_partitions(plan.source.topic, topic.partitions)
+    expected = record.source_topic_id if record else plan.source_topic_id
+    _ensure_planned_with(topic, plan.source_topic_id, expected)
+    if topic.topic_id != expected and copied.get(plan.source.topic, 0) > topic.partitions:
+        return stop_reasons.too_few_partitions(plan.source.topic, topic.partitions)
+    if topic.topic_id != expected:
+        position = record.position if record else 0
+        return stop_reasons.source_created_anew(plan.source.topic, expected, topic.topic_id, position)
+    return None
+
+
+def _target_reason(
+    plan: PartitionPlan, record: CommitRecord | None, there: Mapping[str, TopicDescription]
+) -> str | None:
+    topic, position = there.get(plan.target_topic), record.position if record else 0
+    if topic is None:
+        return stop_reasons.target_deleted(plan.source.topic, plan.target_topic, position)
+    same_name = record is not None and record.target_topic == plan.target_topic
+    expected = record.target_topic_id if record and same_name else plan.target_topic_id
+    _ensure_planned_with(topic, plan.target_topic_id, expected)
+    if topic.topic_id != expected:
+        return stop_reasons.target_created_anew(
+            plan.source.topic, plan.target_topic, expected, topic.topic_id, position
+        )
+    return None
+
+
+def _topic_ids_copied(log: CommitLog) -> dict[str, list[str]]:
+    """Of which topic ids the partitions of each topic have positions."""
+    ids: dict[str, dict[str, None]] = {}
+    for tp, record in log.positions.items():
+        ids.setdefault(tp.topic, {})[record.source_topic_id] = None
+    return {topic: list(of_topic) for topic, of_topic in ids.items()}
+
+
+def _former_reason(
+    plan: PartitionPlan, ids: Mapping[str, list[str]], known: Mapping[str, TopicDescription]
+) -> str | None:
+    """Of a partition without a position: all others of its topic are those of a former topic, which had fewer."""
+    topic, sources = known[plan.source.topic], ids.get(plan.source.topic)
+    if sources and topic.topic_id not in sources:
+        return stop_reasons.source_created_anew(topic.name, sources[0], topic.topic_id, None)
+    return None
+
+
+def _ensure_planned_with(topic: TopicDescription, planned: str, expected: str) -> None:
+    """A topic that was created anew, and accepted by an override since: the plan is of the former one.
+
+    Raises:
+        Superseded: It is.
+    """
+    if topic.topic_id == expected != planned:
+        raise Superseded(
+            f"the topic {topic.name} was created anew, and accepted by k2k-tool, since this run was planned"
+        )
+
+
+def _range_reason(state: PartitionState, low: int, high: int) -> str | None:
+    if state.committed < low:
+        return stop_reasons.deleted_range(state.plan.source, state.committed, low)
+    if state.committed > high:
+        return stop_reasons.truncated(state.plan.source, state.committed, high)
+    return None
+
+
+def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int, all_is_known: bool) -> PartitionState:
+    """A partition without a trace starts where the plan says, a later one of the topic at its beginning.
+
+    One that is to begin at the end of now, and may have a position that was not read, too: it was copied up to
+    anywhere.
+    """
+    if slot.pipeline.start_from == "none" and plan.source.topic not in slot.known_topics:
+        raise Refused(
+            f"{plan.source} has no committed position and source.kafka.consumer.'auto.offset.reset' is none. "
+            "Set it to earliest or latest"
+        )
+    position = low if plan.begins_at is None else plan.begins_at
+    if position == END_UNKNOWN:
+        position = plan.readable_end if all_is_known else low
+    return PartitionState(plan, position, position, None, None, position, log_start=low)

@@ -1,0 +1,53 @@
+"""A slot as a task: it runs to its end, and tells how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from k2k_assets.control.assignment_writing import write_stop
+from k2k_assets.core.errors import K2KError, kind_of
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.slot import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class SlotResult:
+    """How a slot ended.
+
+    Attributes:
+        slot: Which.
+        error: Name of the error class in `errors`; empty if it ended well.
+        message: The error's message.
+        stopped: Partitions that were stopped, with the reason.
+        taken: Partitions that were left to others, with who that is.
+    """
+
+    slot: int
+    error: str
+    message: str
+    stopped: dict[TopicPartition, str]
+    taken: dict[TopicPartition, str]
+
+
+def copy_slot(plan: SlotPlan) -> SlotResult:
+    """Runs one slot to its end; a slot that cannot go on asks the others of its generation to end too."""
+    try:
+        memory = Slot(plan).run()
+        if memory.replaced:  # Spark would take this for the slot's result, and end the attempt that copies
+            raise RuntimeError(f"another attempt of slot {plan.slot} of generation {plan.generation} copies instead")
+        return SlotResult(plan.slot, "", "", memory.stopped, memory.taken)
+    except K2KError as failure:
+        _end_the_others(plan, failure)
+        return SlotResult(plan.slot, kind_of(failure), str(failure), {}, {})
+
+
+def _end_the_others(plan: SlotPlan, failure: K2KError) -> None:
+    """Asks the other slots to end, or fails as a task does, which ends the job: nobody else would ever do so."""
+    try:
+        write_stop(plan.pipeline, plan.generation)
+    except K2KError as unwritten:
+        raise RuntimeError(
+            f"slot {plan.slot} of generation {plan.generation} cannot go on: {failure}. Nor can it ask the others to "
+            f"end: {unwritten}"
+        ) from failure

@@ -1,0 +1,219 @@
+"""The transactions of one session: records, commit records and mapping records go into the target together.
+
+The letters are those of step 5 in `docs/architecture.md`: (a) flush, all deliveries good; (b) source and target
+offsets become runs; (c) commit and mapping records; (d) flush again; (e) EndTxn alone, timed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from k2k_assets.control.commit_log import now_ms
+from k2k_assets.control.commit_record import CommitRecord, Kind
+from k2k_assets.control.partitions import commit_partition, mapping_partition
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.byte_budget import ByteBudget
+from k2k_assets.replication.slot.folding import RunsByTarget, fold
+from k2k_assets.replication.slot.partition_state import PartitionState, commit_record, mapping_record
+from k2k_assets.replication.slot.target_chain import TargetChain
+from k2k_assets.transport.chunk import Chunk, Sent
+from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.interface import SINK_SECONDS, Delivery, Sink
+
+Control = tuple[str, int, bytes, bytes]
+"""A record for a control topic: topic, partition, key and value."""
+
+
+@dataclass(slots=True)
+class SlotMemory:
+    """What outlives a session: nothing that progress depends on.
+
+    Attributes:
+        started: When the slot began, monotonic seconds.
+        sequence: Of the last transaction; it only has to rise.
+        commits: Transactions that closed well: tells whether there is any progress.
+        stopped: Partitions that were stopped, with the reason.
+        leaderless: Partitions that are left out for lack of a leader, with since when, monotonic seconds.
+        unnoted: Those of `stopped` that were stopped for lack of a leader: the commit topic is not told.
+        taken: Partitions that somebody else has a better right to, with who that is.
+        replaced: Whether another attempt of this slot has taken its place.
+        told_to_stop: Since when the slot knows that it is to stop, monotonic seconds; None if it does not.
+        claims: Ids of all claims that the slot has written.
+        last_claim: Offset of the last of them; -1 if there is none.
+        hanging: Transactions of others that were told of, by target partition and first offset.
+        report_each: Whether every record has to report its target offset.
+        predict: Whether mappings may be written before the target has said where the records went.
+        stalls: Sessions in a row, without a commit, that ended because nothing came of what the source had.
+        commits_at_stall: The commits when the last of them ended.
+        budget: How much a transaction may hold.
+    """
+
+    started: float
+    sequence: int = 0
+    commits: int = 0
+    stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    leaderless: dict[TopicPartition, float] = field(default_factory=dict)
+    unnoted: set[TopicPartition] = field(default_factory=set)
+    taken: dict[TopicPartition, str] = field(default_factory=dict)
+    replaced: bool = False
+    told_to_stop: float | None = None
+    claims: set[str] = field(default_factory=set)
+    last_claim: int = -1
+    hanging: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    report_each: bool = False
+    predict: bool = True
+    stalls: int = 0
+    commits_at_stall: int = 0
+    budget: ByteBudget = field(default_factory=ByteBudget)
+
+
+class Transactions:
+    """One transaction after the other, through one sink.
+
+    Args:
+        plan: The slot.
+        memory: What outlives the session.
+        sink: Writes.
+        chain: Finds foreign writers and predicts target offsets; None where that cannot be told.
+
+    Attributes:
+        records: Records in the open transaction.
+        possible_runs: The most runs that they may fold into.
+        opened: When the first of them came, monotonic seconds.
+        last_commit: When the last transaction was committed, monotonic seconds.
+    """
+
+    def __init__(self, plan: SlotPlan, memory: SlotMemory, sink: Sink, chain: TargetChain | None) -> None:
+        self._plan = plan
+        self._pipeline = plan.pipeline
+        self._memory = memory
+        self._sink = sink
+        self._chain = chain
+        # The sink waits no longer for a flush, however long the transaction may be open.
+        self._timeout = min(plan.pipeline.transaction_timeout.total_seconds(), SINK_SECONDS)
+        self._begun = False
+        self._sent: list[Sent] = []
+        self.records = self.possible_runs = 0
+        self.opened = self.last_commit = time.monotonic()
+
+    def begin(self) -> None:
+        """Begins a transaction, unless one is open."""
+        if not self._begun:
+            self._sink.begin()
+            self._begun = True
+
+    def write(self, chunk: Chunk, now: float) -> None:
+        """Queues a chunk that has been through all stages."""
+        if not self.records:
+            self.opened = now
+        self.begin()
+        self._sent.append(self._sink.write(chunk))
+        n = len(chunk.records)
+        self.records += n
+        self.possible_runs += 1 if chunk.contiguous and self._plan.one_to_one else n
+
+    def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        """Queues a control record into the open transaction."""
+        self._sink.write_control(topic, partition, key, value)
+
+    def write_commit(self, state: PartitionState, kind: Kind) -> None:
+        """Queues the commit record that a state amounts to."""
+        self.write_commit_record(self._commit_record(state, kind))
+
+    def write_commit_record(self, record: CommitRecord) -> None:
+        """Queues a commit record."""
+        self._sink.write_control(*self._commit_control(record))
+
+    def _commit_record(self, state: PartitionState, kind: Kind) -> CommitRecord:
+        return commit_record(self._plan, state, kind, self._memory.sequence, now_ms())
+
+    def _commit_control(self, record: CommitRecord) -> Control:
+        key = record.key_bytes()
+        partition = commit_partition(self._pipeline, key, self._plan.control.commit)
+        return self._pipeline.coordination.commit.topic, partition, key, record.value_bytes()
+
+    def close(
+        self,
+        moved: Sequence[PartitionState],
+        ids_match: Callable[[], None],
+        releasing: Collection[TopicPartition] = (),
+    ) -> None:
+        """Writes the progress of partitions and commits it with their records.
+
+        Args:
+            moved: What the commit records speak of.
+            ids_match: Asked before the commit; raises where a topic is no longer the same.
+            releasing: Partitions whose last commit by this slot it is.
+
+        Raises:
+            Restart: Nothing, or nothing certain, was committed.
+        """
+        started = time.monotonic()
+        self.begin()
+        predicted = self._predict()
+        if predicted is not None:
+            self._write_progress(moved, predicted, releasing)
+        deliveries = list(self._sink.settle())  # a
+        if self._chain:
+            self._chain.follow(deliveries)
+        if predicted is None:
+            self._write_progress(moved, deliveries, releasing)
+        elif deliveries != predicted:
+            self._memory.predict = False
+            raise Restart("the records did not go where the mapping says: they are copied again, without predictions")
+        ids_match()
+        self.commit()
+        self._memory.commits += 1
+        self._memory.budget.committed((self.last_commit - started) / self._timeout)
+        for state in moved:
+            state.committed = state.next
+
+    def commit(self) -> None:
+        """Commits what was queued."""
+        self._sink.commit()  # d and e
+        self._begun = False
+        self._sent.clear()
+        self.records = self.possible_runs = 0
+        self.last_commit = time.monotonic()
+
+    def _predict(self) -> list[Delivery] | None:
+        """Where a lone writer's records will go, known beforehand: a small transaction is a third shorter for it.
+
+        What was predicted is compared with what came before anything is committed.
+        """
+        if not (self._chain and self._memory.predict) or self._memory.report_each:
+            return None
+        return self._chain.predict(self._sent)
+
+    def _write_progress(
+        self, moved: Iterable[PartitionState], deliveries: Sequence[Delivery], releasing: Collection[TopicPartition]
+    ) -> None:
+        runs = fold(deliveries)  # b
+        self._memory.sequence += 1
+        controls: list[Control] = []
+        for state in moved:  # c
+            of_state = runs.get(state.plan.source, {})
+            self._account(state, of_state)
+            controls += self._mapping_control(state, of_state)
+            kind: Kind = "release" if state.plan.source in releasing else "commit"
+            controls.append(self._commit_control(self._commit_record(state, kind)))
+        # All at once: the client adds partitions to a transaction by one request after the other.
+        for control in controls:
+            self._sink.write_control(*control)
+
+    def _account(self, state: PartitionState, runs: RunsByTarget) -> None:
+        state.runs += sum(map(len, runs.values()))
+        if self._plan.one_to_one and runs:
+            ((_, of_partition),) = runs.items()
+            state.target_end = of_partition[-1].target_end
+
+    def _mapping_control(self, state: PartitionState, runs: RunsByTarget) -> list[Control]:
+        if not self._plan.control.mapping or not state.moved:
+            return []
+        record = mapping_record(self._plan, state, runs, self._memory.sequence, now_ms())
+        key = record.key_bytes()
+        partition = mapping_partition(key, self._plan.control.mapping)
+        return [(self._pipeline.offset_mapping.topic, partition, key, record.value_bytes())]

@@ -1,0 +1,134 @@
+"""The Spark side of a slot: a `mapInArrow` task that copies for as long as the slot lives.
+
+Clients are made in the task, records of the copy path stay in its Python worker, and rows go back only at the end:
+whoever wants to see progress reads the commit topic.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.task import SlotResult, copy_slot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_WATCH = "k2k-parent-watch"
+
+# `M_ARENA_MAX` of glibc's malloc.h, and how many arenas are enough for a consumer and a producer.
+_ARENA_MAX, _ARENAS = -8, 2
+
+RESULT_DDL = "slot int, error string, message string, stopped string, taken string"
+
+
+def run_slots(spark: SparkSession, plans: Sequence[SlotPlan]) -> list[SlotResult]:
+    """Runs one task a slot and waits for all of them.
+
+    Args:
+        spark: Classic or Connect; only DataFrames are used.
+        plans: One a slot.
+    """
+    # A range with as many partitions as rows: each task gets exactly one slot.
+    rows = spark.range(0, len(plans), 1, len(plans)).mapInArrow(copy_task(plans), RESULT_DDL).collect()
+    return [SlotResult(row.slot, row.error, row.message, _read(row.stopped), _read(row.taken)) for row in rows]
+
+
+def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that Spark ships to its workers."""
+
+    def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _prepare_worker()
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield _row(copy_slot(plans[index]))
+
+    return copy
+
+
+def copy_partition(plans: Sequence[SlotPlan]) -> Callable[[int, Iterator[object]], Iterator[SlotResult]]:
+    """As `copy_task`, for Spark without DataFrames: the number of the task is that of the slot's plan."""
+
+    def copy(index: int, _nothing: Iterator[object]) -> Iterator[SlotResult]:
+        _prepare_worker()
+        yield copy_slot(plans[index])
+
+    return copy
+
+
+def _prepare_worker() -> None:
+    _log_to_stderr()
+    _end_with_parent()
+    keep_memory_together()
+
+
+def _row(result: SlotResult) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([result.slot], pa.int32()),
+            pa.array([result.error], pa.string()),
+            pa.array([result.message], pa.string()),
+            pa.array([_written(result.stopped)], pa.string()),
+            pa.array([_written(result.taken)], pa.string()),
+        ],
+        names=["slot", "error", "message", "stopped", "taken"],
+    )
+
+
+def _written(partitions: dict[TopicPartition, str]) -> str:
+    return json.dumps([[tp.topic, tp.partition, words] for tp, words in partitions.items()])
+
+
+def _read(text: str) -> dict[TopicPartition, str]:
+    return {TopicPartition(topic, partition): words for topic, partition, words in json.loads(text)}
+
+
+def _log_to_stderr() -> None:
+    root = logging.getLogger("k2k")
+    if not root.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        root.addHandler(handler)
+        root.setLevel(logging.INFO)
+
+
+def keep_memory_together() -> None:
+    """Limits the arenas of glibc's memory allocator, for this process and for ever.
+
+    By default each thread of a client gets one of its own, up to eight for each core. Every run has new clients, and
+    what the threads of one run leave in their arenas, those of the next do not use: a worker that is used again and
+    again would grow to several times of what it needs. Other C libraries have no arenas.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
+
+
+def _end_with_parent() -> None:
+    """Ends this worker within a second of losing its parent: nobody would see what it does any more.
+
+    The transaction that it leaves open is aborted by whoever claims the slot next, or by its time-out. Spark uses a
+    worker for many tasks: it is watched once.
+    """
+    if any(thread.name == _WATCH for thread in threading.enumerate()):
+        return
+    parent = os.getppid()
+    lost = threading.Event()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            lost.wait(0.5)
+        os._exit(70)
+
+    threading.Thread(target=watch, name=_WATCH, daemon=True).start()

@@ -1,0 +1,138 @@
+"""Where topics begin with `latest`, whoever dies while their first positions are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.control.assignment_records import start_key, start_value
+from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import TopicDescription
+from k2k_assets.kafka.leaders import END_UNKNOWN
+from k2k_assets.replication.driver import first_starts
+from k2k_assets.replication.driver.planning import Ground
+from k2k_assets.replication.plan import ControlTopics
+from k2k_assets_tests.support.fake_transport import FakeCluster
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+P0, P1, P2 = (TopicPartition("t", p) for p in range(3))
+
+
+class Bench:
+    """A source with a topic of some partitions, and an assignment topic in memory."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, reset: str, partitions: int = 2) -> None:
+        consumer = {"group.id": "k2k.g", "auto.offset.reset": reset}
+        kafka = {"common": {"bootstrap.servers": "a:1"}, "consumer": consumer}
+        self.pipeline = make_pipeline(directory, "a:1", "b:1", ["t"], source={"kafka": kafka})
+        self.state = Assignments()
+        self.partitions = partitions
+        self.ends = 100
+        monkeypatch.setattr(first_starts, "write_records", lambda _, records: [self._apply(*r) for r in records])
+
+    def _apply(self, key: bytes, value: bytes | None) -> None:
+        self.state.apply("k2k.g", 1, key, value)
+
+    def begin(
+        self,
+        committed: Collection[TopicPartition] = (),
+        appeared: Collection[str] = (),
+        leaderless: Collection[TopicPartition] = (),
+        **more: bool,
+    ) -> Mapping[TopicPartition, int]:
+        partitions = [TopicPartition("t", p) for p in range(self.partitions)]
+        cluster = FakeCluster({}, dict.fromkeys(partitions, 40), stable=dict.fromkeys(partitions, self.ends))
+        cluster.leaderless.update(leaderless)
+        described = {"t": TopicDescription("t", "s-t", self.partitions)}
+        ground = Ground(
+            "c", {"t": ("t", self.partitions)}, described, described, ControlTopics(1, 6, "commits"), 1_000_000, True
+        )
+        noted = dict(self.state.starts)
+        return first_starts.hold_first_starts(
+            self.pipeline,
+            ground,
+            cluster,  # type: ignore[arg-type]
+            noted,
+            committed,
+            appeared,
+            **more,
+        )
+
+
+def test_the_first_look_holds_until_every_partition_has_a_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, "latest")
+    assert bench.begin() == {P0: 100, P1: 100}
+    bench.ends = 200
+    assert bench.begin() == {P0: 100, P1: 100}, "nobody had begun"
+    assert bench.begin({P0}) == {P0: 100, P1: 100}, "one had"
+    bench.partitions = 3
+    assert P2 not in bench.begin({P0}), "one that the topic has got since starts at its beginning"
+    bench.begin({P0, P1})
+    assert bench.state.starts == {}
+    assert bench.begin({P0, P1}) == {}
+
+
+def test_a_topic_that_appeared_while_an_instance_ran_begins_at_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, "latest")
+    assert bench.begin(appeared={"t"}) == {P0: 40, P1: 40}
+    assert bench.begin() == {P0: 40, P1: 40}, "another instance does not know that it is new"
+
+
+@pytest.mark.parametrize("leaderless", [[P1], [P0, P1]])
+def test_one_without_a_leader_begins_at_its_end_and_holds_up_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaderless: list[TopicPartition]
+) -> None:
+    begins_at = {P0: 100, P1: 100} | dict.fromkeys(leaderless, END_UNKNOWN)
+    bench = Bench(tmp_path, monkeypatch, "latest")
+    assert bench.begin(leaderless=leaderless) == begins_at
+    assert bench.begin() == begins_at, "so it was noted"
+    bench = Bench(tmp_path, monkeypatch, "latest")
+    assert bench.begin(appeared={"t"}, leaderless=[P1]) == {P0: 40, P1: 0}
+
+
+def test_one_that_may_not_be_seen_any_more_is_left_to_its_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> dict[TopicPartition, int]:
+        raise Refused("topic t is hidden")
+
+    with monkeypatch.context() as hidden:
+        hidden.setattr(FakeCluster, "offsets", refuse)
+        bench = Bench(tmp_path, hidden, "latest")
+        assert bench.begin() == {P0: END_UNKNOWN, P1: END_UNKNOWN}
+        assert Bench(tmp_path, hidden, "latest").begin(appeared={"t"}) == {P0: 0, P1: 0}
+
+
+def test_what_may_have_a_position_that_was_not_read_is_not_begun_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, "latest")
+    assert bench.begin(all_is_known=False) == {}
+    assert bench.state.starts == {}
+    bench.begin()
+    assert bench.begin(all_is_known=False) == {P0: 100, P1: 100}, "what was noted holds"
+
+
+@pytest.mark.parametrize("reset", ["earliest", "none"])
+def test_nothing_is_noted_where_the_beginning_is_no_matter_of_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reset: str
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, reset)
+    assert bench.begin() == {}
+    assert bench.state.starts == {}
+
+
+def test_start_records_are_read_as_they_are_written() -> None:
+    state = Assignments()
+    state.apply("g", 1, start_key("g", "id"), start_value("t", (3, 0)))
+    assert state.starts == {"id": (3, 0)}
+    state.apply("g", 2, start_key("g", "id"), None)
+    assert state.starts == {}
+    with pytest.raises(ValueError, match="assignment record at offset 3: field missing"):
+        state.apply("g", 3, start_key("g", "id"), b'{"version":1}')

@@ -1,0 +1,237 @@
+"""Live progress: what the commit topic and the source's ends amount to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.commit_record import CommitRecord, Overridden
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.leaders import END_UNKNOWN
+from k2k_assets.replication.driver import progress as module
+from k2k_assets.replication.driver.outcome import outcome_of
+from k2k_assets.replication.driver.progress import ProgressReader
+from k2k_assets_tests.support.fake_transport import Clock, FakeCluster
+from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.plans import CLUSTER, commit_record
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+COMMITS = TopicPartition("commits", 0)
+GENERATION = 17
+
+
+class FakeLog:
+    """Stands in for the reader of the commit topic."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.batches: list[list[Any]] = []
+        self.reached = {COMMITS: 5}
+        self.doubts: list[Any] = []
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        message = SimpleNamespace(key=lambda: key, value=lambda: value, offset=lambda: 0)
+        self.batches.append([message])
+
+    def poll(self, _: float) -> list[Any]:
+        return self.batches.pop(0) if self.batches else []
+
+    def doubt_if_behind(self, ends: Any) -> None:
+        self.doubts.append(ends)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def source() -> FakeCluster:
+    return FakeCluster({"t": ("s-t", 2)}, ends={P0: 100, P1: 0}, stable={P0: 100, P1: 0})
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, source: FakeCluster) -> ProgressReader:
+    monkeypatch.setattr(module, "LogReader", FakeLog)
+    consumer = {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": "k2k.g"}}
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], source={"kafka": consumer})
+    target = SimpleNamespace(partitions_of=lambda _: [COMMITS], offsets=lambda asked, *_: dict.fromkeys(asked, 9))
+    reader = ProgressReader(pipeline, CLUSTER, source, target, [P0, P1])  # type: ignore[arg-type]
+    reader.counts_for(GENERATION)
+    return reader
+
+
+@pytest.fixture
+def write(reader: ProgressReader) -> Callable[[CommitRecord], None]:
+    return lambda record: reader._reader.write(record.key_bytes(), record.value_bytes())  # type: ignore[attr-defined]
+
+
+def mine(position: int, sequence: int, **changed: Any) -> CommitRecord:
+    return commit_record(P0, position, generation=GENERATION, sequence=sequence, **changed)
+
+
+def test_position_and_counters_follow_the_commit_topic(
+    reader: ProgressReader, write: Callable[[CommitRecord], None]
+) -> None:
+    reader.begin(CommitLog({P0: commit_record(P0, 30)}))
+    before = reader.refresh().partitions[P0]
+    write(mine(60, 2, records=25, bytes_=250, runs=2))
+    write(mine(80, 3, records=45, bytes_=450, runs=3))
+    reader.read()
+    after = reader.refresh().partitions[P0]
+
+    assert (before.position, before.records, before.lag) == (30, 0, 70)
+    assert (after.position, after.records, after.bytes, after.runs, after.lag) == (80, 45, 450, 3, 20)
+    assert reader.starts == {P0: 30}
+
+
+def test_records_of_others_and_unreadable_ones_are_passed_over(reader: ProgressReader) -> None:
+    log = reader._reader
+    for record in (mine(60, 2, group="other"), mine(60, 2, cluster="other")):
+        log.write(record.key_bytes(), record.value_bytes())  # type: ignore[attr-defined]
+    log.write(b"?", b"?")  # type: ignore[attr-defined]
+    log.write(mine(60, 2).key_bytes(), None)  # type: ignore[attr-defined]
+    reader.read()
+    assert reader.current().partitions[P0].position == 0
+
+
+def test_an_older_record_does_not_move_the_position_back(reader: ProgressReader) -> None:
+    reader.apply(mine(60, 2))
+    reader.apply(mine(40, 1))
+    reader.apply(commit_record(P0, 99, generation=GENERATION - 1, sequence=7))
+    assert reader.current().partitions[P0].position == 60
+
+
+def test_a_run_of_several_generations_adds_them_up_and_begins_at_its_first_start(reader: ProgressReader) -> None:
+    reader.apply(mine(10, 1, kind="start", records=0))
+    reader.apply(mine(40, 4, records=30))
+    reader.counts_for(GENERATION + 5)
+    reader.apply(commit_record(P0, 55, generation=GENERATION + 5, sequence=1, records=15))
+    assert reader.current().partitions[P0].records == 45
+    assert reader.starts == {P0: 10}
+
+
+def test_what_was_set_by_hand_is_told_until_somebody_copies_on(
+    reader: ProgressReader, write: Callable[[CommitRecord], None]
+) -> None:
+    write(mine(10, 1))
+    done = Overridden("anna", None, 10, "s", "t", None)
+    write(commit_record(P0, 3, generation=GENERATION + 2, kind="override", overridden=done))
+    reader.read()
+    assert reader.set_by_hand == {P0: GENERATION + 2}
+    write(commit_record(P0, 4, generation=GENERATION + 3))
+    reader.read()
+    assert reader.set_by_hand == {}
+
+
+def test_a_reason_counts_only_if_this_run_gave_it(reader: ProgressReader) -> None:
+    reader.apply(commit_record(P0, 60, generation=GENERATION - 1, reason="yesterday"))
+    assert reader.current().partitions[P0].stopped is None
+    reader.apply(mine(60, 2, kind="release", reason="deleted"))
+    assert reader.current().partitions[P0].stopped == "deleted"
+
+
+def test_an_open_source_transaction_is_shown_and_named_once_after_a_minute(
+    reader: ProgressReader, source: FakeCluster, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    source._offsets["latest"] = {P0: 130, P1: 0}
+    reader.apply(mine(99, 1))
+    assert reader.refresh().partitions[P0].held_since is None, "there is still something to copy before it"
+
+    reader.apply(mine(100, 2))
+    began = clock.now
+    assert reader.refresh().partitions[P0].held_since == began
+    clock.advance(59)
+    with caplog.at_level(logging.WARNING, "k2k.replication"):
+        assert reader.refresh().partitions[P0].held_since == began
+        assert caplog.text == ""
+        clock.advance(2)
+        reader.refresh()
+        clock.advance(2)
+        reader.refresh()
+    assert [r.message for r in caplog.records] == [
+        "t-0 on the source is held at offset 100 by an open transaction for 61 s (30 offsets wait behind it). "
+        "Find it with kafka-transactions.sh find-hanging"
+    ]
+
+    source._offsets["stable"] = {P0: 110, P1: 0}
+    reader.apply(mine(110, 3))
+    assert reader.refresh().partitions[P0].held_since == clock.now, "another transaction"
+    source._offsets["stable"] = {P0: 130, P1: 0}
+    assert reader.refresh().partitions[P0].held_since is None
+
+
+def test_the_end_of_a_partition_that_has_had_no_leader_is_not_known(
+    reader: ProgressReader, source: FakeCluster
+) -> None:
+    source.leaderless.add(P1)
+    reader.refresh()
+    outcome = outcome_of({"t": ("t", 2)}, CommitLog(), reader, {}, GENERATION, 1.0).topics["t"].partitions
+    assert (outcome[0].readable_end, outcome[0].is_end_known) == (100, True)
+    assert (outcome[1].lag, outcome[1].is_end_known) == (0, False)
+
+    source.leaderless.clear()
+    reader.refresh()
+    source.leaderless.add(P1)
+    assert reader.refresh().partitions[P1].readable_end == 0, "what was known stays known"
+
+
+def test_an_unreachable_source_leaves_what_was_known(reader: ProgressReader, source: FakeCluster) -> None:
+    reader.refresh()
+    reader.apply(mine(60, 2))
+
+    def no_answer(*_: Any, **__: Any) -> Any:
+        raise ClusterUnreachable("nobody there")
+
+    source.offsets = no_answer  # type: ignore[method-assign]
+    with pytest.raises(ClusterUnreachable):
+        reader.refresh()
+    assert (reader.current().partitions[P0].position, reader.current().partitions[P0].readable_end) == (60, 100)
+
+
+def test_a_topic_that_may_not_be_seen_any_more_hides_no_other(
+    reader: ProgressReader, source: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = source.offsets
+
+    def offsets(partitions: Any, *rest: Any) -> dict[TopicPartition, int]:
+        if any(tp.topic == "hidden" for tp in partitions):
+            raise Refused("it is hidden")
+        return everything(partitions, *rest)
+
+    monkeypatch.setattr(source, "offsets", offsets)
+    hidden = TopicPartition("hidden", 0)
+    reader.follow([hidden])
+    seen = reader.refresh().partitions
+    assert seen[P0].readable_end == 100
+    assert seen[hidden].readable_end == END_UNKNOWN
+
+
+def test_a_commit_topic_that_is_silent_for_long_is_asked_where_it_ends(
+    reader: ProgressReader, write: Callable[[CommitRecord], None], clock: Clock
+) -> None:
+    log: FakeLog = reader._reader  # type: ignore[assignment]
+    clock.advance(29)
+    write(mine(1, 1))
+    reader.read()
+    clock.advance(29)
+    reader.refresh()
+    assert not log.doubts
+    clock.advance(2)
+    reader.refresh()
+    wait_until(lambda: reader._silence.asked is not None and reader._silence.asked.done(), 10, "the answer")
+    reader.refresh()
+    reader.refresh()
+    assert log.doubts == [{COMMITS: 9}]

@@ -1,0 +1,175 @@
+"""A session with a clock, a source, a sink and an assignment topic that a test holds in its hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.control.assignment_records import Claim
+from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.mapping_records import MappingRecord
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.extent import Extent
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot import holding, source_watch, transactions
+from k2k_assets.replication.slot import session as module
+from k2k_assets.replication.slot.session import Session
+from k2k_assets.replication.slot.target_chain import TargetChain
+from k2k_assets.replication.slot.transactions import SlotMemory
+from k2k_assets_tests.support.fake_transport import Arrival, Clock, FakeCluster, FakeSink, FakeSource, Transaction
+from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, GENERATION, slot_plan
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+TOPICS = {"s": {"t": ("s-t", 2)}, "t": {"t": ("t-t", 2), "commits": (COMMIT_TOPIC_ID, 1)}}
+HOUR = timedelta(hours=1)
+
+
+class FakeTail:
+    """The assignment topic: asked to stop, or others with a higher claim of a partition, from a moment on."""
+
+    def __init__(self, clock: Clock, stop_at: float, newer_at: float, newer_of: Collection[TopicPartition]) -> None:
+        self._clock, self.stop_at, self._newer_at = clock, stop_at, newer_at
+        self._newer = {
+            str(tp): Claim(f"s-{tp.topic}", tp.partition, "k2k.p.k2k.g.7", str(tp), GENERATION + 1, 0, tp.topic, 99)
+            for tp in newer_of
+        }
+
+    @property
+    def state(self) -> Assignments:
+        return self.look()
+
+    def catch_up(self) -> Assignments:
+        return self.look()
+
+    def look(self, timeout: float = 0.0) -> Assignments:
+        stops = {GENERATION} if self._clock.now >= self.stop_at else set()
+        return Assignments(stops=stops, claims=self._newer if self._clock.now >= self._newer_at else {})
+
+
+class Bench:
+    """A session with everything around it in memory.
+
+    Args:
+        pipeline: Batch sizes and times.
+        clock: The only clock.
+        arrivals: What the source gets, seconds counted from the beginning.
+        ends: High watermarks past trailing markers.
+        extent: When to end.
+        positions: What the commit topic says; start positions are 0 otherwise.
+        chain: Follows the target offsets; without it nothing is predicted.
+        one_to_one: Whether nobody else feeds the target partitions.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        clock: Clock,
+        arrivals: list[Arrival],
+        ends: Mapping[TopicPartition, int],
+        extent: Extent | None = None,
+        positions: Mapping[TopicPartition, CommitRecord] | None = None,
+        poll_seconds: float = 0.0,
+        stop_at: float = float("inf"),
+        newer_at: float = float("inf"),
+        newer_of: Collection[TopicPartition] = (P0, P1),
+        starts: Mapping[TopicPartition, int] | None = None,
+        fail_at_commit: int = 0,
+        chain: TargetChain | None = None,
+        one_to_one: bool = True,
+    ) -> None:
+        self.began = clock.now
+        self.clock = clock
+        self.plan: SlotPlan = slot_plan(pipeline, ends, extent, one_to_one=one_to_one)
+        self.commit_log = CommitLog(dict(positions or {}))
+        self.memory = SlotMemory(started=clock.now)
+        self.source = FakeSource(
+            clock, [a._replace(at=clock.now + a.at) for a in arrivals], ends, poll_seconds=poll_seconds
+        )
+        self.sink = FakeSink(clock, fail_at_commit)
+        self.clusters = (FakeCluster(TOPICS["s"], starts=starts, ends=ends), FakeCluster(TOPICS["t"]))
+        self.tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at, newer_of)
+        self.session = Session(
+            self.plan, self.memory, self.source, self.sink, self.clusters, self.tail, "k2k.p.k2k.g.0", chain
+        )  # type: ignore[arg-type]
+        self.ended: bool | None = None
+
+    def run(self) -> Bench:
+        if self.session.start():
+            self.ended = self.session.copy()
+        return self
+
+    @property
+    def copying(self) -> list[Transaction]:
+        """The transactions after the claim and the start positions."""
+        return [
+            t for t in self.sink.transactions if t.chunks or self.commits(t, "commit") or self.commits(t, "release")
+        ]
+
+    def commits(self, transaction: Transaction, kind: str | None = None) -> list[CommitRecord]:
+        topic = self.plan.pipeline.coordination.commit.topic
+        found = [CommitRecord.parse(c.key, c.value, "") for c in transaction.to(topic)]
+        return [record for record in found if kind in (None, record.kind)]
+
+    def mappings(self, transaction: Transaction) -> list[MappingRecord]:
+        return [MappingRecord.parse(c.key, c.value) for c in transaction.to(self.plan.pipeline.offset_mapping.topic)]
+
+    def times(self) -> list[float]:
+        """When the transactions with records were committed, seconds since the beginning."""
+        return [round(t.at - self.began, 3) for t in self.sink.transactions if t.chunks]
+
+
+def pipeline_with(
+    directory: Path, batch_size: int = 10, seconds: int = 2, isolation: str = "read_committed", **features: str
+) -> Pipeline:
+    consumer = {"group.id": "k2k.g", "isolation.level": isolation}
+    return make_pipeline(
+        directory,
+        "a:1",
+        "b:1",
+        ["t"],
+        source={"kafka": {"common": {"bootstrap.servers": "a:1"}, "consumer": consumer}},
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled", **features},
+        coordination={
+            "commit": {"topic": "commits", "batchSize": batch_size, "batchTimeout": f"{seconds} seconds"},
+            "assignment": {"topic": "claims"},
+        },
+        offsetMapping={"topic": "mappings"},
+        sync={"minCommitInterval": "50 milliseconds"},
+    )
+
+
+def use_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for used in (module, transactions, holding):
+        monkeypatch.setattr(used, "time", clock)
+        monkeypatch.setattr(used, "now_ms", lambda: int(clock.now * 1000))
+    monkeypatch.setattr(source_watch, "begun", _at_once)
+    return clock
+
+
+def _at_once(function: Callable[[], Any]) -> Future[Any]:
+    """A question whose answer is there with it: threads would keep a time of their own."""
+    future: Future[Any] = Future()
+    try:
+        future.set_result(function())
+    except K2KError as error:
+        future.set_exception(error)
+    return future
+
+
+def arrivals(*offsets: int, at: float = 0.0, source: TopicPartition = P0) -> list[Arrival]:
+    return [Arrival(at, source, offset) for offset in offsets]
+
+
+def lone_writer() -> TargetChain:
+    return TargetChain(fail=True, markers=1, read_back=lambda *_: 0)

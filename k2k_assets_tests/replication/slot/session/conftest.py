@@ -1,0 +1,34 @@
+"""A bench for each test of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.slot import session as module
+from k2k_assets_tests.replication.slot.session.bench import Bench, pipeline_with, use_clock
+from k2k_assets_tests.support.fake_transport import Arrival, Clock
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    return pipeline_with(tmp_path_factory.mktemp("pipeline"))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return use_clock(monkeypatch)
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, clock: Clock, pipeline: Pipeline) -> Any:
+    def make(arrivals: list[Arrival], ends: Mapping[TopicPartition, int], **rest: Any) -> Bench:
+        made = Bench(rest.pop("pipeline", pipeline), clock, arrivals, ends, **rest)
+        monkeypatch.setattr(module, "read_commit_log", lambda *_, **__: made.commit_log)
+        return made
+
+    return make

@@ -1,0 +1,69 @@
+"""How many slots Spark runs at once: one too many would silently not copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from k2k_assets.core.errors import Refused
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.spark.task_slots import free_cores, task_slots
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+
+@pytest.mark.parametrize(
+    ("master", "executors", "cores", "most", "slots"),
+    [
+        ("local", None, None, None, 1),
+        ("local[3]", None, None, None, 3),
+        ("local[3,2]", None, None, None, 3),
+        ("local-cluster[2,3,1024]", None, None, None, 6),
+        ("spark://master:7077", None, None, 12, 12),
+        ("spark://master:7077", None, 4, None, None),
+        ("yarn", 5, None, None, 5),
+        ("k8s://https://host", 5, 2, None, 10),
+        ("yarn", None, None, None, None),
+        ("", None, None, None, None),
+    ],
+)
+def test_as_the_settings_tell(
+    master: str, executors: int | None, cores: int | None, most: int | None, slots: int | None
+) -> None:
+    assert task_slots(master, executors, cores, most) == slots
+
+
+def test_all_cores_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 7)
+    assert task_slots("local[*]", None, None, None) == 7
+
+
+def session(**conf: str) -> Any:
+    settings = {name.replace("_", "."): value for name, value in conf.items()}
+    return SimpleNamespace(conf=SimpleNamespace(get=lambda name, default: settings.get(name, default)))
+
+
+def pipeline_with(tmp_path: Path, slots: int | None) -> Pipeline:
+    configuration = {"partitionParallelism": slots} if slots else {}
+    return make_pipeline(tmp_path, "a:1", "b:1", ["t"], configuration=configuration)
+
+
+@pytest.mark.parametrize(
+    ("conf", "wanted", "cores"),
+    [
+        ({"spark_master": "local[4]"}, None, 4),
+        ({"spark_master": "local[4]"}, 4, 4),
+        ({"spark_master": "yarn", "spark_executor_instances": "3", "spark_executor_cores": "2"}, 6, 6),
+        ({}, 5, 5),  # a cluster that grows by itself takes what is asked for
+        ({}, None, 1),
+    ],
+)
+def test_free_cores(tmp_path: Path, conf: dict[str, str], wanted: int | None, cores: int) -> None:
+    assert free_cores(pipeline_with(tmp_path, wanted), session(**conf)) == cores
+
+
+def test_more_slots_than_cores_are_refused_with_both_numbers(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"partitionParallelism is 5, but Spark \(local\[4\]\) runs only 4 tasks"):
+        free_cores(pipeline_with(tmp_path, 5), session(spark_master="local[4]"))

@@ -24,7 +24,7 @@ help: ## Show this list
 
 setup: $(STAMP) ## Set up .venv and fetch Kafka's jars; quick when that is done already
 	@$(BIN)/python -m k2k_assets.sandbox
-	@$(BIN)/python -m k2k_assets.resources.spark_classes
+	@$(BIN)/python -m k2k_assets.spark.spark_classes
 
 demo: setup ## Copy sample topics between two real Kafka clusters, check the copy, show the result
 	@$(BIN)/k2k demo

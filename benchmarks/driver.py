@@ -15,8 +15,8 @@ from typing import Any
 
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
-from k2k_assets.resources.sessions import build_session
 from k2k_assets.spark.replicate import replicate
+from k2k_assets.spark.sessions import build_session
 
 Job = dict[str, Any]
 

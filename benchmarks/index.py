@@ -34,7 +34,7 @@ from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.mapping.index import IndexReader, MappingIndex, update_index
 from k2k_assets.mapping.translate import State, translate
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.resources.sessions import build_session
+from k2k_assets.spark.sessions import build_session
 
 LOOKUPS = 200
 # The largest merge falls into the middle of them.

@@ -30,7 +30,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index import update_index
 from k2k_assets.mapping.index.manifest import switch
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources.spark import build_session
+from k2k_assets.spark.sessions import build_session
 
 UPDATES = 6
 _NOW = 24 * 3600 * 1000

@@ -78,5 +78,5 @@ def test_the_engine_needs_no_spark_context() -> None:
         if (isinstance(node, ast.Attribute) and node.attr in _DRIVER_ONLY)
         or (isinstance(node, ast.Name) and node.id in _DRIVER_ONLY)
     }
-    assert {file for file in found if not file.startswith("resources/")} == set()
-    assert "resources/lasting_spark.py" in found, "this test sees one"
+    assert {file for file in found if not file.startswith("spark/")} == set()
+    assert "spark/lasting_spark.py" in found, "this test sees one"

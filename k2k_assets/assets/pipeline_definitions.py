@@ -19,7 +19,7 @@ from k2k_assets.checks.asset_checks import mapping_checks
 from k2k_assets.checks.topic_checks import topic_checks
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.resources.spark import PipelineSparkResource
-from k2k_assets.resources.spark_settings import spark_conf
+from k2k_assets.spark.spark_settings import spark_conf
 
 
 def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, first: bool) -> dg.Definitions:

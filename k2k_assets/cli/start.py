@@ -24,7 +24,7 @@ from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotCaughtUp, To
 from k2k_assets.core.home import HOME_VARIABLE
 from k2k_assets.core.words import plural
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.resources.coming_spark import ComingSpark
+from k2k_assets.spark.coming_spark import ComingSpark
 
 if TYPE_CHECKING:
     from k2k_assets.kafka.cluster import Cluster

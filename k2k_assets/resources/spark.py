@@ -9,7 +9,7 @@ from __future__ import annotations
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
-from k2k_assets.resources.sessions import LOST, not_started, start_session
+from k2k_assets.spark.sessions import LOST, not_started, start_session
 
 
 class PipelineSparkResource(LazyPySparkResource):

@@ -13,9 +13,9 @@ _LIGHT = "import k2k_assets.cli.main, k2k_assets.cli.start"
 _ALL = f"""
 {_LIGHT}
 import k2k_assets.automation.discovery, k2k_assets.cli.progress, k2k_assets.kafka.cluster
-import k2k_assets.permissions.topic_check, k2k_assets.replication, k2k_assets.resources.lasting_spark
+import k2k_assets.permissions.topic_check, k2k_assets.replication, k2k_assets.spark.lasting_spark
 """
-_WORKER = "import k2k_assets.spark.slot_task, k2k_assets.resources.worker_daemon"
+_WORKER = "import k2k_assets.spark.slot_task, k2k_assets.spark.worker_daemon"
 
 
 def imported_by(code: str) -> set[str]:
@@ -42,7 +42,7 @@ def test_java_is_started_before_the_heavy_ones() -> None:
 
 def test_the_process_that_workers_are_forked_from_has_one_thread() -> None:
     code = (
-        "import k2k_assets.resources.worker_daemon, pyspark.worker, k2k_assets.spark.slot_task, os, sys\n"
+        "import k2k_assets.spark.worker_daemon, pyspark.worker, k2k_assets.spark.slot_task, os, sys\n"
         "sys.exit(len(os.listdir('/proc/self/task')) - 1 if os.path.isdir('/proc/self/task') else 0)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

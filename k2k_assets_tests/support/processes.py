@@ -104,6 +104,6 @@ def executor_jvms(process: HasPid) -> list[psutil.Process]:
 
 def _is_daemon(process: psutil.Process) -> bool:
     try:
-        return not {"pyspark.daemon", "k2k_assets.resources.worker_daemon"}.isdisjoint(process.cmdline())
+        return not {"pyspark.daemon", "k2k_assets.spark.worker_daemon"}.isdisjoint(process.cmdline())
     except psutil.NoSuchProcess:
         return False

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from k2k_assets.resources.sessions import build_session
+from k2k_assets.spark.sessions import build_session
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 

@@ -176,7 +176,7 @@ import sys
 from k2k_assets.mapping.index import compaction, update_index
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.resources.sessions import build_session
+from k2k_assets.spark.sessions import build_session
 
 compaction.MOST_OF_A_TIER = 2
 pipeline = load_pipeline([sys.argv[1]])

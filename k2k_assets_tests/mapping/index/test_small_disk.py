@@ -14,8 +14,8 @@ import pytest
 
 from k2k_assets.mapping.index import IndexUnusable, MappingIndex
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.resources.sessions import build_session
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.spark.sessions import build_session
 from k2k_assets_tests.mapping.index.test_storage import updated
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique

@@ -11,9 +11,9 @@ from pyspark import SparkContext
 
 from k2k_assets.core.errors import K2KError, words_of
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources import lasting_spark, slot_engines
-from k2k_assets.resources.lasting_spark import LastingSpark
-from k2k_assets.resources.slot_engines import ClassicSlots, SlotEngine, build_engine
+from k2k_assets.spark import lasting_spark, slot_engines
+from k2k_assets.spark.lasting_spark import LastingSpark
+from k2k_assets.spark.slot_engines import ClassicSlots, SlotEngine, build_engine
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.storm]

@@ -14,8 +14,8 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver import replicate as replicating
 from k2k_assets.replication.extent import UntilCaughtUp
-from k2k_assets.resources import coming_spark, lasting_spark
-from k2k_assets.resources.coming_spark import ComingSpark
+from k2k_assets.spark import coming_spark, lasting_spark
+from k2k_assets.spark.coming_spark import ComingSpark
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 

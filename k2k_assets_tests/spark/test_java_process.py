@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.resources import java_process
-from k2k_assets.resources.java_process import JavaProcess, add_options, start_java
+from k2k_assets.spark import java_process
+from k2k_assets.spark.java_process import JavaProcess, add_options, start_java
 
 PLAIN = {"spark.master": "local[2]", "spark.app.name": "k2k a", "spark.ui.enabled": "false"}
 

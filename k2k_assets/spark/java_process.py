@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from k2k_assets.resources.spark_command import archive_flags, java_program, remembered_flags, spark_home
+from k2k_assets.spark.spark_command import archive_flags, java_program, remembered_flags, spark_home
 
 OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.resources import spark_classes, spark_command
-from k2k_assets.resources.java_process import add_options
-from k2k_assets.resources.spark_command import archive_flags
+from k2k_assets.spark import spark_classes, spark_command
+from k2k_assets.spark.java_process import add_options
+from k2k_assets.spark.spark_command import archive_flags
 
 
 @pytest.fixture

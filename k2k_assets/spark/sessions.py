@@ -21,10 +21,10 @@ from pyspark.sql import SparkSession
 from k2k_assets.core.errors import K2KError, words_of
 from k2k_assets.java.find import find_java
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources.connect_server import CONNECT_SCHEME, await_connect_server
-from k2k_assets.resources.java_process import PATIENT_FLAGS, JavaProcess, add_options, prepare_environment, start_java
-from k2k_assets.resources.spark_command import archive_flags
-from k2k_assets.resources.spark_settings import FINGERPRINT, spark_conf
+from k2k_assets.spark.connect_server import CONNECT_SCHEME, await_connect_server
+from k2k_assets.spark.java_process import PATIENT_FLAGS, JavaProcess, add_options, prepare_environment, start_java
+from k2k_assets.spark.spark_command import archive_flags
+from k2k_assets.spark.spark_settings import FINGERPRINT, spark_conf
 
 # What Spark raises that does not start, or whose Java process or server is gone.
 LOST = (Py4JError, PySparkException, OSError)

@@ -18,10 +18,10 @@ from k2k_assets.core.errors import K2KError, words_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult
-from k2k_assets.resources.java_process import JavaProcess
-from k2k_assets.resources.sessions import LOST, not_started
-from k2k_assets.resources.slot_engines import SlotEngine, build_engine, forget
-from k2k_assets.resources.spark_settings import spark_conf
+from k2k_assets.spark.java_process import JavaProcess
+from k2k_assets.spark.sessions import LOST, not_started
+from k2k_assets.spark.slot_engines import SlotEngine, build_engine, forget
+from k2k_assets.spark.spark_settings import spark_conf
 
 _log = logging.getLogger("k2k.spark")
 

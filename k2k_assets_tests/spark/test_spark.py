@@ -17,11 +17,11 @@ from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 
 from k2k_assets.core.errors import K2KError
-from k2k_assets.resources import lasting_spark
-from k2k_assets.resources.lasting_spark import LastingSpark, say_less_of_broken_connections
-from k2k_assets.resources.sessions import not_started
 from k2k_assets.resources.spark import PipelineSparkResource
-from k2k_assets.resources.spark_settings import spark_conf
+from k2k_assets.spark import lasting_spark
+from k2k_assets.spark.lasting_spark import LastingSpark, say_less_of_broken_connections
+from k2k_assets.spark.sessions import not_started
+from k2k_assets.spark.spark_settings import spark_conf
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 ROOT = Path(__file__).parents[2]
@@ -151,8 +151,8 @@ def test_a_killed_jvm_leaves_no_traceback_of_the_accumulators(
 _SESSIONS = """
 import json, signal, sys
 from pathlib import Path
-from k2k_assets.resources.sessions import build_session
-from k2k_assets.resources.spark_settings import spark_conf
+from k2k_assets.spark.sessions import build_session
+from k2k_assets.spark.spark_settings import spark_conf
 from k2k_assets.resources.spark import PipelineSparkResource
 from k2k_assets_tests.support.pipelines import make_pipeline
 

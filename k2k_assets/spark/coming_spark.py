@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources.java_process import QUICK_FLAGS, is_local, start_java
-from k2k_assets.resources.spark_settings import spark_conf
+from k2k_assets.spark.java_process import QUICK_FLAGS, is_local, start_java
+from k2k_assets.spark.spark_settings import spark_conf
 
 if TYPE_CHECKING:
     from k2k_assets.replication.driver.outcome import Outcome
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from k2k_assets.replication.extent import Extent
     from k2k_assets.replication.plan import SlotPlan
     from k2k_assets.replication.slot.task import SlotResult
-    from k2k_assets.resources.lasting_spark import LastingSpark
+    from k2k_assets.spark.lasting_spark import LastingSpark
 
 
 class ComingSpark:
@@ -77,7 +77,7 @@ class ComingSpark:
 
     def _build(self) -> None:
         try:
-            from k2k_assets.resources.lasting_spark import LastingSpark
+            from k2k_assets.spark.lasting_spark import LastingSpark
 
             self._spark.set_result(LastingSpark(self._pipeline, self._java))
         except BaseException as error:

@@ -12,11 +12,11 @@ import pytest
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources import connect_server
-from k2k_assets.resources.connect_server import await_connect_server
-from k2k_assets.resources.lasting_spark import LastingSpark
 from k2k_assets.resources.spark import PipelineSparkResource
-from k2k_assets.resources.spark_settings import spark_conf
+from k2k_assets.spark import connect_server
+from k2k_assets.spark.connect_server import await_connect_server
+from k2k_assets.spark.lasting_spark import LastingSpark
+from k2k_assets.spark.spark_settings import spark_conf
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 pytestmark = pytest.mark.timeout(60)

@@ -7,7 +7,7 @@ import json
 import sys
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources.java_process import is_local
+from k2k_assets.spark.java_process import is_local
 
 # Says which settings a session was made with; a session without it is somebody else's and is used as it is.
 FINGERPRINT = "spark.k2k.settings"
@@ -27,7 +27,7 @@ _DEFAULTS = {
 
 # Workers are forked from a process that has imported all they need. On a cluster Spark's own is used: where our package
 # is missing it can say so.
-_WORKER_DAEMON = "k2k_assets.resources.worker_daemon"
+_WORKER_DAEMON = "k2k_assets.spark.worker_daemon"
 
 # A copy task that Spark runs twice would fence itself; retries belong above Spark, where the commit log is read.
 _REQUIRED = {"spark.speculation": "false", "spark.task.maxFailures": "1"}

@@ -1,4 +1,4 @@
-"""`python -m k2k_assets.resources.spark_classes`: remembers how Spark's Java is called and what classes it loads.
+"""`python -m k2k_assets.spark.spark_classes`: remembers how Spark's Java is called and what classes it loads.
 
 A part of setup. With it a start of Spark costs a fraction of the processor time. Both files lie beside Spark's jars, so
 that they go when those go.
@@ -17,8 +17,8 @@ from pathlib import Path
 from k2k_assets.core.errors import K2KError
 from k2k_assets.java.class_archive import make_archive
 from k2k_assets.java.find import find_java
-from k2k_assets.resources.java_process import OPTIONS_VARIABLE, QUICK_FLAGS, start_java
-from k2k_assets.resources.spark_command import archive, flags_file, spark_home
+from k2k_assets.spark.java_process import OPTIONS_VARIABLE, QUICK_FLAGS, start_java
+from k2k_assets.spark.spark_command import archive, flags_file, spark_home
 
 _SECONDS = 300.0
 _INSIDE = "--inside"
@@ -55,7 +55,7 @@ def _remember_flags(java: Path) -> None:
 
 def _start_and_stop(flags: list[str]) -> None:
     environment = {**os.environ, OPTIONS_VARIABLE: " ".join([*QUICK_FLAGS, *flags]), "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-m", "k2k_assets.resources.spark_classes", _INSIDE]
+    command = [sys.executable, "-m", "k2k_assets.spark.spark_classes", _INSIDE]
     subprocess.run(command, env=environment, capture_output=True, check=True, timeout=_SECONDS)
 
 

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult
-from k2k_assets.resources.java_process import QUICK_FLAGS, JavaProcess, is_local
-from k2k_assets.resources.sessions import build_session, start_context
-from k2k_assets.resources.spark_settings import spark_conf
+from k2k_assets.spark.java_process import QUICK_FLAGS, JavaProcess, is_local
+from k2k_assets.spark.sessions import build_session, start_context
 from k2k_assets.spark.slot_task import copy_partition, run_slots
+from k2k_assets.spark.spark_settings import spark_conf
 from k2k_assets.spark.task_slots import cores_with, free_cores
 
 _log = logging.getLogger("k2k.spark")

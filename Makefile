@@ -41,7 +41,7 @@ test: setup ## Run the test suite, on real clusters
 storm: setup ## Kill, freeze and restart everything at random and compare every record (SECONDS=300, SEED=..., MODE=at-least-once); then the slow tests
 	$(BIN)/python -m k2k_assets_tests.storm --seconds $(SECONDS) --mode $(MODE) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m storm
-	K2K_EXAMPLES=20 $(BIN)/python -m pytest k2k_assets_tests/mapping k2k_assets_tests/groups/test_guard.py -m "not integration and not spark"
+	K2K_EXAMPLES=20 $(BIN)/python -m pytest k2k_assets_tests/core/test_runs.py k2k_assets_tests/control/test_mapping_records.py k2k_assets_tests/mapping k2k_assets_tests/groups/test_guard.py -m "not integration and not spark"
 
 bench: setup ## Measure against MirrorMaker 2 (some twenty minutes); results go to benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

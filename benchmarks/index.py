@@ -31,8 +31,8 @@ from benchmarks.index_history import (
 )
 from benchmarks.lab import Lab
 from k2k_assets.control.control_topics import ensure_control_topics
+from k2k_assets.mapping.algebra.translate import State, translate
 from k2k_assets.mapping.index import IndexReader, MappingIndex, update_index
-from k2k_assets.mapping.translate import State, translate
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.spark.sessions import build_session
 

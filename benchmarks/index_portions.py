@@ -21,7 +21,8 @@ import pyarrow as pa
 from benchmarks import machine, report
 from k2k_assets.core.runs import Run
 from k2k_assets.kafka.offset_ranges import OffsetRange
-from k2k_assets.mapping.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
 from k2k_assets.mapping.index.manifest import Identity, Manifest, Position, Segment, read_manifest, switch
 from k2k_assets.mapping.index.portion_table import to_table, write_portions
@@ -31,7 +32,6 @@ from k2k_assets.mapping.index.segment_files import SegmentFile
 from k2k_assets.mapping.index.tasks import fold_rows
 from k2k_assets.mapping.index.unread import Unread
 from k2k_assets.mapping.index.update import NewSegment, Update
-from k2k_assets.mapping.partition_map import RunTable, SourcePartition
 
 SIZES = (20_000, 100_000)
 PARTITIONS = 100  # of each topic

@@ -22,13 +22,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks import machine, report
-from k2k_assets.mapping.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.algebra.translate import State, translate, translate_back
 from k2k_assets.mapping.index.manifest import Manifest, Position, Segment
 from k2k_assets.mapping.index.portion_table import to_table, write_portions
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.segment_files import SegmentFile
-from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.translate import State, translate, translate_back
 from k2k_assets.translation.frame import FrameIndex, translated
 from k2k_assets.translation.frame_tasks import MOST_RUNS
 from k2k_assets.translation.routes import Routes, Standing

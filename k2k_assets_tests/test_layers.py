@@ -28,10 +28,10 @@ CORE = (
     "replication/plan.py",
     "coordination/rules.py",
     "core/runs.py",
-    "mapping/fold.py",
-    "mapping/partition_map.py",
-    "mapping/translate.py",
-    "mapping/spread.py",
+    "mapping/algebra/fold.py",
+    "mapping/algebra/partition_map.py",
+    "mapping/algebra/translate.py",
+    "mapping/algebra/spread.py",
 )
 # The client library, and the modules that speak for it.
 _CLIENTS = re.compile(r"confluent_kafka|k2k_assets\.transport\.(?!interface|chunk|errors)")

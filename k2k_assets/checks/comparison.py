@@ -19,7 +19,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.offset_ranges import OffsetRange
-from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.portion_columns import PortionsBySource, shared_targets, skipped_by_source
 from k2k_assets.mapping.index.portions import (
@@ -29,7 +30,6 @@ from k2k_assets.mapping.index.portions import (
     set_by_hand,
     settings_ranges,
 )
-from k2k_assets.mapping.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
 
 # In one run; more would only be asked for their ends, and not be reached in time.

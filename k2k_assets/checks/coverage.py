@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from k2k_assets.checks.verdict import Offender, Verdict, verdict
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.fold import Covered
+from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index.manifest import Lost, Position, Pruned
 
 

@@ -38,7 +38,7 @@ from k2k_assets.groups.translations import feeding
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.group_reader import fetch_offsets
 from k2k_assets.kafka.groups import Committed
-from k2k_assets.mapping.fold import Covered
+from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index import IndexUnusable
 from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.mapping.index.versions import open_version

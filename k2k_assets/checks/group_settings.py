@@ -13,9 +13,9 @@ import pyarrow as pa
 from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
 from k2k_assets.mapping.index.portions import Portion, covered_ranges, settings_ranges, skipped_ranges
-from k2k_assets.mapping.partition_map import SourcePartition
 
 # Offsets; the records that are compared lie within as good as always.
 _NEAR = 100_000

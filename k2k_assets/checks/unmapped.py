@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.mapping.algebra.partition_map import Offsets
 from k2k_assets.mapping.index.grouping import groups, numbers
-from k2k_assets.mapping.partition_map import Offsets
 
 # Of one round: far more than are shown, and few enough for the driver.
 _MOST = 100_000

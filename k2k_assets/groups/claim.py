@@ -23,7 +23,7 @@ from k2k_assets.core.errors import ClusterUnreachable, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
-from k2k_assets.mapping.held_mappings import ANY_GROUP
+from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.groups")

@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 from k2k_assets.control.group_versions import Version, parse
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.groups import Committed, Ends, GroupKind, GroupState
-from k2k_assets.mapping.translate import State
+from k2k_assets.mapping.algebra.translate import State
 
 
 class Word(StrEnum):

@@ -25,13 +25,13 @@ import numpy as np
 
 from k2k_assets.control.group_versions import parse
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.reverse import first_unread
 from k2k_assets.groups.translations import Copied, feeding
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
-from k2k_assets.mapping.fold import Target
-from k2k_assets.mapping.partition_map import PartitionMap
-from k2k_assets.mapping.spread import combine_back
-from k2k_assets.mapping.translate import NO_OFFSET, State, may_repeat, translate, translate_back
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import PartitionMap
+from k2k_assets.mapping.algebra.reverse import first_unread
+from k2k_assets.mapping.algebra.spread import combine_back
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, may_repeat, translate, translate_back
 from k2k_assets.pipeline.routing import Routing
 
 WholeMapOf = Callable[[TopicPartition], PartitionMap]

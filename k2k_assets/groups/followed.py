@@ -20,8 +20,8 @@ from k2k_assets.groups.mapper_file import routing_of
 from k2k_assets.groups.translations import Copied
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import Ends
-from k2k_assets.mapping.live import LiveMappings
-from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.routing import Routing
 

@@ -21,10 +21,10 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
-from k2k_assets.mapping.cut import Feed, combine
-from k2k_assets.mapping.fold import Covered, Target
-from k2k_assets.mapping.partition_map import Offsets, PartitionMap
-from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, translate, unknown_where
+from k2k_assets.mapping.algebra.cut import Feed, combine
+from k2k_assets.mapping.algebra.fold import Covered, Target
+from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, Translated, translate, unknown_where
 from k2k_assets.pipeline.routing import Routing
 
 MapOf = Callable[[TopicPartition, int, int], PartitionMap]
@@ -36,7 +36,7 @@ _STATES = {int(state): state for state in State}
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What has been copied, at a cut (`k2k_assets.mapping.cut`).
+    """What has been copied, at a cut (`k2k_assets.mapping.algebra.cut`).
 
     Attributes:
         positions: Committed position of each source partition that is copied, of today's topic ids.

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.fold import Target
-from k2k_assets.mapping.partition_map import Offsets, PartitionMap
-from k2k_assets.mapping.translate import (
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap
+from k2k_assets.mapping.algebra.translate import (
     NO_OFFSET,
     State,
     Translated,

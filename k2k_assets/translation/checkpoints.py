@@ -15,10 +15,10 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.translations import Copied, translate_groups
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
-from k2k_assets.mapping.fold import Target
-from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
-from k2k_assets.mapping.spread import combine_back
-from k2k_assets.mapping.translate import NO_OFFSET, State, may_repeat, translate_back
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.algebra.spread import combine_back
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, may_repeat, translate_back
 from k2k_assets.translation import spark_offsets
 from k2k_assets.translation.answers import EXPIRED, MAY_REPEAT, WORDS
 from k2k_assets.translation.translator import PipelineFiles, Translator

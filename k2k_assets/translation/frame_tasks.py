@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap, SourcePartition
+from k2k_assets.mapping.algebra.translate import NO_OFFSET
 from k2k_assets.mapping.index import IndexReader
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.portion_table import read_portions
-from k2k_assets.mapping.partition_map import Offsets, PartitionMap, SourcePartition
-from k2k_assets.mapping.translate import NO_OFFSET
 from k2k_assets.translation.answers import WORDS, Answers, nowhere, on_source, on_target
 from k2k_assets.translation.routes import Routes
 

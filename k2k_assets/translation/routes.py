@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.fold import Target
-from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
 
 _log = logging.getLogger("k2k.translation")

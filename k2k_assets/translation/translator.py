@@ -22,9 +22,9 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.mapping.algebra.partition_map import Offsets, SourcePartition
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
-from k2k_assets.mapping.live import Cut, LiveMappings
-from k2k_assets.mapping.partition_map import Offsets, SourcePartition
+from k2k_assets.mapping.live.live import Cut, LiveMappings
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.translation.answers import WORDS, Answers, nowhere, on_source, on_target
 from k2k_assets.translation.routes import Routes, answering, newest_ids, routes

@@ -11,7 +11,7 @@ from k2k_assets.control.commit_record import is_other_kind
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.groups.claim import Claim, Claims
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.held_mappings import ANY_GROUP
+from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all

@@ -24,7 +24,7 @@ from k2k_assets.groups.position_translator import PositionTranslator, Translatio
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.groups import Committed, GroupOffsets
-from k2k_assets.mapping.translate import State
+from k2k_assets.mapping.algebra.translate import State
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import groups

@@ -15,7 +15,7 @@ from k2k_assets.groups.policies import (
     ensure_one_mapping,
 )
 from k2k_assets.kafka.groups import Committed
-from k2k_assets.mapping.translate import State
+from k2k_assets.mapping.algebra.translate import State
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("copy.orders", 3)
 ANSWER = Answer(TARGET, 50, State.EXACT, ((SOURCE, Committed(40)),))

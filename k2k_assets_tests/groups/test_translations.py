@@ -13,9 +13,9 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.translations import Copied, translate_groups
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
-from k2k_assets.mapping.fold import Covered, Target
-from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.translate import State, translate
+from k2k_assets.mapping.algebra.fold import Covered, Target
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.algebra.translate import State, translate
 from k2k_assets.pipeline.routing import Routing, SinkTopic
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -16,7 +16,7 @@ from k2k_assets.cli.tool import run
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.fold import PartitionMapping, fold
+from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.mapping.index.manifest import Position
 from k2k_assets.overrides import apply
 from k2k_assets.pipeline import Pipeline, load_pipeline

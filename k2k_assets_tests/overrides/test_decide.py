@@ -12,7 +12,7 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.fold import PartitionMapping, fold
+from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.mapping.index.manifest import Position
 from k2k_assets.overrides.decide import Facts, Override, commit_record, decide, in_words, mapping_record
 from k2k_assets.overrides.request import Request, Wanted

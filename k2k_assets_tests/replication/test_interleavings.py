@@ -21,7 +21,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.fold import Covered, PartitionMapping, fold
+from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver import run
 from k2k_assets.replication.plan import SlotPlan

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.fold import PartitionMapping, fold
+from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult

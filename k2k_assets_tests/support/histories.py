@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from k2k_assets.mapping.fold import PartitionMapping, fold
-from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets_tests.support.offset_model import FILTERED, GAP, RECORD, Moment, Route, World
 
 _KINDS = st.lists(st.sampled_from([RECORD, RECORD, RECORD, GAP, FILTERED]), max_size=30)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run, merge
 from k2k_assets.kafka.offset_ranges import OffsetRange
-from k2k_assets.mapping.fold import PartitionMapping, fold
+from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
 from k2k_assets.mapping.index.manifest import Identity, Manifest, Position, read_manifest
 from k2k_assets.mapping.index.portion_table import from_table, read_portions, to_table
@@ -23,7 +24,6 @@ from k2k_assets.mapping.index.record_rows import ROWS, record_rows
 from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
 from k2k_assets.mapping.index.unread import Unread, compared
 from k2k_assets.mapping.index.update import NewSegment, Update
-from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 
 GROUP = "g"
 TOPIC = "mappings"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.algebra.fold import Target
 
 RECORD, GAP, FILTERED = "record", "gap", "filtered"
 """A source offset: a record that is copied; a marker, aborted or compacted record; a record that a stage drops."""

@@ -17,7 +17,7 @@ _BY_ONE_WORKER = {
     "k2k_assets_tests/checks": "spark of the checks",
     "k2k_assets_tests/assets": "spark of the assets",
     "k2k_assets_tests/mapping/index": "spark of the assets",
-    "k2k_assets_tests/mapping/test_live.py": "spark of the assets",
+    "k2k_assets_tests/mapping/live/test_live.py": "spark of the assets",
     "k2k_assets_tests/translation": "spark of the assets",
 }
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.fold import Covered
-from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.algebra.fold import Covered
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.translation.answers import WORDS, Answers, on_source, on_target
 from k2k_assets.translation.routes import Routes, Standing, newest_ids
 from k2k_assets_tests.support.offset_model import target

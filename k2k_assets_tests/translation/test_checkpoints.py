@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.fold import Covered, Target
-from k2k_assets.mapping.live import Cut
-from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.algebra.fold import Covered, Target
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.live.live import Cut
 from k2k_assets.translation.checkpoints import checkpoint
 from k2k_assets.translation.routes import Routes, Standing
 from k2k_assets.translation.translator import Translator

@@ -1,4 +1,4 @@
-"""Folds the rows of mapping records into runs and covered ranges, as `k2k_assets.mapping.fold` does, in columns.
+"""Folds the rows of mapping records into runs and covered ranges, as `algebra.fold` does, in columns.
 
 A record that starts at s cancels all earlier ones from s on. So of each record that is valid what lies below the
 lowest start of those after it, and no record has to be looked at twice:
@@ -19,12 +19,12 @@ from itertools import compress, pairwise
 import numpy as np
 import pyarrow as pa
 
-from k2k_assets.mapping.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index.grouping import Column, codes_of, groups, numbers
 from k2k_assets.mapping.index.portions import Under, joined, joined_under
 from k2k_assets.mapping.index.record_rows import RUN_BYTES
 from k2k_assets.mapping.index.run_columns import joined_runs
-from k2k_assets.mapping.partition_map import RunTable, SourcePartition
 
 SOURCE = ("cluster", "topic", "source_topic_id", "partition")
 ORDER = ("generation", "sequence", "offset")

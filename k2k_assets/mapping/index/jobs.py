@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
-from k2k_assets.mapping.fold import NEVER
+from k2k_assets.mapping.algebra.fold import NEVER
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
 from k2k_assets.mapping.index.portion_columns import runs_of
 from k2k_assets.mapping.index.portion_table import PORTIONS, complete, from_table, to_row
@@ -26,7 +27,6 @@ from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
 from k2k_assets.mapping.index.record_rows import ROWS, record_rows
 from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
 from k2k_assets.mapping.index.update import NewSegment
-from k2k_assets.mapping.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
 
 _ROWS, _PORTIONS = from_arrow_schema(ROWS), from_arrow_schema(PORTIONS)

@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from k2k_assets.mapping.fold import Covered, Target
+from k2k_assets.mapping.algebra.fold import Covered, Target
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import portions as algebra
 from k2k_assets.mapping.index import pruning
 from k2k_assets.mapping.index.grouping import Column, groups, numbers, ranks
 from k2k_assets.mapping.index.manifest import Position
 from k2k_assets.mapping.index.portion_table import PORTIONS, SOURCE, from_table, to_table
 from k2k_assets.mapping.index.portions import Load, Portion
-from k2k_assets.mapping.partition_map import SourcePartition
 
 _TARGET = ["target_topic", "target_topic_id", "target_partition"]
 _NO_LIMIT = np.iinfo(np.int64).max

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import VERSIONS
 from k2k_assets.mapping.index.portions import Piece, Portion, Under, by_source
-from k2k_assets.mapping.partition_map import SourcePartition
 
 _FILE = "portions.parquet"
 

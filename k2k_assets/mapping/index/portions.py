@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping import run_tables
-from k2k_assets.mapping.fold import Covered, LateRecord, Order, Target
-from k2k_assets.mapping.partition_map import RunTable, SourcePartition
+from k2k_assets.mapping.algebra import run_tables
+from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Order, Target
+from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 
 
 class Under(NamedTuple):

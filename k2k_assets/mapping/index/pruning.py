@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import Position, Pruned
 from k2k_assets.mapping.index.portions import Portion, by_source
-from k2k_assets.mapping.partition_map import SourcePartition
 
 
 def pruned(

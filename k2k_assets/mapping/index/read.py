@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from k2k_assets.mapping.fold import NEVER, Order
+from k2k_assets.mapping.algebra.fold import NEVER, Order
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
 from k2k_assets.mapping.index.portions import Piece, Portion, by_target, covered_ranges
 from k2k_assets.mapping.index.run_columns import concatenated
 from k2k_assets.mapping.index.segment_files import SegmentReader
 from k2k_assets.mapping.index.versions import open_version
-from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.pipeline import Pipeline
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from k2k_assets.mapping.partition_map import NO_RUNS, RunTable
+from k2k_assets.mapping.algebra.partition_map import NO_RUNS, RunTable
 
 
 def joined_runs(runs: RunTable) -> RunTable:

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from k2k_assets.mapping.fold import Target
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import Offsets, RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import SEGMENTS
 from k2k_assets.mapping.index.portions import Piece, Portion, last_run
-from k2k_assets.mapping.partition_map import Offsets, RunTable, SourcePartition
 
 ROWS_PER_GROUP = 16_384
 _GROUPS_KEPT = 64

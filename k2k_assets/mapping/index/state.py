@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import Manifest, Pruned, Segment
 from k2k_assets.mapping.index.portion_columns import extended, mapped_of, replaced, runs_of, sources_of
 from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.mapping.index.portions import Load
 from k2k_assets.mapping.index.pruning import noted
-from k2k_assets.mapping.partition_map import SourcePartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from k2k_assets.kafka.offset_ranges import OffsetRange
-from k2k_assets.mapping.fold import LateRecord
+from k2k_assets.mapping.algebra.fold import LateRecord
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.compaction import Ageing, candidates, to_merge
 from k2k_assets.mapping.index.manifest import Identity, IndexUnusable, Manifest, new_name, read_manifest, switch
 from k2k_assets.mapping.index.portion_columns import by_segment, files_of, mapped_of, of_segments, pruned, runs_of
@@ -25,7 +26,6 @@ from k2k_assets.mapping.index.segment_files import SegmentReader
 from k2k_assets.mapping.index.state import State
 from k2k_assets.mapping.index.unread import Unread, missing_from
 from k2k_assets.mapping.index.versions import has_all_files, remove_what_nobody_needs
-from k2k_assets.mapping.partition_map import SourcePartition
 
 # Of one partition of the mapping topic in one round, so that a build from the start stays within the memory of a task.
 MOST_BYTES = 32 * 1024 * 1024

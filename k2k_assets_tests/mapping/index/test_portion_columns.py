@@ -14,14 +14,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.fold import Covered, LateRecord, Order, Target
+from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Order, Target
+from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index import portion_columns as columns
 from k2k_assets.mapping.index import portions as algebra
 from k2k_assets.mapping.index import pruning
 from k2k_assets.mapping.index.manifest import Position
 from k2k_assets.mapping.index.portion_table import from_table, to_table
 from k2k_assets.mapping.index.portions import Piece, Portion, Under
-from k2k_assets.mapping.partition_map import RunTable, SourcePartition
 from k2k_assets_tests.support.properties import examples
 
 SOURCES = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from k2k_assets.mapping.fold import Covered, Order
+from k2k_assets.mapping.algebra.fold import Covered, Order
+from k2k_assets.mapping.algebra.partition_map import NO_RUNS, SourcePartition
 from k2k_assets.mapping.index.portion_table import PORTIONS, from_table, read_portions, to_table, write_portions
 from k2k_assets.mapping.index.portions import Portion, cut
-from k2k_assets.mapping.partition_map import NO_RUNS, SourcePartition
 
 SOURCE = SourcePartition("c", "s", "sid", 0)
 PORTION = Portion(

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappingRecord
-from k2k_assets.mapping.fold import NEVER, Order
+from k2k_assets.mapping.algebra.fold import NEVER, Order
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
+from k2k_assets.mapping.algebra.translate import translate
 from k2k_assets.mapping.index import compaction, segment_files
 from k2k_assets.mapping.index.manifest import Position
-from k2k_assets.mapping.partition_map import SourcePartition
-from k2k_assets.mapping.translate import translate
 from k2k_assets_tests.support.mapping_topic import (
     CLUSTERS,
     LocalIndex,

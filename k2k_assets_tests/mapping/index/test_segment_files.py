@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from k2k_assets.mapping.fold import NEVER, Target
+from k2k_assets.mapping.algebra.fold import NEVER, Target
+from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
+from k2k_assets.mapping.algebra.run_tables import before
 from k2k_assets.mapping.index import segment_files
 from k2k_assets.mapping.index.manifest import SEGMENTS
 from k2k_assets.mapping.index.portions import Piece, Portion, cut
 from k2k_assets.mapping.index.segment_files import SegmentFile, SegmentReader
-from k2k_assets.mapping.partition_map import RunTable, SourcePartition
-from k2k_assets.mapping.run_tables import before
 
 SOURCES = [SourcePartition("c", "orders", "sid", p) for p in range(3)]
 TARGETS = [Target("orders", "tid", p) for p in range(3)]

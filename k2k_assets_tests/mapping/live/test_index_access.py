@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from k2k_assets.mapping import index_access
-from k2k_assets.mapping.fold import Covered
+from k2k_assets.mapping.algebra.fold import Covered
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.index import IndexReplaced, IndexUnusable
-from k2k_assets.mapping.index_access import IndexAccess
-from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.live import index_access
+from k2k_assets.mapping.live.index_access import IndexAccess
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 SOURCE = SourcePartition("source-cluster", "t", "s-t", 0)

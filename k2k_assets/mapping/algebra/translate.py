@@ -42,8 +42,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from k2k_assets.mapping.fold import Target
-from k2k_assets.mapping.partition_map import NO_RUNS, Offsets, PartitionMap, RunTable
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap, RunTable
 
 NO_OFFSET = -1
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappingRecord
-from k2k_assets.mapping import reading_anew
-from k2k_assets.mapping.held import Records
-from k2k_assets.mapping.held_mappings import ANY_GROUP, HeldMappings
-from k2k_assets.mapping.mapping_messages import MappingMessages
-from k2k_assets.mapping.partition_map import SourcePartition
-from k2k_assets.mapping.reading_anew import Owned, ReadingAnew, few_at_a_time
+from k2k_assets.mapping.algebra.held import Records
+from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP, HeldMappings
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
+from k2k_assets.mapping.live import reading_anew
+from k2k_assets.mapping.live.mapping_messages import MappingMessages
+from k2k_assets.mapping.live.reading_anew import Owned, ReadingAnew, few_at_a_time
 from k2k_assets_tests.support.mapping_topic import (
     CLUSTERS,
     GROUP,

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from k2k_assets.control.mapping_records import MappingRecord
-from k2k_assets.mapping import run_tables
-from k2k_assets.mapping.fold import NEVER, Covered, Order, PartitionMapping, Target, fold
-from k2k_assets.mapping.partition_map import NO_RUNS, PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.algebra import run_tables
+from k2k_assets.mapping.algebra.fold import NEVER, Covered, Order, PartitionMapping, Target, fold
+from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable, SourcePartition
 
 Tables = Mapping[Target, RunTable]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from k2k_assets.mapping.fold import Covered, LateRecord
-from k2k_assets.mapping.held import BelowHeld, Held, Placed, Records, Tables
-from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.algebra.fold import Covered, LateRecord
+from k2k_assets.mapping.algebra.held import BelowHeld, Held, Placed, Records, Tables
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 
 ANY_GROUP = "*"
 """In the place of a pipeline's `group.id`: whoever maps a source partition first is right."""

@@ -10,9 +10,9 @@ from confluent_kafka import Message
 
 from k2k_assets.control.mapping_records import MappingRecord, parse_key
 from k2k_assets.core.errors import Refused
-from k2k_assets.mapping.held import Placed, Records
-from k2k_assets.mapping.held_mappings import ANY_GROUP
-from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.mapping.algebra.held import Placed, Records
+from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.mapping")

@@ -33,9 +33,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from k2k_assets.mapping.fold import Target
-from k2k_assets.mapping.partition_map import NO_RUNS, Offsets, PartitionMap
-from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, next_copied, unbroken
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, Translated, next_copied, unbroken
 
 _NONE = np.iinfo(np.int64).max
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.index import IndexReader, IndexReplaced, IndexUnusable
-from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.mapping")

@@ -11,8 +11,8 @@ from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.topic_tail import TopicTail
-from k2k_assets.mapping.held_mappings import ANY_GROUP
-from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.mapping")

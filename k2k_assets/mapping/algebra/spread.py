@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from k2k_assets.mapping.fold import Target
-from k2k_assets.mapping.partition_map import NO_RUNS, PartitionMap, RunTable
-from k2k_assets.mapping.translate import NO_OFFSET, State, next_records, unbroken
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, next_records, unbroken
 
 _NONE = np.iinfo(np.int64).max
 

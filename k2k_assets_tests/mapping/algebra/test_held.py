@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.fold import Covered, PartitionMapping, Target, fold
-from k2k_assets.mapping.held import BelowHeld, Held, Placed, without
-from k2k_assets.mapping.held_mappings import HeldMappings
-from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.run_tables import before, joined, since
-from k2k_assets.mapping.translate import State, translate
+from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping, Target, fold
+from k2k_assets.mapping.algebra.held import BelowHeld, Held, Placed, without
+from k2k_assets.mapping.algebra.held_mappings import HeldMappings
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.algebra.run_tables import before, joined, since
+from k2k_assets.mapping.algebra.translate import State, translate
 from k2k_assets_tests.support.properties import examples
 
 SOURCE = SourcePartition("c", "s", "sid", 0)

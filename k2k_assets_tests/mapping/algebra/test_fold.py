@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run, ordered_and_disjoint
-from k2k_assets.mapping.fold import Covered, LateRecord, PartitionMapping, Target, fold
+from k2k_assets.mapping.algebra.fold import Covered, LateRecord, PartitionMapping, Target, fold
 
 _TARGET = Target("t", "tid", 0)
 

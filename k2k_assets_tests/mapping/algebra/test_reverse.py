@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.runs import runs_of
-from k2k_assets.groups.reverse import first_unread
-from k2k_assets.mapping.fold import Covered, Target
-from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.translate import State
+from k2k_assets.mapping.algebra.fold import Covered, Target
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.algebra.reverse import first_unread
+from k2k_assets.mapping.algebra.translate import State
 
 HERE, THERE = Target("t", "here", 0), Target("t", "there", 0)
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.fold import Covered
-from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.translate import NO_OFFSET, State, Translated, may_repeat, translate, translate_back
+from k2k_assets.mapping.algebra.fold import Covered
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, Translated, may_repeat, translate, translate_back
 from k2k_assets_tests.support.histories import map_at, worlds
 from k2k_assets_tests.support.offset_model import Moment, World, target
 from k2k_assets_tests.support.properties import examples

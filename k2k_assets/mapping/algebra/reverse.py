@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from k2k_assets.mapping.fold import Target
-from k2k_assets.mapping.partition_map import NO_RUNS, PartitionMap, RunTable
-from k2k_assets.mapping.translate import NO_OFFSET, State, next_copied, next_records, translate
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, next_copied, next_records, translate
 
 
 def first_unread(

@@ -25,14 +25,14 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.topic_tail import TopicTail
-from k2k_assets.mapping.copied_positions import CopiedPositions
-from k2k_assets.mapping.fold import Covered, LateRecord
-from k2k_assets.mapping.held import BelowHeld, Held, Tables
-from k2k_assets.mapping.held_mappings import ANY_GROUP, HeldMappings
-from k2k_assets.mapping.index_access import IndexAccess
-from k2k_assets.mapping.mapping_messages import MappingMessages
-from k2k_assets.mapping.partition_map import PartitionMap, SourcePartition
-from k2k_assets.mapping.reading_anew import Owned, ReadingAnew, few_at_a_time
+from k2k_assets.mapping.algebra.fold import Covered, LateRecord
+from k2k_assets.mapping.algebra.held import BelowHeld, Held, Tables
+from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP, HeldMappings
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.live.copied_positions import CopiedPositions
+from k2k_assets.mapping.live.index_access import IndexAccess
+from k2k_assets.mapping.live.mapping_messages import MappingMessages
+from k2k_assets.mapping.live.reading_anew import Owned, ReadingAnew, few_at_a_time
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.mapping")

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.cut import Feed, combine
-from k2k_assets.mapping.fold import Covered
-from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.translate import NO_OFFSET, State
+from k2k_assets.mapping.algebra.cut import Feed, combine
+from k2k_assets.mapping.algebra.fold import Covered
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, State
 from k2k_assets_tests.support.histories import by_key, into_one, map_at, worlds
 from k2k_assets_tests.support.offset_model import Moment, Route, World, target
 from k2k_assets_tests.support.properties import examples

@@ -19,11 +19,11 @@ from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.topic_tail import Replaced, TopicTail
-from k2k_assets.mapping.fold import Covered
+from k2k_assets.mapping.algebra.fold import Covered
+from k2k_assets.mapping.algebra.partition_map import PartitionMap
+from k2k_assets.mapping.algebra.translate import State, translate, translate_back
 from k2k_assets.mapping.index import update_index
-from k2k_assets.mapping.live import LiveMappings
-from k2k_assets.mapping.partition_map import PartitionMap
-from k2k_assets.mapping.translate import State, translate, translate_back
+from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.hand_copy import HandCopy

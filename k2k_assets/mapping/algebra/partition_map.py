@@ -7,7 +7,7 @@
  target    5  6  7  8  |  10 11 12 |     ?     17 18            (| = commit marker of our own)
 ```
 
-Invariants, which `k2k_assets.mapping.fold` keeps:
+Invariants, which `k2k_assets.mapping.algebra.fold` keeps:
 
 - the runs into one target partition are ordered and disjoint on the source side and on the target side;
 - every mapped source offset lies in a covered range, and no run crosses the end of one;
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.fold import Covered, PartitionMapping, Target
+from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping, Target
 
 Offsets = NDArray[np.int64]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from k2k_assets.mapping.partition_map import RunTable
+from k2k_assets.mapping.algebra.partition_map import RunTable
 
 
 def before(table: RunTable, source_offset: int) -> RunTable:

@@ -20,9 +20,9 @@ from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.position_translator import PositionTranslator
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.groups import Committed, GroupOffsets
-from k2k_assets.mapping import translate
-from k2k_assets.mapping.held import Held, Placed
-from k2k_assets.mapping.translate import State
+from k2k_assets.mapping.algebra import translate
+from k2k_assets.mapping.algebra.held import Held, Placed
+from k2k_assets.mapping.algebra.translate import State
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import slot_of
 from k2k_assets.sandbox import KafkaSandbox

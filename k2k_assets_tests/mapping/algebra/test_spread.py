@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.fold import Covered
-from k2k_assets.mapping.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.spread import combine_back
-from k2k_assets.mapping.translate import NO_OFFSET, State, translate_back
+from k2k_assets.mapping.algebra.fold import Covered
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
+from k2k_assets.mapping.algebra.spread import combine_back
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, translate_back
 from k2k_assets_tests.support.histories import by_key, map_at, worlds
 from k2k_assets_tests.support.offset_model import World, target
 from k2k_assets_tests.support.properties import examples

@@ -19,10 +19,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from confluent_kafka import Message
 
 from k2k_assets.control.mapping_records import MappingRecord
-from k2k_assets.mapping.held import Placed
-from k2k_assets.mapping.held_mappings import HeldMappings
-from k2k_assets.mapping.mapping_messages import MappingMessages
-from k2k_assets.mapping.partition_map import SourcePartition
+from k2k_assets.mapping.algebra.held import Placed
+from k2k_assets.mapping.algebra.held_mappings import HeldMappings
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
+from k2k_assets.mapping.live.mapping_messages import MappingMessages
 
 # Of messages that are records in memory at once: those are some twenty times as large.
 MOST_BYTES = 2 * 1024 * 1024

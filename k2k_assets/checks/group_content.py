@@ -34,7 +34,6 @@ from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Row, Word
 from k2k_assets.groups.report import PollResult
-from k2k_assets.groups.translations import feeding
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.group_reader import fetch_offsets
 from k2k_assets.kafka.groups import Committed
@@ -43,6 +42,7 @@ from k2k_assets.mapping.index import IndexUnusable
 from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.translation.groups import feeding
 
 MOST_PARTITIONS = 2000
 """Target partitions that are looked at in one run, over all groups: some seconds of reading."""

@@ -25,6 +25,7 @@ from k2k_assets.control.group_versions import Version, parse
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.groups import Committed, Ends, GroupKind, GroupState
 from k2k_assets.mapping.algebra.translate import State
+from k2k_assets.translation.groups import Answer
 
 
 class Word(StrEnum):
@@ -40,24 +41,6 @@ class Word(StrEnum):
     OLDER = "older"
     TRANSLATION = "translation"
     NOT_HANDLED = "not handled"
-
-
-class Answer(NamedTuple):
-    """Where a group belongs in one target partition.
-
-    Attributes:
-        target: The target partition.
-        offset: The translated position; -1 if there is none.
-        state: Of the translation.
-        sources: The source partitions that it comes from (one for most routings), each with the group's commit there.
-        translated: Whether one of these commits carries a version: it is a translation itself.
-    """
-
-    target: TopicPartition
-    offset: int
-    state: State
-    sources: tuple[tuple[TopicPartition, Committed], ...]
-    translated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

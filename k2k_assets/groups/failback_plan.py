@@ -25,7 +25,6 @@ import numpy as np
 
 from k2k_assets.control.group_versions import parse
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.translations import Copied, feeding
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap
@@ -33,6 +32,7 @@ from k2k_assets.mapping.algebra.reverse import first_unread
 from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, may_repeat, translate, translate_back
 from k2k_assets.pipeline.routing import Routing
+from k2k_assets.translation.groups import Copied, feeding
 
 WholeMapOf = Callable[[TopicPartition], PartitionMap]
 """All that is known of a source partition."""

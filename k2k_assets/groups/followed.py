@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Mapping
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper_file import routing_of
-from k2k_assets.groups.translations import Copied
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import Ends
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.routing import Routing
+from k2k_assets.translation.groups import Copied
 
 MayUse = Callable[[set[str], set[str]], None]
 """Raises `Refused` where something is not allowed on source topics or on target topics."""

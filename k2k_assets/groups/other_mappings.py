@@ -8,11 +8,11 @@ from functools import cache
 import numpy as np
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.policies import OtherMapping, ensure_one_mapping
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.partition_map import PartitionMap
 from k2k_assets.mapping.algebra.translate import translate
+from k2k_assets.translation.groups import Answer
 
 OthersOf = Callable[[TopicPartition], Mapping[str, PartitionMap]]
 

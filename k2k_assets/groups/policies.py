@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Answer, Decision, Row, Word
+from k2k_assets.groups.decide import Decision, Row, Word
 from k2k_assets.kafka.groups import Committed
 from k2k_assets.pipeline.error_handling import Policy
+from k2k_assets.translation.groups import Answer
 
 
 class ActiveGroup(K2KError):

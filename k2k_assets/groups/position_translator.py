@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.followed import FollowedMappings, MayUse
 from k2k_assets.groups.other_mappings import ensure_one_mapping_each
-from k2k_assets.groups.translations import translate_groups
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import Ends, GroupOffsets
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.translation.groups import Answer, translate_groups
 
 _FAR = 2**62
 

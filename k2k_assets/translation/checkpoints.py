@@ -13,7 +13,6 @@ import numpy as np
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.translations import Copied, translate_groups
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
@@ -21,6 +20,7 @@ from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, may_repeat, translate_back
 from k2k_assets.translation import spark_offsets
 from k2k_assets.translation.answers import EXPIRED, MAY_REPEAT, WORDS
+from k2k_assets.translation.groups import Copied, translate_groups
 from k2k_assets.translation.translator import PipelineFiles, Translator
 
 _READER = "the reader"

@@ -8,9 +8,10 @@ import pytest
 
 from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Answer, Decision, Rules, Word, decide
+from k2k_assets.groups.decide import Decision, Rules, Word, decide
 from k2k_assets.kafka.groups import Committed, Ends, GroupKind, GroupState
 from k2k_assets.mapping.algebra.translate import State
+from k2k_assets.translation.groups import Answer
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("copy.orders", 3)
 NOW = Version(7, 100)

@@ -18,7 +18,6 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline, wait_until
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.groups.position_translator import PositionTranslator, Translation
 from k2k_assets.groups.report import PollResult
@@ -27,6 +26,7 @@ from k2k_assets.kafka.groups import Committed, GroupOffsets
 from k2k_assets.mapping.algebra.translate import State
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.translation.groups import Answer
 from k2k_assets_tests.support import groups
 from k2k_assets_tests.support.copying import Running, copy, dying_first
 from k2k_assets_tests.support.exactness import BothSides, Positions

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_plan import BackWord, FailbackPlan, Pipe, plan_failback
-from k2k_assets.groups.translations import Copied
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import translate
 from k2k_assets.pipeline.routing import Routing, SinkTopic
+from k2k_assets.translation.groups import Copied
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 XA0, ALL0, ALL1 = TopicPartition("x.a", 0), TopicPartition("all", 0), TopicPartition("all", 1)

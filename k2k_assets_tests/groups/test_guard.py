@@ -13,9 +13,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from k2k_assets.control.group_versions import Version, generation_above, next_poll, parse
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Answer, Decision, Rules, decide
+from k2k_assets.groups.decide import Decision, Rules, decide
 from k2k_assets.kafka.groups import Committed, Ends
 from k2k_assets.mapping.algebra.translate import State
+from k2k_assets.translation.groups import Answer
 from k2k_assets_tests.support.properties import examples
 
 TP = TopicPartition("t", 0)

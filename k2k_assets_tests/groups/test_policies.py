@@ -6,7 +6,7 @@ import pytest
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Answer, Decision, Row, Word
+from k2k_assets.groups.decide import Decision, Row, Word
 from k2k_assets.groups.policies import (
     ActiveGroup,
     MultipleMappings,
@@ -16,6 +16,7 @@ from k2k_assets.groups.policies import (
 )
 from k2k_assets.kafka.groups import Committed
 from k2k_assets.mapping.algebra.translate import State
+from k2k_assets.translation.groups import Answer
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("copy.orders", 3)
 ANSWER = Answer(TARGET, 50, State.EXACT, ((SOURCE, Committed(40)),))

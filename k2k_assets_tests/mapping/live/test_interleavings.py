@@ -16,7 +16,6 @@ import pytest
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Answer
 from k2k_assets.groups.position_translator import PositionTranslator
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.groups import Committed, GroupOffsets
@@ -26,6 +25,7 @@ from k2k_assets.mapping.algebra.translate import State
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import slot_of
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.translation.groups import Answer
 from k2k_assets_tests.support.copying import copy, mapping_records
 from k2k_assets_tests.support.exactness import BothSides
 from k2k_assets_tests.support.interleaving import RULE, at_step, copy_alone, ends_are, pipeline_of

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,6 @@ from k2k_assets.control.group_versions import parse
 from k2k_assets.core.bulk import without_cycle_collection
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Answer
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.cut import Feed, combine
 from k2k_assets.mapping.algebra.fold import Covered, Target
@@ -32,6 +32,24 @@ MapOf = Callable[[TopicPartition, int, int], PartitionMap]
 
 _NOWHERE = Ends(0, 0)
 _STATES = {int(state): state for state in State}
+
+
+class Answer(NamedTuple):
+    """Where a group belongs in one target partition.
+
+    Attributes:
+        target: The target partition.
+        offset: The translated position; -1 if there is none.
+        state: Of the translation.
+        sources: The source partitions that it comes from (one for most routings), each with the group's commit there.
+        translated: Whether one of these commits carries a version: it is a translation itself.
+    """
+
+    target: TopicPartition
+    offset: int
+    state: State
+    sources: tuple[tuple[TopicPartition, Committed], ...]
+    translated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

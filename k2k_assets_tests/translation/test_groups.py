@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Answer
-from k2k_assets.groups.translations import Copied, translate_groups
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import State, translate
 from k2k_assets.pipeline.routing import Routing, SinkTopic
+from k2k_assets.translation.groups import Answer, Copied, translate_groups
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 ONE_TO_ONE = Routing(topic=SinkTopic(prefix="x."), partition="source")

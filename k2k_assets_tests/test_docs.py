@@ -16,7 +16,6 @@ from unittest.mock import patch
 import click
 import pytest
 
-from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.cli import exit_codes, offset_mapping, tool
 from k2k_assets.cli.main import COMMANDS, cli
 from k2k_assets.control.assignment_state import Assignments
@@ -24,6 +23,7 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.control_topics import control_topics
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.pipeline import load_pipeline
+from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.storm.faults import FAULTS
 
 ROOT = Path(__file__).parents[1]

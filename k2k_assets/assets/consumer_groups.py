@@ -13,12 +13,12 @@ from k2k_assets.assets.group_sync import limited_to, sync_groups
 from k2k_assets.assets.translator import Translator
 from k2k_assets.automation.discovery import refresh
 from k2k_assets.checks.asset_checks import asset_check_result, group_check_specs
-from k2k_assets.checks.group_content import check_groups
-from k2k_assets.checks.turns import next_turn
-from k2k_assets.checks.verdict import Verdict
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.verification.group_content import check_groups
+from k2k_assets.verification.turns import next_turn
+from k2k_assets.verification.verdict import Verdict
 
 Results = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 

@@ -15,7 +15,6 @@ from k2k_assets.assets.topic_results import materialization, stopped_failure, su
 from k2k_assets.assets.translator import Translator
 from k2k_assets.assets.watched_copy import watched
 from k2k_assets.automation.discovery import refresh
-from k2k_assets.checks.stops import check_copies_on
 from k2k_assets.checks.topic_checks import evaluations, topic_check_keys
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.errors import Refused
@@ -24,6 +23,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.extent import UntilCaughtUp, Window
 from k2k_assets.spark.replicate import replicate
+from k2k_assets.verification.stops import check_copies_on
 
 _GONE = (
     "it is not on the source any more, or may not be described there. Reload the definitions to see the topics of today"

@@ -14,9 +14,9 @@ from k2k_assets.automation.group_look import GroupLook, look_at_groups
 from k2k_assets.automation.group_moves import GroupCursor, GroupDecision, GroupFacts, decide_groups
 from k2k_assets.automation.runs import failed_checks, last_run, made_by, running
 from k2k_assets.automation.sensors import INTERVAL_SECONDS, default_status, shown_assets
-from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.verification.mapping_checks import CHECKS
 
 
 def offset_sync_sensor(

@@ -16,12 +16,12 @@ from k2k_assets.assets.translator import Translator
 from k2k_assets.automation.lag import Cursor, Decision, Facts, decide
 from k2k_assets.automation.look import Look, look
 from k2k_assets.automation.runs import last_run, running
-from k2k_assets.checks.stops import check_copies_on
 from k2k_assets.checks.topic_checks import evaluations, topic_check_keys
-from k2k_assets.checks.verdict import Judgement
 from k2k_assets.coordination.presence import silence_seconds
 from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.verification.stops import check_copies_on
+from k2k_assets.verification.verdict import Judgement
 
 SENSORS_VARIABLE = "K2K_SENSORS"
 INTERVAL_SECONDS = 10

@@ -2,98 +2,18 @@
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 
 import dagster as dg
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from k2k_assets.assets import metadata as keys
 from k2k_assets.assets.failures import failures_in_words
 from k2k_assets.assets.translator import Translator
-from k2k_assets.checks.content import check_content
-from k2k_assets.checks.coverage import CoveredRow, check_coverage
-from k2k_assets.checks.order import check_order
-from k2k_assets.checks.verdict import Judgement, Verdict
-from k2k_assets.checks.watermarks import check_watermarks, target_extents
-from k2k_assets.control.commit_log import read_commit_log
-from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import MappingIndex
-from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """All that a check may look at.
-
-    Attributes:
-        pipeline: Whose mappings.
-        spark: For bulk work.
-        index: The version to judge.
-        source: The source cluster.
-        target: The target cluster.
-    """
-
-    pipeline: Pipeline
-    spark: SparkSession
-    index: MappingIndex
-    source: Cluster
-    target: Cluster
-
-
-Check = Callable[[Evidence], Verdict]
-
-
-def _schema(evidence: Evidence) -> Verdict:
-    # Pandera and pandas take a second to import: each code server, sensor and run would pay for it.
-    from k2k_assets.checks.schema import check_schema
-
-    return _with_runs(evidence, check_schema)
-
-
-def _order(evidence: Evidence) -> Verdict:
-    return _with_runs(evidence, check_order)
-
-
-def _coverage(evidence: Evidence) -> Verdict:
-    cluster_id = evidence.source.cluster_id()
-    rows = evidence.index.coverage(evidence.spark).where(F.col("cluster") == cluster_id).collect()
-    covered = [
-        CoveredRow(r["topic"], r["source_topic_id"], r["partition"], r["covered_from"], r["covered_to"]) for r in rows
-    ]
-    # Read after the index: positions only rise, so what the index has cannot lie above them.
-    log = read_commit_log(evidence.pipeline, cluster_id, evidence.target)
-    now = {tp: record.position for tp, record in log.positions.items()}
-    manifest = evidence.index.manifest
-    return check_coverage(covered, manifest.positions, now, manifest.lost, manifest.pruned)
-
-
-def _watermarks(evidence: Evidence) -> Verdict:
-    return check_watermarks(target_extents(evidence.index.runs(evidence.spark)), evidence.source, evidence.target)
-
-
-def _content(evidence: Evidence) -> Verdict:
-    return check_content(evidence.spark, evidence.pipeline, evidence.index, evidence.source, evidence.target)
-
-
-def _with_runs(evidence: Evidence, check: Callable[[DataFrame], Verdict]) -> Verdict:
-    runs = evidence.index.runs(evidence.spark).cache()
-    try:
-        return check(runs)
-    finally:
-        runs.unpersist()
-
-
-CHECKS: dict[str, tuple[Check, str]] = {
-    "schema_and_ranges": (_schema, "Every column of the runs is there, of its type, not null and in its range."),
-    "ordered_and_disjoint": (_order, "No offset is mapped twice on either side, and both sides rise together."),
-    "coverage": (_coverage, "From where copying began to the committed position every offset is answered for."),
-    "within_watermarks": (_watermarks, "Every target offset in the mappings lies below the high watermark."),
-    "content": (_content, "Sampled stretches hold the same records, in the same order, on both clusters."),
-}
+from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
+from k2k_assets.verification.verdict import Judgement, Verdict
 
 
 def mapping_checks(pipeline: Pipeline, names: Translator) -> Iterable[dg.AssetChecksDefinition]:
@@ -115,26 +35,6 @@ def group_check_specs(names: Translator, groups: Collection[str]) -> dict[str, d
         )
         for group, check in names.group_checks(groups).items()
     }
-
-
-def run_check(name: str, evidence: Evidence) -> Verdict:
-    """Runs one check without Dagster.
-
-    Raises:
-        K2KError: A cluster does not answer, a permission is missing, or the index cannot be used.
-    """
-    _ensure_permitted(evidence)
-    return CHECKS[name][0](evidence)
-
-
-def _ensure_permitted(evidence: Evidence) -> None:
-    """What may not be seen would look like what does not exist."""
-    pipeline = evidence.pipeline
-    topics = {position.topic for position in evidence.index.manifest.positions}
-    selected = [topic for topic in topics if pipeline.selection.matches(topic)]
-    # One that is not routed anywhere any more needs no permission, and must not keep the others unchecked.
-    targets = [target for topic in selected if (target := pipeline.routing.target_if_any(topic)) is not None]
-    TopicCheck(pipeline, evidence.source, evidence.target, "checks", selected, targets).ensure_existing()
 
 
 def _definition(pipeline: Pipeline, names: Translator, name: str, description: str) -> dg.AssetChecksDefinition:

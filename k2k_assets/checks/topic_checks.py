@@ -9,12 +9,12 @@ import dagster as dg
 from k2k_assets.assets.failures import failures_in_words
 from k2k_assets.assets.translator import Translator
 from k2k_assets.checks.asset_checks import asset_check_result
-from k2k_assets.checks.stops import check_copies_on
-from k2k_assets.checks.verdict import Verdict
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.verification.stops import check_copies_on
+from k2k_assets.verification.verdict import Verdict
 
 
 def topic_check_keys(names: Translator, topics: Collection[str]) -> dict[str, dg.AssetCheckKey]:

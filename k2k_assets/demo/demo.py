@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from k2k_assets.assets import metadata as keys
 from k2k_assets.automation.discovery import Discovery
-from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.demo.groups import GROUPS, consume_on_source, resume_on_target
@@ -20,6 +19,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.traffic import write_sample_traffic
+from k2k_assets.verification.mapping_checks import CHECKS
 
 if TYPE_CHECKING:
     from dagster._core.events.log import EventLogEntry

@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from k2k_assets.assets import metadata as keys
-from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.core.naming import escape
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
 from k2k_assets_tests.support.groups import commit, held, member
 from k2k_assets_tests.support.hand_copy import HandCopy

@@ -8,11 +8,11 @@ import dagster as dg
 import pytest
 
 from k2k_assets.assets.translator import Translator
-from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.support.groups import commit, delete_group, member
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, delete_records, delete_topic, produce, unique

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from k2k_assets.checks.asset_checks import CHECKS
 from k2k_assets.demo.groups import GROUPS
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker_settings import is_free
 from k2k_assets.sandbox.traffic import SAMPLE_TOPICS, write_sample_traffic
+from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.support import kafka
 
 README = Path(__file__).parents[2] / "README.md"

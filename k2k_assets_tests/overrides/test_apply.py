@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from k2k_assets.checks.coverage import CoveredRow, check_coverage
 from k2k_assets.cli.tool import run
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import wait_until
@@ -23,6 +22,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.plan import slot_of
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import Translator
+from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets_tests.support.copying import Running, commit_records, copy, mapping_records
 from k2k_assets_tests.support.kafka import (
     create_topic,

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.checks.coverage import CoveredRow, check_coverage
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Refused
@@ -16,6 +15,7 @@ from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.mapping.index.manifest import Position
 from k2k_assets.overrides.decide import Facts, Override, commit_record, decide, in_words, mapping_record
 from k2k_assets.overrides.request import Request, Wanted
+from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets_tests.support import plans
 from k2k_assets_tests.support.pipelines import make_pipeline
 

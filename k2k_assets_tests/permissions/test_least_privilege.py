@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from k2k_assets.checks.asset_checks import CHECKS as MAPPING_CHECKS
-from k2k_assets.checks.asset_checks import Evidence, run_check
 from k2k_assets.cli import offset_mapping, tool
 from k2k_assets.cli.main import run
 from k2k_assets.control.control_topics import control_topics
@@ -30,6 +28,8 @@ from k2k_assets.permissions.required import Program, required
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import binding
+from k2k_assets.verification.mapping_checks import CHECKS as MAPPING_CHECKS
+from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets_tests.permissions.stage import FEATURES, Case, Stage, Way, case_of
 from k2k_assets_tests.support import kafka, secure
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy

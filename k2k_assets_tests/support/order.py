@@ -14,7 +14,7 @@ _DEFAULT_SECONDS = 180
 # Folders and files, and what they share: a pair of secured clusters, or a session of Spark, which starts once for all.
 _BY_ONE_WORKER = {
     "k2k_assets_tests/permissions": "secured",
-    "k2k_assets_tests/checks": "spark of the checks",
+    "k2k_assets_tests/verification": "spark of the checks",
     "k2k_assets_tests/assets": "spark of the assets",
     "k2k_assets_tests/mapping/index": "spark of the assets",
     "k2k_assets_tests/mapping/live/test_live.py": "spark of the assets",

@@ -7,7 +7,6 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.checks.coverage import CoveredRow, check_coverage
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Covered, Order
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
@@ -15,6 +14,7 @@ from k2k_assets.mapping.index import compaction
 from k2k_assets.mapping.index.manifest import Position, Pruned
 from k2k_assets.mapping.index.portions import Portion, covered_ranges
 from k2k_assets.mapping.index.pruning import noted, pruned
+from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets_tests.support.mapping_topic import LocalIndex, mapping_record
 
 DAY = 24 * 60 * 60 * 1000

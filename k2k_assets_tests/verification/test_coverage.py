@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from k2k_assets.checks.coverage import CoveredRow, check_coverage
-from k2k_assets.checks.verdict import Judgement, Verdict
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.manifest import Lost, Position, Pruned
+from k2k_assets.verification.coverage import CoveredRow, check_coverage
+from k2k_assets.verification.verdict import Judgement, Verdict
 
 _TP = TopicPartition("orders", 0)
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.checks.sampling import RECORDS_PER_PARTITION, joined, stretches
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.verification.sampling import RECORDS_PER_PARTITION, joined, stretches
 
 _TP = TopicPartition("orders", 0)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.checks.group_match import Match, Seen, Sides, Window, match
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.verification.group_match import Match, Seen, Sides, Window, match
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -11,8 +11,6 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from k2k_assets.checks.pieces import Copied, Piece, pieces
-from k2k_assets.checks.sampling import Stretch, joined, stretches
 from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.topic_partition import TopicPartition
@@ -31,6 +29,8 @@ from k2k_assets.mapping.index.portions import (
     settings_ranges,
 )
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.verification.pieces import Copied, Piece, pieces
+from k2k_assets.verification.sampling import Stretch, joined, stretches
 
 # In one run; more would only be asked for their ends, and not be reached in time.
 _MOST_PARTITIONS = 4000

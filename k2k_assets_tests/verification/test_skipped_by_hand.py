@@ -8,9 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from k2k_assets.assets.group_sync import limited_to
-from k2k_assets.checks.asset_checks import Evidence, run_check
-from k2k_assets.checks.group_content import check_groups
-from k2k_assets.checks.verdict import Judgement, Verdict
 from k2k_assets.cli.tool import run as k2k_tool
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
@@ -18,6 +15,9 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.verification.group_content import check_groups
+from k2k_assets.verification.mapping_checks import Evidence, run_check
+from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.kafka import create_topic, produce, unique

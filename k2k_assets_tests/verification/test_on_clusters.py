@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from k2k_assets.checks.asset_checks import CHECKS, Evidence, run_check
-from k2k_assets.checks.verdict import Judgement, Verdict
 from k2k_assets.control.assignment_records import settings_key, settings_value
 from k2k_assets.control.assignment_writing import write_record
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.mapping.index import update_index
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
+from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import (
     OpenTransaction,
@@ -284,8 +284,8 @@ def test_what_lies_where_a_position_was_set_by_hand_is_no_fault(world: World) ->
 def test_what_cannot_be_compared_in_time_is_left_for_the_next_run(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("k2k_assets.checks.content.SECONDS", 0.0)
-    monkeypatch.setattr("k2k_assets.checks.comparison._PIECES_PER_ROUND", 1)
+    monkeypatch.setattr("k2k_assets.verification.content.SECONDS", 0.0)
+    monkeypatch.setattr("k2k_assets.verification.comparison._PIECES_PER_ROUND", 1)
     for servers in (world.clusters.source_servers, world.clusters.target_servers):
         add_partitions(servers, world.topic, 2)
         produce(servers, world.topic, RECORDS, partition=1)

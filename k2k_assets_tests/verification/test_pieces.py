@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.checks.pieces import Copied, pieces
-from k2k_assets.checks.sampling import Stretch
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.portions import Under
+from k2k_assets.verification.pieces import Copied, pieces
+from k2k_assets.verification.sampling import Stretch
 
 TODAY = CopySettings("read_committed", headers=True, timestamps=True, alone=True)
 BEFORE = replace(TODAY, headers=False)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from k2k_assets.checks.group_holding import Holding, holding
 from k2k_assets.control.group_versions import Version
 from k2k_assets.kafka.groups import Committed
+from k2k_assets.verification.group_holding import Holding, holding
 
 
 @pytest.mark.parametrize(

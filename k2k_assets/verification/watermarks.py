@@ -8,10 +8,10 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from k2k_assets.checks.verdict import Offender, Verdict, verdict
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
 
 class TargetExtent(NamedTuple):

@@ -9,9 +9,6 @@ from pyspark.sql import SparkSession
 
 from k2k_assets.automation.group_look import look_at_groups
 from k2k_assets.automation.look import look
-from k2k_assets.checks.asset_checks import CHECKS, Evidence, run_check
-from k2k_assets.checks.group_content import check_groups
-from k2k_assets.checks.verdict import Judgement
 from k2k_assets.control.control_topics import control_topics
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
@@ -19,6 +16,9 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.verification.group_content import check_groups
+from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
+from k2k_assets.verification.verdict import Judgement
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import await_held, commit
 from k2k_assets_tests.support.kafka import create_topic, produce, unique

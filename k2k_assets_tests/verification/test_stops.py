@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from k2k_assets.checks.stops import check_copies_on
-from k2k_assets.checks.verdict import Judgement
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.verification.stops import check_copies_on
+from k2k_assets.verification.verdict import Judgement
 
 
 def test_what_was_never_copied_is_in_doubt() -> None:

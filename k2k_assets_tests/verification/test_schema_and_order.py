@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from k2k_assets.checks.order import check_order
-from k2k_assets.checks.schema import check_schema
-from k2k_assets.checks.verdict import Judgement
 from k2k_assets.mapping.index.schemas import RUNS
+from k2k_assets.verification.order import check_order
+from k2k_assets.verification.schema import check_schema
+from k2k_assets.verification.verdict import Judgement
 
 pytestmark = pytest.mark.spark
 

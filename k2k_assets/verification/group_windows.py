@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from k2k_assets.checks.group_match import Seen, Window
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.offset_ranges import ReadStalled
+from k2k_assets.verification.group_match import Seen, Window
 
 BEFORE, AFTER = 24, 48
 """How many records are wanted on each side of a position."""

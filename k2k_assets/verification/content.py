@@ -28,15 +28,15 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from k2k_assets.checks.comparison import LIMITS, Comparison, plan_comparison
-from k2k_assets.checks.digests import digests
-from k2k_assets.checks.pieces import Piece
-from k2k_assets.checks.unmapped import Span, to_read, unmapped
-from k2k_assets.checks.verdict import SHOWN, Offender, Verdict, verdict
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.verification.comparison import LIMITS, Comparison, plan_comparison
+from k2k_assets.verification.digests import digests
+from k2k_assets.verification.pieces import Piece
+from k2k_assets.verification.unmapped import Span, to_read, unmapped
+from k2k_assets.verification.verdict import SHOWN, Offender, Verdict, verdict
 
 EQUAL, GONE, HELD, SKIPPED = "equal", "gone", "held", "skipped by hand"
 OTHER = "copied under settings that were not noted"

@@ -6,9 +6,9 @@ do. Copying on, or an override by hand, takes that away.
 
 from __future__ import annotations
 
-from k2k_assets.checks.verdict import SHOWN, Judgement, Offender, Verdict
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.verification.verdict import SHOWN, Judgement, Offender, Verdict
 
 
 def stopped_partitions(log: CommitLog) -> dict[TopicPartition, str]:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from k2k_assets.checks.sampling import Stretch
 from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.portions import Under
+from k2k_assets.verification.sampling import Stretch
 
 
 class Piece(NamedTuple):

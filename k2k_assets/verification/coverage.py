@@ -19,10 +19,10 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from k2k_assets.checks.verdict import Offender, Verdict, verdict
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index.manifest import Lost, Position, Pruned
+from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
 
 class CoveredRow(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 
-from k2k_assets.checks.digests import content, digest, headers, timestamp
+from k2k_assets.verification.digests import content, digest, headers, timestamp
 
 
 def _message(

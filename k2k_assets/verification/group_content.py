@@ -20,15 +20,6 @@ from functools import partial
 import pyarrow as pa
 from confluent_kafka import Message
 
-from k2k_assets.checks.comparison import compacted_topics
-from k2k_assets.checks.digests import digest
-from k2k_assets.checks.group_holding import Holding, holding
-from k2k_assets.checks.group_match import Match, Sides, Window, match
-from k2k_assets.checks.group_settings import isolation_in_index
-from k2k_assets.checks.group_skips import skipped_by_hand, without
-from k2k_assets.checks.group_windows import At, read_windows
-from k2k_assets.checks.turns import runs_for_all
-from k2k_assets.checks.verdict import Offender, Verdict, verdict
 from k2k_assets.control.copy_settings import CopySettings, Isolation, shared
 from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.topic_partition import TopicPartition
@@ -43,6 +34,15 @@ from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.groups import feeding
+from k2k_assets.verification.comparison import compacted_topics
+from k2k_assets.verification.digests import digest
+from k2k_assets.verification.group_holding import Holding, holding
+from k2k_assets.verification.group_match import Match, Sides, Window, match
+from k2k_assets.verification.group_settings import isolation_in_index
+from k2k_assets.verification.group_skips import skipped_by_hand, without
+from k2k_assets.verification.group_windows import At, read_windows
+from k2k_assets.verification.turns import runs_for_all
+from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
 MOST_PARTITIONS = 2000
 """Target partitions that are looked at in one run, over all groups: some seconds of reading."""

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.checks.turns import next_turn, runs_for_all
 from k2k_assets.core.home import HOME_VARIABLE, turn_file
+from k2k_assets.verification.turns import next_turn, runs_for_all
 from k2k_assets_tests.support.properties import examples
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from k2k_assets.checks.group_match import Seen, Window
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index.portion_columns import skipped_by_source
+from k2k_assets.verification.group_match import Seen, Window
 
 
 def skipped_by_hand(portions: pa.Table, source: Cluster) -> Mapping[TopicPartition, Collection[Covered]]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from k2k_assets.checks.verdict import SHOWN, Offender, Verdict, verdict
 from k2k_assets.mapping.index.schemas import SOURCE_PARTITION
+from k2k_assets.verification.verdict import SHOWN, Offender, Verdict, verdict
 
 _TARGET_PARTITION = ("target_topic", "target_topic_id", "target_partition")
 

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType
 
-from k2k_assets.checks.verdict import SHOWN, Offender, Verdict, verdict
+from k2k_assets.verification.verdict import SHOWN, Offender, Verdict, verdict
 
 _TEXTS = ("cluster", "topic", "source_topic_id", "target_topic", "target_topic_id")
 _FROM_ZERO = ("partition", "target_partition", "source_start", "target_start")

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.checks import group_content
-from k2k_assets.checks.group_content import _Compared, _compared, _Place
-from k2k_assets.checks.group_match import Match
-from k2k_assets.checks.group_settings import isolation_around
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import Word
 from k2k_assets.mapping.algebra.fold import Covered, Order
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.portions import Portion, Under
+from k2k_assets.verification import group_content
+from k2k_assets.verification.group_content import _Compared, _compared, _Place
+from k2k_assets.verification.group_match import Match
+from k2k_assets.verification.group_settings import isolation_around
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 COMMITTED = CopySettings("read_committed", headers=True, timestamps=True, alone=False)

@@ -1,0 +1,1 @@
+"""Whether copies, mappings and groups are right, by looking at both clusters. Without Dagster."""

@@ -69,6 +69,8 @@ class IndexAccess:
             found = IndexReader.open(self._pipeline)
         except (IndexUnusable, OSError) as reason:
             log.info("no mapping index is used: %s", reason)
+            # A disk may come back with all of it; one that was deleted can only be built anew, from the same topic.
+            self._is_missed |= self.reader is not None and isinstance(reason, IndexUnusable)
             self.reader = None
             return None
         manifest = found.manifest
@@ -82,7 +84,7 @@ class IndexAccess:
         return self.reader
 
     def take_missed(self) -> bool:
-        """Whether a version turned out not to be readable since this was asked last; once for each version."""
+        """Whether a version was gone, or turned out not to be readable, since this was asked last; once for each."""
         missed, self._is_missed = self._is_missed, False
         return missed
 

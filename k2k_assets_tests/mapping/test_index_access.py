@@ -82,3 +82,6 @@ def test_one_that_cannot_be_opened_any_more_is_none(opened: Callable[..., IndexA
     access = opened([IndexReplaced("gone")], [trouble])
     assert access.below(SOURCE, 0, 100, {0: 10}) is None
     assert access.reader is None
+    assert access.take_missed() is isinstance(trouble, IndexUnusable), "a disk may come back"
+    assert access.below(SOURCE, 0, 100, {0: 10}) is None
+    assert not access.take_missed(), "once"

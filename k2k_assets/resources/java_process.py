@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
+from k2k_assets.resources.owned_directory import OwnedDirectory
 from k2k_assets.resources.spark_command import archive_flags, java_program, remembered_flags, spark_home
 
 OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
@@ -83,8 +81,8 @@ class JavaProcess:
 
     def __init__(self, command: Sequence[str]) -> None:
         self.was_ended = False
-        self._directory = Path(tempfile.mkdtemp(prefix="k2k-java-"))
-        self._answer = self._directory / "connection"
+        self._directory = OwnedDirectory("k2k-gateway-")
+        self._answer = self._directory.path / "connection"
         environment = {
             **os.environ,
             "SPARK_HOME": str(spark_home()),
@@ -99,7 +97,7 @@ class JavaProcess:
                 command, stdin=subprocess.PIPE, env=environment, preexec_fn=_ignore_interrupts
             )
         except OSError:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory.remove()
             raise
 
     def connect(self) -> None:
@@ -128,7 +126,7 @@ class JavaProcess:
         if self.process.stdin:
             with suppress(OSError):
                 self.process.stdin.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.remove()
 
     def _await_answer(self) -> tuple[int, str]:
         from pyspark.errors import PySparkRuntimeError
@@ -142,7 +140,7 @@ class JavaProcess:
             with self._answer.open("rb") as answer:
                 return read_int(answer), UTF8Deserializer().loads(answer)
         finally:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory.remove()
 
 
 def start_java(conf: Mapping[str, str], flags: Sequence[str] = ()) -> JavaProcess | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ def test_one_that_ends_before_it_answers_is_told_at_once() -> None:
 
 
 def test_a_java_that_cannot_be_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java_process.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(OSError, match="nowhere"):
         JavaProcess([str(tmp_path / "nowhere" / "java")])
     assert list(tmp_path.iterdir()) == []

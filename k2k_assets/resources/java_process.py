@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from k2k_assets.errors import InvalidVariable
 from k2k_assets.resources.owned_directory import OwnedDirectory
 from k2k_assets.resources.spark_command import archive_flags, java_program, remembered_flags, spark_home
 
@@ -149,12 +150,15 @@ def start_java(conf: Mapping[str, str], flags: Sequence[str] = ()) -> JavaProces
     Args:
         conf: Settings of the session.
         flags: More flags for Java.
+
+    Raises:
+        InvalidVariable: The flags in `SPARK_SUBMIT_OPTS` cannot be told apart.
     """
     java = java_program()
     if java is None or not _is_plain(conf) or (remembered := remembered_flags(java)) is None:
         return None
     prepare_environment(conf)
-    given = shlex.split(os.environ.get(OPTIONS_VARIABLE, ""))
+    given = _given()
     own = [*archive_flags(java), *_not_contrary(flags, given)]
     try:
         return JavaProcess([str(java), *remembered, *own, *given, _MAIN])
@@ -167,12 +171,14 @@ def add_options(flags: Sequence[str]) -> None:
 
     Args:
         flags: Those that are there already, or contrary to what is, are left out.
+
+    Raises:
+        InvalidVariable: The flags in `SPARK_SUBMIT_OPTS` cannot be told apart.
     """
-    options = os.environ.get(OPTIONS_VARIABLE, "")
-    given = shlex.split(options)
+    given = _given()
     new = [flag for flag in _not_contrary(flags, given) if flag not in given]
     if new:
-        os.environ[OPTIONS_VARIABLE] = " ".join([options, *new]).strip()
+        os.environ[OPTIONS_VARIABLE] = " ".join([os.environ.get(OPTIONS_VARIABLE, ""), *new]).strip()
 
 
 def prepare_environment(conf: Mapping[str, str]) -> None:
@@ -196,6 +202,14 @@ def _is_plain(conf: Mapping[str, str]) -> bool:
     if any(name.startswith(_FAMILIES) and name not in _HARMLESS for name in os.environ):
         return False
     return sys.platform != "win32" and not (spark_home() / "conf").exists()
+
+
+def _given() -> list[str]:
+    """The flags that the user has set."""
+    try:
+        return shlex.split(os.environ.get(OPTIONS_VARIABLE, ""))
+    except ValueError as error:
+        raise InvalidVariable(f"the environment variable {OPTIONS_VARIABLE} cannot be read: {error}") from None
 
 
 def _not_contrary(flags: Sequence[str], given: Sequence[str]) -> list[str]:

@@ -226,7 +226,8 @@ def _compared(
 
     Where records differ by the settings of today, what they have in common under all settings that there ever were is
     what counts: they were perhaps copied under others. Where both isolation levels were in use, the index tells which
-    of them it was. Nor does what was skipped by hand count then.
+    of them it was; where it tells that nobody noted it, nothing can be compared. Nor does what was skipped by hand
+    count then.
     """
     found = _match_all(pipeline, result, places, source, target, CopySettings.of(pipeline), {})
     faulty = [place for place, compared in zip(places, found, strict=True) if compared and compared.faulty]
@@ -254,14 +255,14 @@ def _by_settings(
     places: Sequence[_Place], source: Cluster, known: Mapping[str, CopySettings], portions: pa.Table
 ) -> Iterator[tuple[CopySettings, list[_Place]]]:
     """Places, with the settings by which they can be compared; without those of which nobody knows."""
-    if common := shared(known.values()):
-        yield common, list(places)
-        return
     around = isolation_in_index(portions, source, known)
+    levels = {place: set[Isolation | None]().union(*(around(*at) for at in place.sources)) for place in places}
+    if common := shared(known.values()):
+        yield common, [place for place in places if None not in levels[place]]
+        return
     by_level: dict[Isolation, list[_Place]] = defaultdict(list)
     for place in places:
-        levels = {around(*at) for at in place.sources}
-        if len(levels) == 1 and (level := levels.pop()):
+        if len(levels[place]) == 1 and (level := levels[place].pop()):
             by_level[level].append(place)
     for level, some in by_level.items():
         if common := shared([each for each in known.values() if each.isolation == level]):

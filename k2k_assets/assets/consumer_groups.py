@@ -133,7 +133,7 @@ def _results(
         context: Of the step.
         names: Of the pipeline.
         result: What was translated.
-        verdicts: By group.
+        verdicts: By group; where there is none it was not the group's turn (`check_groups`), and the last one stands.
         checks: Of the groups that are selected assets; the others are recorded all the same.
     """
     for group in result.groups:
@@ -143,9 +143,10 @@ def _results(
         key = names.consumer_group_key(group)
         if group in checks:
             yield dg.MaterializeResult(asset_key=key, metadata=shown.metadata, data_version=shown.data_version)
-            if checks[group] in context.selected_asset_check_keys:
+            if group in verdicts and checks[group] in context.selected_asset_check_keys:
                 yield asset_check_result(checks[group], verdicts[group])
         else:
             context.log_event(dg.AssetMaterialization(asset_key=key, metadata=shown.metadata))
-            said = context.log.info if verdicts[group].passed else context.log.error
-            said(f"group {group}: {verdicts[group].summary}")
+            if verdict := verdicts.get(group):
+                said = context.log.info if verdict.passed else context.log.error
+                said(f"group {group}: {verdict.summary}")

@@ -21,6 +21,12 @@ class PipelineFileError(K2KError):
     exit_code = 2
 
 
+class InvalidVariable(K2KError):
+    """An environment variable cannot be used."""
+
+    exit_code = 2
+
+
 class ClusterUnreachable(K2KError):
     """A cluster did not answer within its deadline."""
 

@@ -34,6 +34,8 @@ from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, may_repeat, t
 from k2k_assets.pipeline.routing import Routing
 from k2k_assets.translation.groups import Copied, feeding
 
+_UNREAD = Committed(0)
+
 WholeMapOf = Callable[[TopicPartition], PartitionMap]
 """All that is known of a source partition."""
 
@@ -204,6 +206,8 @@ class _Planner:
             return BackRow(source, found, held, NO_OFFSET, BackWord.UNKNOWN, False)
         if all(parse(committed.metadata, self.prefix) for _, committed in found):
             return BackRow(source, found, held, NO_OFFSET, BackWord.TRANSLATION, False)
+        if self._is_unread_elsewhere(source, topics, group, held):
+            return BackRow(source, found, held, NO_OFFSET, BackWord.UNKNOWN, False)
         offset, word = self._place(source, targets, dict(found))
         if (
             offset >= 0
@@ -219,6 +223,21 @@ class _Planner:
         if source not in self._went_to:
             self._went_to[source] = [*today, *_former(self.pipe, source, today)]
         return self._went_to[source]
+
+    def _is_unread_elsewhere(
+        self, source: TopicPartition, topics: Collection[str], group: GroupOffsets, held: Committed | None
+    ) -> bool:
+        """Whether a group reads another topic, that an earlier routing copied to, and has not read all of that.
+
+        Neither there nor on the source: where it stands in the topic of today tells nothing of it.
+        """
+        reads = {tp.topic for tp in (*group.offsets, *group.unstable)}.difference(topics)
+        for target, runs in self.pipe.map_of(source).runs.items() if reads else ():
+            position = group.offsets.get(TopicPartition(target.topic, target.partition), _UNREAD).offset
+            is_read = not len(runs) or position >= runs.target_end or (held and held.offset >= runs.source_end)
+            if target.topic in reads and not is_read:
+                return True
+        return False
 
     def _place(
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, Committed]

@@ -176,7 +176,7 @@ class _Writer:
         newest = max((log.positions[tp].generation for tp in log.positions if tp in asked), default=-1)
         if newest > self._generation:
             raise Superseded(f"{self._tail.state.describe(newest)} has copied meanwhile; nothing was changed")
-        if not log.positions:
+        if not (log.positions or log.passed_over):
             ensure_new_group(self._pipeline, self._target, mapped)
         return _decide(self._pipeline, self._scene, log, request)
 

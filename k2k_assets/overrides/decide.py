@@ -224,15 +224,15 @@ def _log_start(override: Override) -> int | None:
 def mapping_record(
     override: Override, pipeline: Pipeline, cluster: str, request: Request, generation: int, time: int
 ) -> MappingRecord | None:
-    """The mapping record of an override; None if the position did not move within one source topic.
+    """The mapping record of an override; None if the position did not move, or is one of another source topic.
 
     Where foreign records were accepted at the same position it covers nothing, but notes that they may lie there.
 
     It stays when the commit record has been compacted away. A range that was skipped is covered without runs: nothing
     of it is on the target, so its positions translate to the next record. A way back cancels what was mapped from
-    there on.
+    there on; so does a position in the place of one that was lost, for it may have been mapped further.
     """
-    if override.before is None or (override.before == override.position and not request.foreign_records):
+    if override.facts.new_source or (override.before == override.position and not request.foreign_records):
         return None
     skipped = override.skipped
     return MappingRecord(

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
+from k2k_assets.core.errors import InvalidVariable
+from k2k_assets.spark.owned_directory import OwnedDirectory
 from k2k_assets.spark.spark_command import archive_flags, java_program, remembered_flags, spark_home
 
 OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
@@ -83,8 +82,8 @@ class JavaProcess:
 
     def __init__(self, command: Sequence[str]) -> None:
         self.was_ended = False
-        self._directory = Path(tempfile.mkdtemp(prefix="k2k-java-"))
-        self._answer = self._directory / "connection"
+        self._directory = OwnedDirectory("k2k-gateway-")
+        self._answer = self._directory.path / "connection"
         environment = {
             **os.environ,
             "SPARK_HOME": str(spark_home()),
@@ -99,7 +98,7 @@ class JavaProcess:
                 command, stdin=subprocess.PIPE, env=environment, preexec_fn=_ignore_interrupts
             )
         except OSError:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory.remove()
             raise
 
     def connect(self) -> None:
@@ -128,7 +127,7 @@ class JavaProcess:
         if self.process.stdin:
             with suppress(OSError):
                 self.process.stdin.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.remove()
 
     def _await_answer(self) -> tuple[int, str]:
         from pyspark.errors import PySparkRuntimeError
@@ -142,7 +141,7 @@ class JavaProcess:
             with self._answer.open("rb") as answer:
                 return read_int(answer), UTF8Deserializer().loads(answer)
         finally:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory.remove()
 
 
 def start_java(conf: Mapping[str, str], flags: Sequence[str] = ()) -> JavaProcess | None:
@@ -151,12 +150,15 @@ def start_java(conf: Mapping[str, str], flags: Sequence[str] = ()) -> JavaProces
     Args:
         conf: Settings of the session.
         flags: More flags for Java.
+
+    Raises:
+        InvalidVariable: The flags in `SPARK_SUBMIT_OPTS` cannot be told apart.
     """
     java = java_program()
     if java is None or not _is_plain(conf) or (remembered := remembered_flags(java)) is None:
         return None
     prepare_environment(conf)
-    given = shlex.split(os.environ.get(OPTIONS_VARIABLE, ""))
+    given = _given()
     own = [*archive_flags(java), *_not_contrary(flags, given)]
     try:
         return JavaProcess([str(java), *remembered, *own, *given, _MAIN])
@@ -169,12 +171,14 @@ def add_options(flags: Sequence[str]) -> None:
 
     Args:
         flags: Those that are there already, or contrary to what is, are left out.
+
+    Raises:
+        InvalidVariable: The flags in `SPARK_SUBMIT_OPTS` cannot be told apart.
     """
-    options = os.environ.get(OPTIONS_VARIABLE, "")
-    given = shlex.split(options)
+    given = _given()
     new = [flag for flag in _not_contrary(flags, given) if flag not in given]
     if new:
-        os.environ[OPTIONS_VARIABLE] = " ".join([options, *new]).strip()
+        os.environ[OPTIONS_VARIABLE] = " ".join([os.environ.get(OPTIONS_VARIABLE, ""), *new]).strip()
 
 
 def prepare_environment(conf: Mapping[str, str]) -> None:
@@ -198,6 +202,14 @@ def _is_plain(conf: Mapping[str, str]) -> bool:
     if any(name.startswith(_FAMILIES) and name not in _HARMLESS for name in os.environ):
         return False
     return sys.platform != "win32" and not (spark_home() / "conf").exists()
+
+
+def _given() -> list[str]:
+    """The flags that the user has set."""
+    try:
+        return shlex.split(os.environ.get(OPTIONS_VARIABLE, ""))
+    except ValueError as error:
+        raise InvalidVariable(f"the environment variable {OPTIONS_VARIABLE} cannot be read: {error}") from None
 
 
 def _not_contrary(flags: Sequence[str], given: Sequence[str]) -> list[str]:

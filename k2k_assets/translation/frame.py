@@ -22,10 +22,11 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
-from k2k_assets.translation.routes import Routes, answering, routes
+from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
 from k2k_assets.translation.translator import TIMEOUT, PipelineFiles, loaded
 
 _NUMBERS = (ShortType, IntegerType, LongType)
@@ -74,12 +75,23 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
     """
     found = loaded(pipeline)
     root, manifest, _ = open_version(found)
-    copied = {p.topic: p.source_topic_id for p in manifest.positions}
     with both_clusters(found, TIMEOUT) as (source, target):
         reachable = answering(source, needed=reverse)
-        known = routes(found, manifest.source_cluster, copied, reachable, target)
+        known = routes(found, manifest.source_cluster, copied_last(manifest), reachable, target)
         logs = offsets_where_led(reachable, known.source.starts, "latest", {}) if reachable and not reverse else {}
     return translated(frame, FrameIndex(root, manifest, known, logs), reverse)
+
+
+def copied_last(manifest: Manifest) -> dict[str, str]:
+    """The topic id that was copied last of each topic.
+
+    Of one that was created anew with fewer partitions there are positions under both ids.
+    """
+    cluster = manifest.source_cluster
+    return newest_ids(
+        (SourcePartition(cluster, p.topic, p.source_topic_id, p.partition), (p.generation, p.sequence))
+        for p in manifest.positions
+    )
 
 
 def translated(frame: DataFrame, index: FrameIndex, reverse: bool = False) -> DataFrame:

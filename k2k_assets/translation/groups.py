@@ -4,6 +4,9 @@ The positions of all groups in one source partition are looked up together, so t
 
 A group that has a commit in one partition of a topic reads all of it: where several source partitions feed one target
 partition, those in which it has none count as unread. Topics in which it has no commit at all are not its own.
+
+What a target partition holds of source partitions that feed it no more, under a former routing, hides its answer from
+whoever has not read all of that yet: it is unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.cut import Feed, combine
 from k2k_assets.mapping.algebra.fold import Covered, Target
-from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap
+from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, Translated, translate, unknown_where
 from k2k_assets.pipeline.routing import Routing
 
@@ -31,6 +34,8 @@ MapOf = Callable[[TopicPartition, int, int], PartitionMap]
 """The map of a source partition, good for look-ups from the lowest to the highest of the two positions."""
 
 _NOWHERE = Ends(0, 0)
+# A source position that no log reaches: asks for what is at hand of a map, without its runs.
+_BEYOND = 2**62
 _STATES = {int(state): state for state in State}
 
 
@@ -112,11 +117,47 @@ class _Translation:
                 self._standing[source].append((name, committed))
         found: dict[str, list[Answer]] = defaultdict(list)
         targets_of_all = {**self.copied.ends, **dict.fromkeys(self.copied.leaderless, _NOWHERE)}
-        for targets, sources in feeding({*self.copied.positions, *self._standing}, self.routing, targets_of_all):
+        fed = list(feeding({*self.copied.positions, *self._standing}, self.routing, targets_of_all))
+        left = self._left_by_others(fed)
+        for targets, sources in fed:
             alone = len(sources) == 1 and len(targets) == 1
             for name, answer in self._alone(sources[0], targets[0]) if alone else self._shared(sources, targets):
-                found[name].append(answer)
+                is_hidden = not all(self._has_read(name, *each) for each in left.get(answer.target, ()))
+                found[name].append(answer._replace(offset=NO_OFFSET, state=State.UNKNOWN) if is_hidden else answer)
         return {name: sorted(answers, key=lambda answer: answer.target) for name, answers in found.items()}
+
+    def _left_by_others(
+        self, fed: Iterable[tuple[Sequence[TopicPartition], Sequence[TopicPartition]]]
+    ) -> dict[TopicPartition, list[tuple[TopicPartition, int]]]:
+        """Source partitions that target partitions hold records of, and that are routed elsewhere today.
+
+        Returns:
+            By target partition, each with the source offset up to which its records may lie there.
+        """
+        today = {(source, target) for targets, sources in fed for source in sources for target in targets}
+        topics = set().union(*self._topics.values())
+        left: dict[TopicPartition, list[tuple[TopicPartition, int]]] = defaultdict(list)
+        for source in (source for source in self.copied.positions if source.topic in topics):
+            for target, runs in self.map_of(source, _BEYOND, _BEYOND).runs.items():
+                at = TopicPartition(target.topic, target.partition)
+                if (source, at) in today or at not in self.copied.ends or target != self._identified(at):
+                    continue
+                if len(runs) and runs.target_end > self.copied.ends[at].start:
+                    left[at].append((source, self._left_to(source, target)))
+        return left
+
+    def _left_to(self, source: TopicPartition, target: Target) -> int:
+        """Source offset after the last record that may lie in a target partition: also in a hole behind it."""
+        lowest = min((committed.offset for _, committed in self._standing.get(source, ())), default=_BEYOND)
+        mapping = self.map_of(source, lowest, _BEYOND)
+        runs = mapping.runs.get(target, NO_RUNS)
+        end = runs.source_end if len(runs) else 0
+        return next((start for start, _ in mapping.covered if start > end), end)
+
+    def _has_read(self, name: str, source: TopicPartition, end: int) -> bool:
+        """Whether a group has read a source partition up to an offset, or does not read its topic at all."""
+        committed = self.groups[name].offsets.get(source)
+        return source.topic not in self._topics[name] if committed is None else committed.offset >= end
 
     def _alone(self, source: TopicPartition, target: TopicPartition) -> Iterator[tuple[str, Answer]]:
         """A target partition that one source partition feeds, and no other."""

@@ -237,6 +237,7 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
         .when(original.isNotNull() & copy.isNotNull(), DIFFERENT)
         .when(copy.isNull() & ~target_gone & (at >= F.col("target_stable")), HELD)
         .when(copy.isNull() & ~target_gone, NO_TARGET)
+        .when(original.isNull() & ~source_gone & ~F.col("noted"), OTHER)  # an aborted one that was read uncommitted
         .when(original.isNull() & ~source_gone, NO_SOURCE)
         .otherwise(GONE),
     )

@@ -7,7 +7,8 @@ and R is shown. What retention or compaction took cannot be compared: counted, n
 left alone (unknown, foreign, active, ...) are shown by their word.
 
 What is judged is what the target's group holds: it is fetched, and a translated position that it does not hold is a
-fault. Of very many partitions a part is looked at in each run, another one each time (`turns`).
+fault. Of very many groups a part is looked at in each run, another one each time (`turns`); the others keep the verdict
+that they have.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from k2k_assets.verification.group_match import Match, Sides, Window, match
 from k2k_assets.verification.group_settings import isolation_in_index
 from k2k_assets.verification.group_skips import skipped_by_hand, without
 from k2k_assets.verification.group_windows import At, read_windows
-from k2k_assets.verification.turns import runs_for_all
+from k2k_assets.verification.turns import parts
 from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
 MOST_PARTITIONS = 2000
@@ -103,7 +104,7 @@ def check_groups(
         turn: Which part is looked at where not all is: rises by one from run to run.
 
     Returns:
-        By group.
+        By group; without those whose turn it is not, unless they do not even hold what was committed for them.
 
     Raises:
         K2KError: A cluster does not answer, or a partition cannot be read.
@@ -111,11 +112,14 @@ def check_groups(
     chosen = sorted(result.decisions if groups is None else set(groups).intersection(result.decisions))
     told = {group: _Told() for group in chosen}
     translated = list(_places(pipeline, result, chosen, told))
-    places = list(_held(pipeline, result, translated, told, target))
-    runs = runs_for_all(len(places), MOST_PARTITIONS)
-    for place in places:
-        told[place.group].counts["not_looked_at"] += 1
-    looked_at = places[turn % runs :: runs]
+    places: dict[str, list[_Place]] = defaultdict(list)
+    for place in _held(pipeline, result, translated, told, target):
+        places[place.group].append(place)
+    for group, of_group in places.items():
+        told[group].counts["not_looked_at"] = len(of_group)
+    turns = parts(places.values(), MOST_PARTITIONS)
+    looked_at = turns[turn % len(turns)]
+    waiting = places.keys() - {place.group for place in looked_at}
     led = []
     for place in looked_at:
         told[place.group].counts["not_looked_at"] -= 1
@@ -126,7 +130,9 @@ def check_groups(
             led.append(place)
     for place, compared in _compared(pipeline, result, led, source, target):
         _judge(place, compared, told[place.group])
-    return {group: _verdict(told[group], runs) for group in chosen}
+    return {
+        group: _verdict(told[group], len(turns)) for group in chosen if group not in waiting or told[group].offenders
+    }
 
 
 def _places(
@@ -220,7 +226,8 @@ def _compared(
 
     Where records differ by the settings of today, what they have in common under all settings that there ever were is
     what counts: they were perhaps copied under others. Where both isolation levels were in use, the index tells which
-    of them it was. Nor does what was skipped by hand count then.
+    of them it was; where it tells that nobody noted it, nothing can be compared. Nor does what was skipped by hand
+    count then.
     """
     found = _match_all(pipeline, result, places, source, target, CopySettings.of(pipeline), {})
     faulty = [place for place, compared in zip(places, found, strict=True) if compared and compared.faulty]
@@ -248,14 +255,14 @@ def _by_settings(
     places: Sequence[_Place], source: Cluster, known: Mapping[str, CopySettings], portions: pa.Table
 ) -> Iterator[tuple[CopySettings, list[_Place]]]:
     """Places, with the settings by which they can be compared; without those of which nobody knows."""
-    if common := shared(known.values()):
-        yield common, list(places)
-        return
     around = isolation_in_index(portions, source, known)
+    levels = {place: set[Isolation | None]().union(*(around(*at) for at in place.sources)) for place in places}
+    if common := shared(known.values()):
+        yield common, [place for place in places if None not in levels[place]]
+        return
     by_level: dict[Isolation, list[_Place]] = defaultdict(list)
     for place in places:
-        levels = {around(*at) for at in place.sources}
-        if len(levels) == 1 and (level := levels.pop()):
+        if len(levels[place]) == 1 and (level := levels[place].pop()):
             by_level[level].append(place)
     for level, some in by_level.items():
         if common := shared([each for each in known.values() if each.isolation == level]):
@@ -403,7 +410,7 @@ def _doubt(told: _Told, counts: Mapping[str, int], words: str) -> str | None:
     """Why it is no proof, where nothing was compared though it should have been."""
     if told.unreadable and not counts["compared"]:
         return f"nothing was compared, for it could not be read: {told.unreadable}"
-    if counts["compared"] or counts["not_looked_at"] or any(counts[name] for name in _UNDECIDED):
+    if counts["compared"] or any(counts[name] for name in _UNDECIDED):
         return None
     if counts["not_comparable"]:
         return f"nothing could be compared ({words}): retention or compaction took the records on one side"

@@ -1,4 +1,4 @@
-"""Under which isolation level records around a group's position were copied, where a pipeline has used both.
+"""Under which isolation levels records around a group's position were copied.
 
 What was read uncommitted holds aborted records; so what is right under one level is a fault under the other. The index
 knows which range was copied under which settings.
@@ -20,8 +20,8 @@ from k2k_assets.mapping.index.portions import Portion, covered_ranges, settings_
 # Offsets; the records that are compared lie within as good as always.
 _NEAR = 100_000
 
-Around = Callable[[TopicPartition, int], Isolation | None]
-"""The isolation level of what was copied around an offset; None where it was copied under both, or nobody knows."""
+Around = Callable[[TopicPartition, int], set[Isolation | None]]
+"""The isolation levels of what was copied around an offset; None among them where nobody knows that of some of it."""
 
 
 def isolation_in_index(portions: pa.Table, source: Cluster, known: Mapping[str, CopySettings]) -> Around:
@@ -36,24 +36,24 @@ def isolation_in_index(portions: pa.Table, source: Cluster, known: Mapping[str, 
     cluster = source.cluster_id()
     topics = source.describe({at.topic for at in mapped.sources()})
 
-    def around(tp: TopicPartition, at: int) -> Isolation | None:
+    def around(tp: TopicPartition, at: int) -> set[Isolation | None]:
         if tp.topic not in topics:
-            return None
+            return set()
         of_source = mapped.of(SourcePartition(cluster, tp.topic, topics[tp.topic].topic_id, tp.partition))
         return isolation_around(of_source, at, known)
 
     return around
 
 
-def isolation_around(portions: Sequence[Portion], at: int, known: Mapping[str, CopySettings]) -> Isolation | None:
+def isolation_around(portions: Sequence[Portion], at: int, known: Mapping[str, CopySettings]) -> set[Isolation | None]:
     """The same, of the portions of a source partition, in order."""
     under = [each for each in settings_ranges(portions) if _length([each[:2]], at)]
     copied = _length(covered_ranges(portions), at) - _length(skipped_ranges(portions), at)
-    if _length((each[:2] for each in under), at) < copied:
-        return None  # a release that noted nothing has copied some of it
     settings = [known.get(each.settings) for each in under]
     levels = {each.isolation if each else None for each in settings}
-    return levels.pop() if len(levels) == 1 else None
+    if _length((each[:2] for each in under), at) < copied:
+        levels.add(None)  # a release that noted nothing has copied some of it
+    return levels
 
 
 def _length(ranges: Iterable[tuple[int, int]], at: int) -> int:

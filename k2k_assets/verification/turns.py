@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from k2k_assets.core.atomic_file import write_atomically
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import turn_file
+
+T = TypeVar("T")
 
 
 def next_turn(pipeline_name: str) -> int:
@@ -29,9 +33,18 @@ def next_turn(pipeline_name: str) -> int:
     return turn
 
 
-def runs_for_all(count: int, most: int) -> int:
-    """In how many turns all of so many are looked at, at most so many in each.
+def parts(groups: Iterable[Sequence[T]], most: int) -> list[list[T]]:
+    """Everything, in parts for as many turns; one empty part if there is nothing.
 
-    The part of a turn is every n-th, from `turn % n` on.
+    Args:
+        groups: What of each belongs together lies in one part, unless it is too much.
+        most: In one part.
     """
-    return max(1, -(-count // most))
+    found: list[list[T]] = [[]]
+    for group in groups:
+        for first in range(0, len(group), most):
+            some = group[first : first + most]
+            if len(found[-1]) + len(some) > most:
+                found.append([])
+            found[-1] += some
+    return found

@@ -80,6 +80,7 @@ def check_watermarks(extents: Iterable[TargetExtent], source: Cluster, target: C
         "without_leader": len(leaderless),
     }
     offenders = []
+    looked_at = 0
     for extent in found:
         tp = TopicPartition(extent.topic, extent.partition)
         if extent.topic not in topics and alive.isdisjoint(extent.sources):
@@ -95,12 +96,15 @@ def check_watermarks(extents: Iterable[TargetExtent], source: Cluster, target: C
         elif extent.end > high[tp]:
             what = f"{tp}: mapped up to {extent.end}, but its high watermark is {high[tp]}"
             offenders.append(_offender(extent, what))
-        elif extent.start < low[tp]:
-            counts["partly_expired"] += 1
-    good = f"the mappings of {len(found) - len(leaderless)} target partitions lie within their watermarks"
+        else:
+            looked_at += 1
+            counts["partly_expired"] += extent.start < low[tp]
+    good = f"the mappings of {looked_at} target partitions lie within their watermarks"
+    doubt = None
     if leaderless:
-        good += f"; {len(leaderless)} have no leader and were not looked at: {next(iter(leaderless.values()))}"
-    return verdict(offenders, len(offenders), good, counts)
+        hidden = f"{len(leaderless)} have no leader and were not looked at: {next(iter(leaderless.values()))}"
+        good, doubt = f"{good}; {hidden}", None if looked_at else hidden
+    return verdict(offenders, len(offenders), good, counts, doubt)
 
 
 def _offender(extent: TargetExtent, what: str) -> Offender:

@@ -177,6 +177,27 @@ def test_a_source_that_was_spread_under_another_routing() -> None:
         assert [(row.offset, row.word) for row in plan.rows] == [(offset, "exact")]
 
 
+@pytest.mark.parametrize(
+    ("on_target", "on_source", "row"),
+    [
+        ({XA0: 2, ALL0: 1}, 1, (-1, "unknown")),  # 1 and 2 are read nowhere
+        ({XA0: 2}, 1, (5, "exact")),  # it does not read that topic
+        ({XA0: 2, ALL0: 3}, 1, (5, "exact")),
+        ({XA0: 2, ALL0: 1}, 3, (5, "exact")),  # read on the source
+        ({XA0: 2, ALL1: 9}, None, (-1, "unknown")),
+        ({ALL0: 1}, 1, None),
+    ],
+)
+def test_a_source_that_went_to_another_topic_under_another_routing(
+    on_target: dict[TopicPartition, int], on_source: int | None, row: tuple[int, str] | None
+) -> None:
+    """Copied to `all` up to 3, to a topic of its own since: the group has read some of both."""
+    runs = {ALL0: [Run(0, 0, 3)], XA0: [Run(3, 0, 4)]}
+    by = pipe(PREFIXED, {XA0: Ends(0, 4)}, mapping(A0, 7, runs))
+    plans = planned(on_target, None if on_source is None else {A0: on_source}, by=by)
+    assert [(r.offset, r.word) for plan in plans for r in plan.rows] == ([row] if row else [])
+
+
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=6), st.integers(0, 30))
 def test_there_and_back_changes_nothing(gaps: list[int], position: int) -> None:
     """A group that reads nothing on the target keeps its position, wherever it stands."""

@@ -25,6 +25,7 @@ from k2k_assets.translation import Translator
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets_tests.support.copying import Running, commit_records, copy, mapping_records
 from k2k_assets_tests.support.kafka import (
+    Record,
     create_topic,
     delete_records,
     delete_topic,
@@ -155,6 +156,23 @@ def test_the_remedies_of_the_stops_at_a_start(clusters: KafkaSandbox, tmp_path: 
     assert (done.overridden.position, done.overridden.why) == (3, "it is known")
     assert done.overridden.stopped is not None
     assert "records 3 to 7 were deleted" in done.overridden.stopped
+
+
+def test_the_only_position_is_set_anew_when_it_cannot_be_read(
+    clusters: KafkaSandbox, tmp_path: Path, capsys: Any
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("unreadable"))
+    produce(source, topic, [b"a", b"b"])
+    stage = Stage(clusters, tmp_path, capsys, topic, errorHandling={"onControlMessageDeserializationError": "ignore"})
+    copy(stage.pipeline)
+    commits = stage.pipeline.coordination.commit.topic
+    (known,) = {(record.key, record.partition) for record in read_all(target, commits)}
+    produce(target, commits, [Record(known[0], b"no JSON", partition=known[1])])
+    stopped = copy(stage.pipeline).stopped
+    stage.remedy(stopped[topic].replace("OFFSET", "1"))
+    assert copy(stage.pipeline).stopped == {}
+    assert stage.values(topic) == [b"a", b"b", b"b"]
 
 
 def test_foreign_records_are_accepted_but_not_those_that_come_later(

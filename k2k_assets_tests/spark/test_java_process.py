@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from k2k_assets.core.errors import InvalidVariable
 from k2k_assets.spark import java_process
 from k2k_assets.spark.java_process import JavaProcess, add_options, start_java
 
@@ -84,6 +86,14 @@ def test_options_are_added_once_beside_what_the_user_has_set(monkeypatch: pytest
     assert "G1" not in java_process.os.environ["SPARK_SUBMIT_OPTS"]
 
 
+def test_options_that_cannot_be_told_apart_are_told(commands: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine='a b")
+    for start in (start_java, lambda _: add_options(["-Xint"])):
+        with pytest.raises(InvalidVariable, match="SPARK_SUBMIT_OPTS cannot be read: No closing quotation"):
+            start(PLAIN)
+    assert commands == []
+
+
 def test_one_that_ends_before_it_answers_is_told_at_once() -> None:
     from pyspark.errors import PySparkRuntimeError
 
@@ -96,7 +106,7 @@ def test_one_that_ends_before_it_answers_is_told_at_once() -> None:
 
 
 def test_a_java_that_cannot_be_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java_process.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(OSError, match="nowhere"):
         JavaProcess([str(tmp_path / "nowhere" / "java")])
     assert list(tmp_path.iterdir()) == []

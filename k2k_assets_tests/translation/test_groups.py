@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
@@ -16,6 +18,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, Sou
 from k2k_assets.mapping.algebra.translate import State, translate
 from k2k_assets.pipeline.routing import Routing, SinkTopic
 from k2k_assets.translation.groups import Answer, Copied, translate_groups
+from k2k_assets_tests.support.properties import examples
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 ONE_TO_ONE = Routing(topic=SinkTopic(prefix="x."), partition="source")
@@ -143,6 +146,65 @@ def test_what_went_to_other_partitions_under_another_routing_is_not_skipped() ->
     assert brief(translated(groups, maps, STATIC, ends)) == expected
     spread = brief(translated({"g": {A0: 1}}, alone, SPREAD, ends))
     assert spread == {"g": [("all-0", 1, "exact"), ("all-1", 0, "exact")]}
+
+
+def test_what_others_left_in_a_partition_under_another_routing_is_not_skipped() -> None:
+    """`b` went to the topic of `a` up to 2, and goes to one of its own since."""
+    maps = {
+        A0: partition_map(A0, 3, (XA0, Run(0, 0, 1)), (XA0, Run(1, 3, 2))),
+        B0: partition_map(B0, 4, (XA0, Run(0, 1, 2)), (XB0, Run(2, 0, 2))),
+    }
+    ends = {XA0: Ends(0, 5), XB0: Ends(0, 2)}
+    groups = {"g": {A0: 2, B0: 1}, "h": {A0: 2, B0: 2}, "only a": {A0: 2}}
+    assert brief(translated(groups, maps, ONE_TO_ONE, ends)) == {
+        "g": [("x.a-0", -1, "unknown"), ("x.b-0", -1, "unknown")],
+        "h": [("x.a-0", 4, "exact"), ("x.b-0", 0, "exact")],
+        "only a": [("x.a-0", 4, "exact")],
+    }
+    expired = brief(translated(groups, maps, ONE_TO_ONE, {**ends, XA0: Ends(3, 5)}))
+    assert expired["g"] == [("x.a-0", 4, "exact"), ("x.b-0", -1, "unknown")], "nothing of b is there any more"
+    # The mapping record of 2 and 3 is lost: they may have gone to either topic.
+    maps[B0] = replace(partition_map(B0, 2, (XA0, Run(0, 1, 2))), covered=(Covered(0, 2), Covered(4, 5)))
+    holes = {"g": {A0: 2, B0: 3}, "h": {A0: 2, B0: 4}}
+    assert {name: row[0] for name, row in brief(translated(holes, maps, ONE_TO_ONE, ends)).items()} == {
+        "g": ("x.a-0", -1, "unknown"),
+        "h": ("x.a-0", 4, "exact"),
+    }
+
+
+@st.composite
+def rerouted(draw: st.DrawFn) -> tuple[Routing, dict[TopicPartition, list[tuple[TopicPartition, Run]]]]:
+    """Records copied one by one under some routings in turn; and the routing of today."""
+    ends: Counter[TopicPartition] = Counter()
+    copies: dict[TopicPartition, list[tuple[TopicPartition, Run]]] = {A0: [], A1: [], B0: []}
+    routing = ONE_TO_ONE
+    for routing in draw(st.lists(st.sampled_from((ONE_TO_ONE, STATIC, SPREAD)), min_size=1, max_size=3)):
+        for source in draw(st.lists(st.sampled_from((A0, A1, B0)), max_size=8)):
+            partition = draw(st.integers(0, 1)) if routing is SPREAD else source.partition
+            target = TopicPartition(routing.target_topic(source.topic), partition)
+            ends[target] += draw(st.integers(0, 1))  # a marker
+            copies[source].append((target, Run(len(copies[source]), ends[target], 1)))
+            ends[target] += 1
+    return routing, copies
+
+
+@examples(200)
+@given(rerouted(), st.dictionaries(st.sampled_from((A0, A1, B0)), st.integers(0, 9), min_size=1))
+def test_no_change_of_the_routing_makes_a_group_skip_anything(
+    copied: tuple[Routing, dict[TopicPartition, list[tuple[TopicPartition, Run]]]], group: dict[TopicPartition, int]
+) -> None:
+    routing, copies = copied
+    maps = {source: partition_map(source, len(runs), *runs) for source, runs in copies.items()}
+    ends = dict.fromkeys((XA0, XA1, XB0, ALL0, ALL1), Ends(0, 99))
+    topics = {source.topic for source in group}
+    for answer in translated({"g": group}, maps, routing, ends).get("g", ()):
+        unread = [
+            run.target_start
+            for source, runs in copies.items()
+            for target, run in runs
+            if target == answer.target and source.topic in topics and run.source_start >= group.get(source, 0)
+        ]
+        assert answer.offset <= min(unread, default=99)
 
 
 def test_an_unstable_position_is_not_guessed() -> None:

@@ -17,6 +17,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.verification import group_content
 from k2k_assets.verification.group_content import check_groups
 from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Verdict
@@ -85,6 +86,31 @@ def test_a_mapping_that_is_off_by_one(
     (offender,) = verdict.offenders
     assert (offender.source_offset, offender.target_offset) == ((5, 6) if fault == "skipped" else (4, 4))
     assert mapped.judgement is Judgement.FAILED, "the check on the mappings sees it as well"
+
+
+def test_who_is_not_looked_at_keeps_the_verdict(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two groups that skip a record, one is looked at in each turn; the other one has not passed."""
+    monkeypatch.setattr(group_content, "MOST_PARTITIONS", 1)
+    topic = unique("turns")
+    for servers in (clusters.source_servers, clusters.target_servers):
+        create_topic(servers, topic)
+        produce(servers, topic, RECORDS, partition=0)
+    hand = HandCopy(_pipeline(clusters, tmp_path, [topic]))
+    hand.mapping(topic, (0, 10), [(0, 1, 9)])
+    hand.commit(topic, 10, records=10)
+    groups = sorted(unique(name) for name in ("turn-a", "turn-b"))
+    for group in groups:
+        commit(clusters.source_servers, group, {TopicPartition(topic, 0): 5})
+    result = sync_once(limited_to(hand.pipeline, groups))
+    with both_clusters(hand.pipeline) as (source, target):
+        for turn in range(3):
+            verdicts = check_groups(hand.pipeline, result, source, target, turn=turn)
+            assert {name: v.judgement for name, v in verdicts.items()} == {groups[turn % 2]: Judgement.FAILED}
+        delete_group(clusters.target_servers, groups[1])
+        verdicts = check_groups(hand.pipeline, result, source, target, turn=0)
+        assert verdicts.keys() == set(groups), "what a group does not even hold is seen whosever turn it is"
 
 
 def test_true_translations_pass_in_every_state(clusters: KafkaSandbox, tmp_path: Path) -> None:

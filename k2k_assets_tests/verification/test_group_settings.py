@@ -1,4 +1,4 @@
-"""A pipeline that was read under both isolation levels: its groups are still judged, without clusters here."""
+"""Groups are judged by the isolation levels around them, where those are known; without clusters here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 COMMITTED = CopySettings("read_committed", headers=True, timestamps=True, alone=False)
 UNCOMMITTED = replace(COMMITTED, isolation="read_uncommitted")
 KNOWN = {"c": COMMITTED, "h": replace(COMMITTED, headers=False), "u": UNCOMMITTED}
-TP, OTHER, MIXED = (TopicPartition(topic, 0) for topic in ("t", "other", "mixed"))
+TOPICS = [TopicPartition(topic, 0) for topic in ("t", "u", "v")]
 FAULTY = _Compared(Match(compared=1, skipped=1), nothing_there=False, faulty=True, by_hand=0)
 MILLION = 1_000_000
 
@@ -39,34 +39,52 @@ def test_the_level_is_that_of_what_was_copied_around_it() -> None:
         _portion(Under(0, MILLION, "u"), Under(MILLION, 2 * MILLION, "c"), Under(2 * MILLION, 3 * MILLION, "h"))
     ]
     around = [isolation_around(portions, at, KNOWN) for at in (10, MILLION, 2 * MILLION, 3 * MILLION, 4 * MILLION)]
-    assert around == ["read_uncommitted", None, "read_committed", "read_committed", None]
-    assert isolation_around(portions, 10, {"c": COMMITTED}) is None, "nobody knows what the fingerprint stands for"
+    both = {"read_uncommitted", "read_committed"}
+    assert around == [{"read_uncommitted"}, both, {"read_committed"}, {"read_committed"}, set()]
+    assert isolation_around(portions, 10, {"c": COMMITTED}) == {None}, "nobody knows what the fingerprint stands for"
 
 
 def test_what_a_former_release_copied_without_a_note_is_not_guessed() -> None:
     portions = [_portion(Under(500, 1000, "c"))]
-    assert isolation_around(portions, 800, KNOWN) is None
-    assert (
-        isolation_around([_portion(Under(500, 1000, "c"), skipped=(Covered(0, 500),))], 800, KNOWN) == "read_committed"
-    )
-    assert isolation_around([_portion(Under(500, 1000, "c"), start=500)], 800, KNOWN) == "read_committed"
+    assert isolation_around(portions, 800, KNOWN) == {"read_committed", None}
+    skipped = _portion(Under(500, 1000, "c"), skipped=(Covered(0, 500),))
+    assert isolation_around([skipped], 800, KNOWN) == {"read_committed"}
+    assert isolation_around([_portion(Under(500, 1000, "c"), start=500)], 800, KNOWN) == {"read_committed"}
 
 
-def test_a_fault_is_one_though_the_level_was_changed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("known", "levels", "compared"),
+    [
+        (
+            KNOWN,
+            [{"read_committed"}, {"read_uncommitted"}, {"read_committed", "read_uncommitted"}],
+            [(0, replace(COMMITTED, headers=False)), (1, UNCOMMITTED)],
+        ),
+        ({"c": COMMITTED}, [{"read_committed", None}, {None}, set()], [(2, COMMITTED)]),
+    ],
+    ids=["both levels", "not noted"],
+)
+def test_a_fault_is_one_where_the_level_is_known(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    known: dict[str, CopySettings],
+    levels: list[set[Any]],
+    compared: list[tuple[int, CopySettings]],
+) -> None:
     asked: list[tuple[CopySettings, list[_Place]]] = []
 
     def match_all(_p: Any, _r: Any, places: Any, _s: Any, _t: Any, settings: Any, _h: Any) -> list[_Compared]:
         asked.append((settings, list(places)))
         return [FAULTY for _ in places]
 
-    levels: Any = {TP: "read_committed", OTHER: "read_uncommitted", MIXED: None}
+    of_topic = dict(zip(TOPICS, levels, strict=True))
     monkeypatch.setattr(group_content, "_match_all", match_all)
-    monkeypatch.setattr(group_content, "noted_settings", lambda *_: KNOWN)
+    monkeypatch.setattr(group_content, "noted_settings", lambda *_: known)
     monkeypatch.setattr(group_content, "skipped_by_hand", lambda *_: {})
-    monkeypatch.setattr(group_content, "isolation_in_index", lambda *_: lambda tp, _at: levels[tp], raising=False)
-    places = [_Place("g", (tp, 5), ((tp, 5),), True, Word.EXACT) for tp in (TP, OTHER, MIXED)]
+    monkeypatch.setattr(group_content, "isolation_in_index", lambda *_: lambda tp, _at: of_topic[tp])
+    places = [_Place("g", (tp, 5), ((tp, 5),), True, Word.EXACT) for tp in TOPICS]
     nothing: Any = None
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"])
     found = dict(_compared(pipeline, nothing, places, nothing, nothing))
-    assert found == {places[0]: FAULTY, places[1]: FAULTY, places[2]: None}
-    assert asked[1:] == [(replace(COMMITTED, headers=False), places[:1]), (UNCOMMITTED, places[1:2])]
+    assert [number for number, place in enumerate(places) if found[place]] == [number for number, _ in compared]
+    assert asked[1:] == [(settings, [places[number]]) for number, settings in compared]

@@ -207,6 +207,17 @@ def test_what_other_settings_explain_is_not_comparable_where_none_were_noted(wor
     assert [offender.source_offset for offender in verdict.offenders] == [9], "another value is another record"
 
 
+def test_what_an_older_release_may_have_read_uncommitted_is_not_comparable(world: World) -> None:
+    produce(world.clusters.source_servers, world.topic, RECORDS[:2], partition=0, abort=True)
+    world.source(RECORDS[2:3])
+    world.target(RECORDS[:3])
+    world.hand.mapping(world.topic, (0, 4), [(0, 0, 2), (3, 2, 1)], noted=False)
+    world.hand.commit(world.topic, 4)
+    verdict = world.verdict("content")
+    assert verdict.passed, verdict
+    assert (verdict.counts["equal"], verdict.counts["not_comparable"]) == (1, 2)
+
+
 def test_settings_that_nobody_knows_any_more_are_said_to_be_so(world: World) -> None:
     world.source()
     world.target([RECORDS[9], *RECORDS[1:]])

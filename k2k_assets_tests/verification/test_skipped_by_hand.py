@@ -20,7 +20,7 @@ from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.kafka import Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -78,3 +78,30 @@ def test_a_range_that_was_skipped_by_hand_is_shown_and_no_fault(
     verdict = _content(pipeline, spark)
     assert verdict.counts["skipped_by_hand"] == 0
     assert "skipped" not in verdict.summary
+
+
+def test_former_copies_from_a_position_on_that_replaces_a_lost_one_are_no_fault(
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = create_topic(clusters.source_servers, unique("lost"))
+    path = write_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        errorHandling={"onControlMessageDeserializationError": "ignore"},
+        index={"path": str(tmp_path / "index")},
+    )
+    pipeline = load_pipeline([path])
+    produce(clusters.source_servers, topic, [b"%d" % n for n in range(10)], 0)
+    copy(pipeline)
+    commits = pipeline.coordination.commit.topic
+    (known,) = {(r.key, r.partition) for r in read_all(clusters.target_servers, commits)}
+    produce(clusters.target_servers, commits, [Record(known[0], b"no JSON", partition=known[1])])
+    assert "is not JSON" in copy(pipeline).stopped[topic]
+    assert k2k_tool(["set", "-f", str(path), "-o", f"{topic}:0:5"]) == 0
+    copy(pipeline)
+    verdict = _content(pipeline, spark)
+    assert verdict.judgement is Judgement.PASSED, verdict
+    assert verdict.counts["equal"] == 10

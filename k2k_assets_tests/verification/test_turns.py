@@ -9,17 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.home import HOME_VARIABLE, turn_file
-from k2k_assets.verification.turns import next_turn, runs_for_all
+from k2k_assets.verification.turns import next_turn, parts
 from k2k_assets_tests.support.properties import examples
 
 
 @examples(100)
-@given(st.integers(0, 5000), st.integers(1, 400), st.integers(0, 10**6))
-def test_after_so_many_turns_everything_was_looked_at(count: int, most: int, first: int) -> None:
-    runs, everything = runs_for_all(count, most), list(range(count))
-    parts = [everything[turn % runs :: runs] for turn in range(first, first + runs)]
-    assert sorted(item for part in parts for item in part) == everything
-    assert all(len(part) <= most for part in parts)
+@given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 12))
+def test_in_as_many_turns_as_there_are_parts_everything_is_looked_at(sizes: list[int], most: int) -> None:
+    groups = [[(group, n) for n in range(size)] for group, size in enumerate(sizes)]
+    found = parts(groups, most)
+    assert [item for part in found for item in part] == [item for group in groups for item in group]
+    assert all(len(part) <= most for part in found)
+    for group, size in enumerate(sizes):
+        assert sum(any(of == group for of, _ in part) for part in found) == -(-size // most), "no more than it must"
 
 
 def test_turns_go_on_in_the_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,35 +80,28 @@ class HeldMappings:
             LateRecord: One is older than what was folded before.
             BelowHeld: One cancels what is not held.
         """
-        for (group, source), of_source in records.items():
-            if group == self._owner(source, group):
-                self._extend(source, of_source)
-                continue
+        for (group, source), placed in records.items():
             try:
-                self._others.setdefault((group, source), Held()).extend(of_source, self._mark_every)
+                self.add(group, source, placed)
             except (LateRecord, BelowHeld):
+                if (group, source) not in self._others:
+                    raise
                 del self._others[group, source]  # what follows is enough to tell that there is another mapping
 
     def see(self, group: str, source: SourcePartition) -> None:
         """Notes that a pipeline maps a source partition, before its records are added."""
         self._owner(source, group)
 
-    def goes_on(self, group: str, source: SourcePartition, placed: Sequence[Placed]) -> bool:
-        """Adds mapping records of a source partition, unless one is older than what was folded before.
+    def add(self, group: str, source: SourcePartition, placed: Sequence[Placed]) -> None:
+        """Adds mapping records of one source partition.
 
-        Returns:
-            Whether they were added. If not, what is held of the source partition is not right any more.
+        Raises:
+            LateRecord: One is older than what was folded before; what is held of the partition is not right any more.
+            BelowHeld: One cancels what is not held.
         """
-        try:
-            if group == self._owner(source, group):
-                self._extend(source, placed)
-            else:
-                self._others.setdefault((group, source), Held()).extend(placed, self._mark_every)
-        except LateRecord:
-            return False
-        return True
-
-    def _extend(self, source: SourcePartition, placed: Sequence[Placed]) -> None:
+        if group != self._owner(source, group):
+            self._others.setdefault((group, source), Held()).extend(placed, self._mark_every)
+            return
         self._partition_of[source] = placed[-1].partition
         self._own.setdefault(source, Held()).extend(placed, self._mark_every)
         self._alone.pop(source, None)

@@ -154,6 +154,8 @@ def _positions(pipeline: Pipeline, target: Cluster, source_cluster: str) -> list
             records=record.records,
             began=record.began,
             log_start=record.log_start,
+            generation=record.generation,
+            sequence=record.sequence,
         )
         for tp, record in sorted(log.positions.items())
     ]

@@ -18,6 +18,7 @@ log = logging.getLogger("k2k.mapping")
 _REFRESH_SECONDS = 5.0
 # Larger ones are read anew each time they are needed, instead of being held.
 _MOST_RUNS_KEPT = 200_000
+_UNREADABLE = (IndexReplaced, OSError, pa.ArrowException)
 
 
 class IndexAccess:
@@ -69,6 +70,8 @@ class IndexAccess:
             found = IndexReader.open(self._pipeline)
         except (IndexUnusable, OSError) as reason:
             log.info("no mapping index is used: %s", reason)
+            # A disk may come back with all of it; one that was deleted can only be built anew, from the same topic.
+            self._is_missed |= self.reader is not None and isinstance(reason, IndexUnusable)
             self.reader = None
             return None
         manifest = found.manifest
@@ -82,7 +85,7 @@ class IndexAccess:
         return self.reader
 
     def take_missed(self) -> bool:
-        """Whether a version turned out not to be readable since this was asked last; once for each version."""
+        """Whether a version was gone, or turned out not to be readable, since this was asked last; once for each."""
         missed, self._is_missed = self._is_missed, False
         return missed
 
@@ -108,36 +111,42 @@ class IndexAccess:
         version, start, end, kept = self._kept.get(source, ("", 0, 0, None))
         if kept is not None and version == reader.manifest.directory and start <= lowest and end == since:
             return kept
-        found = _read(reader, source, lowest, since)
-        if found is None:
-            reader = self.refresh()
-            if reader is None or not self._has_read(read_to):
-                return None
-            found = _read(reader, source, lowest, since)
         self._kept.pop(source, None)
-        if found is None:
-            self._is_missed |= reader.manifest.directory not in self._unreadable
-            self._unreadable.add(reader.manifest.directory)
+        try:
+            found = self._read(source, lowest, since, read_to)
+        except _UNREADABLE as error:
+            log.warning("the mapping index cannot be read, so positions of %s are unknown for now: %s", source, error)
+            self._note_missed()
             return None
-        if sum(map(len, found.runs.values())) <= _MOST_RUNS_KEPT:
-            self._kept[source] = (reader.manifest.directory, lowest, since, found)
+        if found is not None and sum(map(len, found.runs.values())) <= _MOST_RUNS_KEPT:
+            assert self.reader
+            self._kept[source] = (self.reader.manifest.directory, lowest, since, found)
         return found
+
+    def _read(
+        self, source: SourcePartition, lowest: int, since: int, read_to: Mapping[int, int]
+    ) -> PartitionMap | None:
+        """From the version at hand, else from the current one: its files may be gone, or the disk not give them."""
+        assert self.reader
+        try:
+            return self.reader.partition_map(source, lowest, since)
+        except _UNREADABLE:
+            reader = self.refresh()
+            return reader.partition_map(source, lowest, since) if reader and self._has_read(read_to) else None
+
+    def _note_missed(self) -> None:
+        assert self.reader
+        self._is_missed |= self.reader.manifest.directory not in self._unreadable
+        self._unreadable.add(self.reader.manifest.directory)
 
     def _reaches(self, source: SourcePartition, since: int, read_to: Mapping[int, int]) -> bool:
         if self.reader is None or not self._has_read(read_to):
             return False
-        found = _read(self.reader, source, since, since)
-        return found is not None and found.covered_end >= since
+        try:
+            return self.reader.partition_map(source, since, since).covered_end >= since
+        except _UNREADABLE:
+            return False
 
     def _has_read(self, read_to: Mapping[int, int]) -> bool:
         offsets = self.offsets
         return all(offsets.get(partition, 0) >= offset for partition, offset in read_to.items())
-
-
-def _read(reader: IndexReader, source: SourcePartition, lowest: int, since: int) -> PartitionMap | None:
-    """What a version has; None if its files are gone, or the disk does not give them: nothing is known then."""
-    try:
-        return reader.partition_map(source, lowest, since)
-    except (IndexReplaced, OSError, pa.ArrowException) as error:
-        log.warning("the mapping index cannot be read, so positions of %s are unknown for now: %s", source, error)
-        return None

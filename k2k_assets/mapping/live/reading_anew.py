@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from confluent_kafka import Message
 
 from k2k_assets.control.mapping_records import MappingRecord
+from k2k_assets.mapping.algebra.fold import LateRecord
 from k2k_assets.mapping.algebra.held import Placed
 from k2k_assets.mapping.algebra.held_mappings import HeldMappings
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
@@ -75,8 +76,11 @@ class ReadingAnew:
         self._held.see(*owned)
         if owned in self._out_of_order:
             self._aside.setdefault(owned, SetAside()).add(placed)
-        elif owned not in self._late and not self._held.goes_on(*owned, placed):
-            self._late.add(owned)
+        elif owned not in self._late:
+            try:
+                self._held.add(*owned, placed)
+            except LateRecord:
+                self._late.add(owned)
 
     def finish(self) -> set[Owned]:
         """Folds what was set aside, once all was taken.
@@ -87,7 +91,7 @@ class ReadingAnew:
         while self._aside and not self._late:
             owned, aside = self._aside.popitem()
             for placed in aside.in_order():
-                self._held.goes_on(*owned, placed)
+                self._held.add(*owned, placed)
         return self._late
 
 

@@ -130,6 +130,7 @@ def test_it_keeps_the_positions_that_must_be_in_it(spark: SparkSession, copy: Ha
     copy.commit(topic, 5, records=5)
     index = _update(spark, copy)
     assert [(p.topic, p.partition, p.position, p.records) for p in index.manifest.positions] == [(topic, 0, 5, 5)]
+    assert index.manifest.positions[0].generation >= 0
 
 
 def test_an_unreadable_record_fails_the_build_with_its_place(spark: SparkSession, copy: HandCopy, topic: str) -> None:

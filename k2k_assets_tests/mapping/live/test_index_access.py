@@ -62,9 +62,12 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ind
     [IndexReplaced("gone"), NotADirectoryError(20, "Not a directory"), pa.ArrowInvalid("no Parquet file")],
     ids=["replaced", "disk", "torn"],
 )
-def test_what_cannot_be_read_is_unknown_until_it_can(opened: Callable[..., IndexAccess], trouble: Exception) -> None:
+def test_what_cannot_be_read_is_unknown_until_it_can(
+    opened: Callable[..., IndexAccess], trouble: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     access = opened([trouble, trouble, trouble, trouble, KNOWN])
     assert access.below(SOURCE, 0, 100, {0: 10}) is None
+    assert [record.levelname for record in caplog.records if "cannot be read" in record.message] == ["WARNING"]
     assert access.take_missed(), "so that it is looked for elsewhere"
     assert not access.take_missed()
     assert access.below(SOURCE, 0, 100, {0: 10}) is None
@@ -82,3 +85,6 @@ def test_one_that_cannot_be_opened_any_more_is_none(opened: Callable[..., IndexA
     access = opened([IndexReplaced("gone")], [trouble])
     assert access.below(SOURCE, 0, 100, {0: 10}) is None
     assert access.reader is None
+    assert access.take_missed() is isinstance(trouble, IndexUnusable), "a disk may come back"
+    assert access.below(SOURCE, 0, 100, {0: 10}) is None
+    assert not access.take_missed(), "once"

@@ -1,0 +1,64 @@
+"""Temporary directories go with the process that made them, at the latest when the next one is made."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.spark import owned_directory
+from k2k_assets.spark.owned_directory import OwnedDirectory
+
+_IN_ANOTHER_PROCESS = """
+from k2k_assets.spark.owned_directory import OwnedDirectory
+directory = OwnedDirectory("k2k-test-")
+print(directory.path, flush=True)
+input()
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_that_of_a_killed_process_is_removed_and_that_of_a_live_one_is_not(folder: Path) -> None:
+    command = [sys.executable, "-c", _IN_ANOTHER_PROCESS]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    theirs = Path(process.stdout.readline().strip())
+    other = folder / "k2k-other"
+    other.mkdir()
+
+    first = OwnedDirectory("k2k-test-")
+    assert set(folder.iterdir()) == {theirs, other, first.path}
+    process.kill()
+    process.communicate()
+    second = OwnedDirectory("k2k-test-")
+    assert set(folder.iterdir()) == {other, first.path, second.path}
+    for directory in (first, first, second):
+        directory.remove()
+    assert list(folder.iterdir()) == [other]
+
+
+def test_one_that_is_taken_for_left_over_before_it_is_locked_is_made_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    make = tempfile.mkdtemp
+
+    def overtaken(prefix: str) -> str:
+        made.append(make(prefix=prefix))
+        if len(made) == 1:
+            owned_directory._remove_left_over(prefix)
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", overtaken)
+    directory = OwnedDirectory("k2k-test-")
+    assert [str(directory.path)] == made[1:] == [str(path) for path in folder.iterdir()]
+    directory.remove()

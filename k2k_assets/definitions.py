@@ -1,7 +1,7 @@
 """What Dagster loads: the pipelines of a folder, one asset group each. No broker is asked.
 
 The folder is `pipelines/` under the working directory, or the one that `K2K_PIPELINES` names. What the clusters hold
-comes from the discovery state files (`k2k_assets.automation.discovery`).
+comes from the discovery state files (`k2k_assets.discovery`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import dagster as dg
 # Not exported by `dagster` itself, but what its own libraries build on; `dagster>=1.13,<1.14` is asked for.
 from dagster._core.definitions.definitions_load_context import StateBackedDefinitionsLoader
 
-from k2k_assets.assets.broken_files import broken_file_asset
-from k2k_assets.assets.pipeline_definitions import pipeline_definitions
-from k2k_assets.automation import discovery
-from k2k_assets.automation.discovery import Discovery
+from k2k_assets import discovery
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import expanded
+from k2k_assets.discovery import Discovery
+from k2k_assets.orchestration.assets.broken_files import broken_file_asset
+from k2k_assets.orchestration.component import pipeline_definitions
 from k2k_assets.pipeline import Pipeline, load_pipeline
 
 FOLDER_VARIABLE = "K2K_PIPELINES"

@@ -13,11 +13,11 @@ import dagster as dg
 import pytest
 import yaml
 
-from k2k_assets.assets.pipeline_definitions import pipeline_definitions
-from k2k_assets.assets.translator import Translator
-from k2k_assets.automation import discovery
-from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
+from k2k_assets import discovery
 from k2k_assets.definitions import FOLDER_VARIABLE, build_definitions, pipelines_folder
+from k2k_assets.discovery import DiscoveredTopic, Discovery
+from k2k_assets.orchestration.component import pipeline_definitions
+from k2k_assets.orchestration.names import Translator
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets_tests.support.pipelines import write_pipeline
 

@@ -102,7 +102,7 @@ def _check_program(command: click.Command, arguments: list[str]) -> None:
 
 
 def _check_dagster(arguments: list[str]) -> None:
-    assert arguments == ["dev", "-w", "workspace.yaml"]  # k2k_assets_tests/automation/test_daemon.py runs it
+    assert arguments == ["dev", "-w", "workspace.yaml"]  # k2k_assets_tests/orchestration/sensors/test_daemon.py runs it
     assert (ROOT / "workspace.yaml").is_file()
 
 

@@ -105,7 +105,7 @@ def _check_clusters(pipeline: Pipeline) -> None:
 
 def _show_to_dagster(pipeline: Pipeline, source: Cluster, target: Cluster) -> None:
     """Lets the definitions show the topics of today; the copy needs nothing of it, so nothing of it stops the copy."""
-    from k2k_assets.automation.discovery import refresh_topics
+    from k2k_assets.discovery import refresh_topics
 
     try:
         if not refresh_topics(pipeline, source, target):

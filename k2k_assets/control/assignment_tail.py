@@ -6,8 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from confluent_kafka import Message
-
 from k2k_assets.control.assignment_records import PARTITION
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.core.deadline import Deadline
@@ -15,6 +13,7 @@ from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
+from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.silence import Silence
 from k2k_assets.pipeline import Pipeline
 

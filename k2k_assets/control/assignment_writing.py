@@ -6,7 +6,7 @@ import os
 import socket
 import uuid
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException
 
 from k2k_assets.control.assignment_records import (
     PARTITION,
@@ -22,6 +22,7 @@ from k2k_assets.control.commit_log import now_ms
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.errors import NotAllowed
 from k2k_assets.kafka import clients
+from k2k_assets.kafka.messages import Message
 from k2k_assets.pipeline import Pipeline
 
 _WRITE_TIMEOUT = 30.0

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import Message
-
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_key
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
+from k2k_assets.kafka.messages import Message
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.commit_log")

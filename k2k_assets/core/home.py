@@ -49,7 +49,7 @@ def discovery_file(pipeline_name: str) -> Path:
 
 
 def turn_file(pipeline_name: str) -> Path:
-    """The file with the turn of a pipeline's checks (`checks.turns`); raises as `home` does."""
+    """The file with the turn of a pipeline's checks (`verification.turns`); raises as `home` does."""
     return home() / "checks" / f"{escape(pipeline_name)}.json"
 
 

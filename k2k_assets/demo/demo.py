@@ -6,23 +6,25 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from k2k_assets.assets import metadata as keys
-from k2k_assets.automation.discovery import Discovery
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
+from k2k_assets.definitions import build_definitions
 from k2k_assets.demo.groups import GROUPS, consume_on_source, resume_on_target
-from k2k_assets.demo.materialize import Loaded, Materialized, interrupted, load, materialize
 from k2k_assets.demo.screen import Screen, Step
 from k2k_assets.demo.summary import TopicRow, faults, summary
 from k2k_assets.demo.workplace import discovered, workplace
+from k2k_assets.discovery import Discovery
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.materialize import Loaded, Materialized, interrupted, load, materialize
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.traffic import write_sample_traffic
+from k2k_assets.spark.sessions import stop_active_session
 from k2k_assets.verification.mapping_checks import CHECKS
 
 if TYPE_CHECKING:
-    from dagster._core.events.log import EventLogEntry
+    from k2k_assets.orchestration.materialize import EventLogEntry
 
 
 def run_demo(screen: Screen) -> bool:
@@ -48,7 +50,7 @@ def run_demo(screen: Screen) -> bool:
         step.next("loading the definitions")
         pipeline = place.write_pipeline(sandbox)
         discovery = discovered(pipeline)
-        loaded = load(place.pipelines, pipeline.name)
+        loaded = load(build_definitions(place.pipelines), pipeline.name)
         step.done(f"Dagster has loaded {plural(len(loaded.assets), 'asset')} and {plural(loaded.checks, 'check')}")
         result = _materialize(loaded, step)
         rows = _rows(pipeline, discovery, result, loaded, written)
@@ -74,7 +76,7 @@ def _materialize(loaded: Loaded, step: Step) -> Materialized:
     try:
         return materialize(loaded, events.listen)
     finally:
-        _stop_spark()
+        stop_active_session()
 
 
 class _Events:
@@ -151,11 +153,3 @@ def _rows(
 
 def _end(cluster: Cluster, topic: str, partitions: int) -> int:
     return sum(cluster.offsets([TopicPartition(topic, p) for p in range(partitions)], "latest").values())
-
-
-def _stop_spark() -> None:
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is not None:
-        session.stop()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from k2k_assets.core.words import plural
 from k2k_assets.demo.groups import Resumed
-from k2k_assets.demo.materialize import CheckResult, Materialized
+from k2k_assets.orchestration.materialize import CheckResult, Materialized
 
 _HEAD = ("topic", "records", "bytes", "source end", "target end", "runs", "seconds")
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from k2k_assets.automation.discovery import Discovery, refresh
 from k2k_assets.core.home import HOME_VARIABLE
 from k2k_assets.definitions import FOLDER_VARIABLE
+from k2k_assets.discovery import Discovery, refresh
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox

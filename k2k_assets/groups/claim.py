@@ -13,8 +13,6 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from confluent_kafka import Message
-
 from k2k_assets.control.assignment_records import PARTITION
 from k2k_assets.control.assignment_writing import write_record
 from k2k_assets.core import json_codec
@@ -23,6 +21,7 @@ from k2k_assets.core.errors import ClusterUnreachable, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
+from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from confluent_kafka import Message
-
 from k2k_assets.control.assignment_records import PARTITION
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_log import now_ms
@@ -16,6 +14,7 @@ from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
+from k2k_assets.kafka.messages import Message
 from k2k_assets.pipeline import Pipeline
 
 _TIMEOUT = 30.0

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
-from confluent_kafka import Message
 
 from k2k_assets.control.copy_settings import CopySettings, Isolation, shared
 from k2k_assets.control.noted_settings import noted_settings
@@ -29,6 +28,7 @@ from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.group_reader import fetch_offsets
 from k2k_assets.kafka.groups import Committed
+from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index import IndexUnusable
 from k2k_assets.mapping.index.portion_table import PORTIONS

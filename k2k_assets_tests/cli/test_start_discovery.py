@@ -11,13 +11,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from k2k_assets.automation import discovery
-from k2k_assets.automation.discovery import DiscoveredTopic, Discovery
+from k2k_assets import discovery
 from k2k_assets.cli import start as start_module
 from k2k_assets.cli.main import run
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.home import discovery_file
 from k2k_assets.definitions import build_definitions
+from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.driver.outcome import Outcome

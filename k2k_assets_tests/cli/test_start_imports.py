@@ -12,7 +12,7 @@ import pytest
 _LIGHT = "import k2k_assets.cli.main, k2k_assets.cli.start"
 _ALL = f"""
 {_LIGHT}
-import k2k_assets.automation.discovery, k2k_assets.cli.progress, k2k_assets.kafka.cluster
+import k2k_assets.discovery, k2k_assets.cli.progress, k2k_assets.kafka.cluster
 import k2k_assets.permissions.topic_check, k2k_assets.replication, k2k_assets.spark.lasting_spark
 """
 _WORKER = "import k2k_assets.spark.slot_task, k2k_assets.spark.worker_daemon"

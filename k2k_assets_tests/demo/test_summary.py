@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from k2k_assets.demo.groups import Resumed
-from k2k_assets.demo.materialize import CheckResult, Materialized
 from k2k_assets.demo.summary import TopicRow, faults, summary
+from k2k_assets.orchestration.materialize import CheckResult, Materialized
 
 ROWS = [
     TopicRow(

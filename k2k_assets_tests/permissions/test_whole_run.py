@@ -17,11 +17,11 @@ import pytest
 import yaml
 from confluent_kafka.admin import AclOperation
 
-from k2k_assets.assets.translator import Translator
-from k2k_assets.automation.discovery import refresh
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.discovery import refresh
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration.names import Translator
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS

@@ -11,8 +11,8 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 
 from k2k_assets.core.errors import K2KError
+from k2k_assets.orchestration.spark_resource import PipelineSparkResource
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.resources.spark import PipelineSparkResource
 from k2k_assets.spark import connect_server
 from k2k_assets.spark.connect_server import await_connect_server
 from k2k_assets.spark.lasting_spark import LastingSpark

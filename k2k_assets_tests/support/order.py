@@ -15,7 +15,7 @@ _DEFAULT_SECONDS = 180
 _BY_ONE_WORKER = {
     "k2k_assets_tests/permissions": "secured",
     "k2k_assets_tests/verification": "spark of the checks",
-    "k2k_assets_tests/assets": "spark of the assets",
+    "k2k_assets_tests/orchestration/assets": "spark of the assets",
     "k2k_assets_tests/mapping/index": "spark of the assets",
     "k2k_assets_tests/mapping/live/test_live.py": "spark of the assets",
     "k2k_assets_tests/translation": "spark of the assets",

@@ -8,12 +8,12 @@ from typing import Any
 
 import dagster as dg
 
-from k2k_assets.assets.shown_topics import shown_topics
-from k2k_assets.assets.translator import TOPIC_CHECK, Translator
-from k2k_assets.automation.discovery import Discovery, refresh
-from k2k_assets.checks.topic_checks import topic_checks
 from k2k_assets.definitions import build_definitions
+from k2k_assets.discovery import Discovery, refresh
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration.assets.shown_topics import shown_topics
+from k2k_assets.orchestration.checks.topic_checks import topic_checks
+from k2k_assets.orchestration.names import TOPIC_CHECK, Translator
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.pipelines import write_pipeline

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from k2k_assets.assets.group_sync import limited_to
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
+from k2k_assets.orchestration.assets.group_sync import limited_to
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification import group_content

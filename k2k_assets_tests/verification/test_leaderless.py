@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from k2k_assets.automation.group_look import look_at_groups
-from k2k_assets.automation.look import look
 from k2k_assets.control.control_topics import control_topics
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
+from k2k_assets.orchestration.sensors.group_look import look_at_groups
+from k2k_assets.orchestration.sensors.look import look
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.group_content import check_groups

@@ -8,11 +8,11 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from k2k_assets.automation.group_look import look_at_groups
-from k2k_assets.automation.look import look
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
+from k2k_assets.orchestration.sensors.group_look import look_at_groups
+from k2k_assets.orchestration.sensors.look import look
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check

@@ -1,6 +1,6 @@
 """The mapping index for Spark: an update by PySpark jobs, and its runs and coverage as DataFrames.
 
-Not responsible for translation, nor for judging what it holds (`k2k_assets.checks`).
+Not responsible for translation, nor for judging what it holds (`k2k_assets.verification`).
 """
 
 from __future__ import annotations

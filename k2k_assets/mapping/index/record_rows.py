@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
-from confluent_kafka import Message
 
 from k2k_assets.control.mapping_records import VERSION, MappingKey, MappingRecord, parse_key
+from k2k_assets.kafka.messages import Message
 
 RUN_BYTES = 3 * 8
 _TEXTS = ("cluster", "topic", "source_topic_id", "target_topic", "target_topic_id")

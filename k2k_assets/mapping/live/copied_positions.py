@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from confluent_kafka import Message
-
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_key
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.topic_tail import TopicTail
 from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import SourcePartition

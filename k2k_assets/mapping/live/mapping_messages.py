@@ -6,10 +6,9 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable
 
-from confluent_kafka import Message
-
 from k2k_assets.control.mapping_records import MappingRecord, parse_key
 from k2k_assets.core.errors import Refused
+from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.held import Placed, Records
 from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import SourcePartition

@@ -16,9 +16,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from confluent_kafka import Message
-
 from k2k_assets.control.mapping_records import MappingRecord
+from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.fold import LateRecord
 from k2k_assets.mapping.algebra.held import Placed
 from k2k_assets.mapping.algebra.held_mappings import HeldMappings

@@ -1,0 +1,152 @@
+"""The consumer groups of a pipeline on the target: one subsettable multi-asset, a check on each group."""
+
+# Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
+
+from collections.abc import Iterator, Mapping
+
+import dagster as dg
+from pydantic import Field
+
+from k2k_assets.discovery import refresh
+from k2k_assets.groups.report import PollResult
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration.assets.group_results import failed_groups, group_materialization, groups_summary
+from k2k_assets.orchestration.assets.group_sync import limited_to, sync_groups
+from k2k_assets.orchestration.checks.asset_checks import asset_check_result, group_check_specs
+from k2k_assets.orchestration.failures import failures_in_words
+from k2k_assets.orchestration.names import Translator
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.verification.group_content import check_groups
+from k2k_assets.verification.turns import next_turn
+from k2k_assets.verification.verdict import Verdict
+
+Results = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
+
+
+class GroupsConfig(dg.Config):
+    """Run config of the consumer groups op."""
+
+    window_seconds: float = Field(
+        default=0,
+        ge=0,
+        description="Poll the groups each `groups.pollInterval` for so long, and end early when nothing had to be "
+        "committed for `sync.idle`. 0: once.",
+    )
+    also: list[str] = Field(
+        default_factory=list,
+        description="Consumer groups that have no asset yet: they were discovered after the definitions were loaded. "
+        "Their materializations are recorded all the same.",
+    )
+
+
+def consumer_group_assets(pipeline: Pipeline, names: Translator, groups: list[str]) -> dg.AssetsDefinition:
+    """The multi-asset; one that stands for all groups when none is known yet."""
+    if not groups:
+        return _undiscovered(pipeline, names)
+    by_key = {names.consumer_group_key(group): group for group in groups}
+    specs = group_check_specs(names, groups)
+
+    @dg.multi_asset(
+        name=names.op("consumer_groups"),
+        group_name=names.group,
+        description="Commits the translated positions of consumer groups on the target.",
+        outs={
+            names.group_output(group): dg.AssetOut(
+                key=names.consumer_group_key(group),
+                is_required=False,
+                dagster_type=dg.Nothing,
+                description=f"Consumer group `{group}` on the target: where it stands on the source, translated. "
+                "A group that has members there is left alone.",
+                kinds={"kafka"},
+            )
+            for group in groups
+        },
+        ins=_upstream(names),
+        can_subset=True,
+        check_specs=list(specs.values()),
+    )
+    def move_groups(context: dg.AssetExecutionContext, config: GroupsConfig) -> Results:
+        selected = {by_key[key] for key in context.selected_asset_keys}
+        result, verdicts = _sync(context, limited_to(pipeline, selected.union(config.also)), config)
+        for group in sorted(selected.difference(result.decisions, result.failed)):
+            context.log.warning(f"group {group} has no commit on a mapped topic of the source: nothing to translate")
+        yield from _results(context, names, result, verdicts, {group: specs[group].key for group in selected})
+        if result.failed:
+            raise failed_groups(pipeline.name, result.failed)
+
+    return move_groups
+
+
+def _undiscovered(pipeline: Pipeline, names: Translator) -> dg.AssetsDefinition:
+    pattern = str(pipeline.groups.consumer_groups)
+
+    @dg.multi_asset(
+        name=names.op("consumer_groups"),
+        group_name=names.group,
+        outs={
+            names.group_output("undiscovered groups"): dg.AssetOut(
+                key=names.undiscovered_groups_key(pattern),
+                dagster_type=dg.Nothing,
+                description=f"Stands for the consumer groups that match `{pattern}`, of which none is discovered yet. "
+                "Materializing it discovers them, then moves all; reload the definitions to see an asset for each.",
+                kinds={"kafka"},
+            )
+        },
+        ins=_upstream(names),
+    )
+    def discover_and_move(context: dg.AssetExecutionContext, config: GroupsConfig) -> Results:
+        with failures_in_words(), both_clusters(pipeline) as (source, target):
+            found = refresh(pipeline, source, target)
+        context.log.info(f"discovered {len(found.groups)} consumer groups: {', '.join(found.groups)}")
+        result, verdicts = _sync(context, pipeline, config)
+        yield from _results(context, names, result, verdicts, {})
+        if result.failed:
+            raise failed_groups(pipeline.name, result.failed)
+        yield dg.MaterializeResult(metadata=groups_summary(result))
+
+    return discover_and_move
+
+
+def _upstream(names: Translator) -> dict[str, dg.AssetIn]:
+    return {"offset_mappings": dg.AssetIn(key=names.offset_mappings_key, dagster_type=dg.Nothing)}
+
+
+def _sync(
+    context: dg.AssetExecutionContext, pipeline: Pipeline, config: GroupsConfig
+) -> tuple[PollResult, dict[str, Verdict]]:
+    with failures_in_words():
+        result = sync_groups(pipeline, config.window_seconds, context.log.info)
+        with both_clusters(pipeline) as (source, target):
+            return result, check_groups(pipeline, result, source, target, turn=next_turn(pipeline.name))
+
+
+def _results(
+    context: dg.AssetExecutionContext,
+    names: Translator,
+    result: PollResult,
+    verdicts: dict[str, Verdict],
+    checks: Mapping[str, dg.AssetCheckKey],
+) -> Results:
+    """The groups that were translated, each with its check.
+
+    Args:
+        context: Of the step.
+        names: Of the pipeline.
+        result: What was translated.
+        verdicts: By group; where there is none it was not the group's turn (`check_groups`), and the last one stands.
+        checks: Of the groups that are selected assets; the others are recorded all the same.
+    """
+    for group in result.groups:
+        if group in result.failed:
+            continue
+        shown = group_materialization(result, group)
+        key = names.consumer_group_key(group)
+        if group in checks:
+            yield dg.MaterializeResult(asset_key=key, metadata=shown.metadata, data_version=shown.data_version)
+            if group in verdicts and checks[group] in context.selected_asset_check_keys:
+                yield asset_check_result(checks[group], verdicts[group])
+        else:
+            context.log_event(dg.AssetMaterialization(asset_key=key, metadata=shown.metadata))
+            if verdict := verdicts.get(group):
+                said = context.log.info if verdict.passed else context.log.error
+                said(f"group {group}: {verdict.summary}")

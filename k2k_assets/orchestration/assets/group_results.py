@@ -1,0 +1,104 @@
+"""What a poll of consumer groups looks like in Dagster: metadata of a group, of all groups, and the failed ones."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from textwrap import shorten
+
+import dagster as dg
+
+from k2k_assets.groups.report import Line, PollResult
+from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.assets.topic_results import Shown
+
+_COLUMNS = {
+    "target topic": "string",
+    "partition": "int",
+    "target offset": "int",
+    "state": "string",
+    "left on target": "int",
+    "source": "string",
+    "source offset": "int",
+    "left on source": "int",
+    "committed": "bool",
+    "metadata": "string",
+}
+# Applications may write some thousand characters beside each commit.
+_MOST_METADATA = 120
+_SUMMARY_COLUMNS = {
+    "group": "string",
+    "partitions": "int",
+    "state": "string",
+    "left on source": "int",
+    "left on target": "int",
+    "committed": "bool",
+}
+
+
+def group_materialization(result: PollResult, group: str) -> Shown:
+    """What is shown of a translated group. What is left is counted in offsets, to the end of what can be read."""
+    lines = result.lines(group)
+    metadata: keys.Metadata = {
+        keys.PARTITIONS: len(lines),
+        keys.STATE: states(lines),
+        keys.COMMITTED: group in result.committed,
+        keys.LEFT_ON_SOURCE: left_on_source(lines),
+        keys.LEFT_ON_TARGET: left_on_target(lines),
+        keys.OBSERVATION: f"{result.version.generation}.{result.version.poll}",
+        keys.POSITIONS: keys.table(_COLUMNS, _rows(lines)),
+    }
+    offsets = ",".join(f"{line.partition}@{line.target.offset if line.target else ''}" for line in lines)
+    return Shown(metadata, dg.DataVersion(hashlib.sha256(offsets.encode()).hexdigest()[:16]))
+
+
+def states(lines: Collection[Line]) -> str:
+    """How many partitions each word is said of."""
+    counts = Counter(line.word.value for line in lines)
+    return ", ".join(f"{count} {word}" for word, count in counts.most_common()) or "no positions"
+
+
+def left_on_source(lines: Collection[Line]) -> int:
+    """Offsets left to read on the source."""
+    return sum(source.left or 0 for source in {source for line in lines for source in line.sources})
+
+
+def left_on_target(lines: Collection[Line]) -> int:
+    """Offsets left to read on the target, where there is an answer."""
+    return sum(line.target.left or 0 for line in lines if line.target)
+
+
+def groups_summary(result: PollResult) -> keys.Metadata:
+    """What is shown of all groups together."""
+    lines = {group: result.lines(group) for group in result.groups}
+    rows = (
+        (group, len(of), states(of), left_on_source(of), left_on_target(of), group in result.committed)
+        for group, of in lines.items()
+    )
+    return {
+        keys.PARTITIONS: sum(len(of) for of in lines.values()),
+        keys.COMMITTED: len(result.committed),
+        keys.SECONDS: round(result.seconds, 3),
+        keys.NOT_HANDLED: ", ".join(result.not_handled) or "none",
+        keys.GROUPS: keys.table(_SUMMARY_COLUMNS, rows),
+    }
+
+
+def failed_groups(pipeline: str, failed: Mapping[str, str]) -> dg.Failure:
+    """The failure that names each group that could not be read or committed."""
+    words = "; ".join(f"{group}: {why}" for group, why in sorted(failed.items()))
+    return dg.Failure(
+        description=f"pipeline {pipeline}: {len(failed)} consumer groups could not be read or committed, the others "
+        f"were. Materialize them again. {words}",
+        metadata={keys.STOPPED: keys.table({"group": "string", "reason": "string"}, sorted(failed.items()))},
+    )
+
+
+def _rows(lines: Collection[Line]) -> Iterator[tuple[keys.Cell, ...]]:
+    for line in lines:
+        offset, left = (line.target.offset, line.target.left) if line.target else (None, None)
+        target = (line.partition.topic, line.partition.partition, offset, line.word.value, left)
+        for source in line.sources or (None,):
+            where = (str(source.partition), source.offset, source.left) if source else (None, None, None)
+            yield (*target, *where, line.committed, shorten(line.metadata, _MOST_METADATA, placeholder=" ..."))

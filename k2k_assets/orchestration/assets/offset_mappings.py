@@ -1,0 +1,89 @@
+"""The offset mappings: the index of merged runs, brought up to date by a PySpark job."""
+
+# Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.mapping.index import MappingIndex, update_index
+from k2k_assets.mapping.index.manifest import Manifest
+from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.failures import failures_in_words
+from k2k_assets.orchestration.names import Translator
+from k2k_assets.pipeline import Pipeline
+
+_COLUMNS = {
+    "topic": "string",
+    "partition": "int",
+    "covered from": "int",
+    "covered to": "int",
+    "source topic id": "string",
+}
+
+
+_SEGMENT_COLUMNS = {"segment": "string", "runs": "int", "mapped records": "int", "since": "string", "until": "string"}
+_PRUNED_COLUMNS = {"topic": "string", "partition": "int", "answers from": "int", "source topic id": "string"}
+
+
+def offset_mappings_asset(
+    pipeline: Pipeline, names: Translator, upstream: dict[str, dg.AssetIn]
+) -> dg.AssetsDefinition:
+    """The asset; the arguments as for the commit log."""
+
+    @dg.multi_asset(
+        name=names.op("offset_mappings"),
+        outs={
+            "offset_mappings": dg.AssetOut(
+                key=names.offset_mappings_key,
+                dagster_type=dg.Nothing,
+                description=f"Where each source offset went: the merged runs of `{pipeline.offset_mapping.topic}` "
+                "as Parquet.",
+                kinds={"pyspark", "parquet"},
+            )
+        },
+        ins={**upstream, "commit_log": dg.AssetIn(key=names.commit_log_key, dagster_type=dg.Nothing)},
+        group_name=names.group,
+        required_resource_keys={names.resource},
+    )
+    def offset_mappings(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+        with failures_in_words(), both_clusters(pipeline) as (source, target):
+            spark = getattr(context.resources, names.resource).session()
+            index = update_index(spark, pipeline, source, target)
+        columns = ("topic", "partition", "covered_from", "covered_to", "source_topic_id")
+        coverage = index.coverage(spark).select(*columns).orderBy(*columns).limit(keys.MOST_ROWS).collect()
+        return dg.MaterializeResult(metadata=index_metadata(index, [tuple(row) for row in coverage]))
+
+    return offset_mappings
+
+
+def index_metadata(index: MappingIndex, coverage: list[tuple[keys.Cell, ...]]) -> keys.Metadata:
+    """What is shown of an index.
+
+    Args:
+        index: The version.
+        coverage: Rows of the coverage table.
+    """
+    manifest = index.manifest
+    return {
+        keys.RUNS: manifest.runs,
+        keys.MAPPED: manifest.mapped,
+        keys.COMPRESSION: round(manifest.mapped / manifest.runs, 2) if manifest.runs else 0.0,
+        keys.COVERAGE: keys.table(_COLUMNS, coverage),
+        keys.SEGMENTS: keys.table(_SEGMENT_COLUMNS, _segments(manifest)),
+        keys.PRUNED: keys.table(_PRUNED_COLUMNS, _pruned(manifest)),
+        keys.LOST: len(manifest.lost),
+        keys.INDEX_VERSION: manifest.directory,
+        keys.INDEX_PATH: dg.MetadataValue.path(str(index.root)),
+    }
+
+
+def _segments(manifest: Manifest) -> Iterator[tuple[keys.Cell, ...]]:
+    for segment in manifest.segments:
+        yield segment.name, segment.runs, segment.mapped, keys.instant(segment.since), keys.instant(segment.until)
+
+
+def _pruned(manifest: Manifest) -> Iterator[tuple[keys.Cell, ...]]:
+    for note in manifest.pruned:
+        yield note.topic, note.partition, note.before, note.source_topic_id

@@ -1,0 +1,32 @@
+"""Which topics of a pipeline the definitions show: those of the file's list, and those that were discovered."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from k2k_assets.discovery import Discovery
+from k2k_assets.pipeline import Pipeline
+
+
+class ShownTopic(NamedTuple):
+    """A source topic that has assets.
+
+    Attributes:
+        name: The source topic.
+        target: Its target topic; None when the routing has no answer.
+        partitions: On the source; None until discovered.
+    """
+
+    name: str
+    target: str | None
+    partitions: int | None
+
+
+def shown_topics(pipeline: Pipeline, discovery: Discovery | None) -> list[ShownTopic]:
+    """The topics, by name; none for a pattern of which nothing is discovered yet."""
+    found = discovery.topics if discovery else {}
+    selected = {name for name in found if pipeline.selection.matches(name)}
+    return [
+        ShownTopic(name, pipeline.routing.target_if_any(name), found[name].partitions if name in found else None)
+        for name in sorted(selected.union(pipeline.selection.literal or ()))
+    ]

@@ -1,0 +1,101 @@
+"""What a run's outcome looks like in Dagster: metadata of a topic, of all topics, and the failure of stopped ones."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import dagster as dg
+
+from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.metadata import Metadata
+from k2k_assets.replication.driver.outcome import Outcome, PartitionOutcome, TopicOutcome
+
+_COLUMNS = {
+    "partition": "int",
+    "start": "int",
+    "position": "int",
+    "source end": "int",
+    "lag": "int",
+    "target end": "int",
+    "records": "int",
+    "bytes": "int",
+    "runs": "int",
+}
+
+
+class Shown(NamedTuple):
+    """What a materialization carries."""
+
+    metadata: Metadata
+    data_version: dg.DataVersion
+
+
+def materialization(topic: TopicOutcome) -> Shown:
+    """What is shown of a copied topic."""
+    parts = sorted(topic.partitions.items())
+    ends = [p.target_end for _, p in parts if p.target_end is not None]
+    metadata: Metadata = {
+        keys.TARGET_TOPIC: topic.target_topic,
+        keys.RECORDS: topic.records,
+        keys.BYTES: topic.bytes,
+        keys.RUNS: topic.runs,
+        keys.LAG: topic.lag,
+        keys.SECONDS: round(topic.seconds, 3),
+        keys.RATE: round(topic.records / topic.seconds, 1) if topic.seconds > 0 else 0.0,
+        keys.POSITIONS: keys.table(
+            _COLUMNS,
+            ((n, p.start, p.position, _end(p), p.lag, p.target_end, p.records, p.bytes, p.runs) for n, p in parts),
+        ),
+    }
+    if ends:
+        metadata[keys.TARGET_END] = sum(ends)
+    positions = ",".join(f"{n}:{p.position}" for n, p in parts)
+    return Shown(metadata, dg.DataVersion(hashlib.sha256(positions.encode()).hexdigest()[:16]))
+
+
+def _end(partition: PartitionOutcome) -> int | None:
+    return partition.readable_end if partition.is_end_known else None
+
+
+def summary(outcome: Outcome) -> Metadata:
+    """What is shown of all topics together."""
+    rows = (
+        (name, t.target_topic, t.records, t.bytes, t.lag, t.stopped or "") for name, t in sorted(outcome.topics.items())
+    )
+    columns = {
+        "topic": "string",
+        "target": "string",
+        "records": "int",
+        "bytes": "int",
+        "lag": "int",
+        "stopped": "string",
+    }
+    return {
+        keys.RECORDS: sum(t.records for t in outcome.topics.values()),
+        keys.BYTES: sum(t.bytes for t in outcome.topics.values()),
+        keys.LAG: sum(t.lag for t in outcome.topics.values()),
+        keys.SECONDS: round(outcome.seconds, 3),
+        keys.TOPICS: keys.table(columns, rows),
+    }
+
+
+def stopped_failure(pipeline: str, stopped: Mapping[str, str], outcome: Outcome) -> dg.Failure:
+    """The failure that names each stopped topic with its reason.
+
+    Args:
+        pipeline: The pipeline's name.
+        stopped: Reasons by topic; also of topics that the outcome knows nothing of.
+        outcome: What was copied.
+    """
+    count = len({*stopped, *outcome.topics})
+    words = "; ".join(f"{topic}: {reason}" for topic, reason in sorted(stopped.items()))
+    return dg.Failure(
+        description=f"pipeline {pipeline}: {len(stopped)} of {count} topics were stopped, the others "
+        f"were copied. {words}",
+        metadata={
+            keys.STOPPED: keys.table({"topic": "string", "reason": "string"}, sorted(stopped.items())),
+            **summary(outcome),
+        },
+    )

@@ -1,0 +1,207 @@
+"""The replicated topics: one subsettable multi-asset with one Spark job a run."""
+
+# Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
+
+from collections.abc import Iterator, Mapping, Set
+from datetime import timedelta
+from enum import Enum
+
+import dagster as dg
+from pydantic import Field
+
+from k2k_assets.control.commit_log import read_commit_log
+from k2k_assets.core.errors import Refused
+from k2k_assets.discovery import refresh
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration.assets.shown_topics import ShownTopic
+from k2k_assets.orchestration.assets.topic_results import materialization, stopped_failure, summary
+from k2k_assets.orchestration.assets.watched_copy import watched
+from k2k_assets.orchestration.checks.topic_checks import evaluations, topic_check_keys
+from k2k_assets.orchestration.failures import failures_in_words
+from k2k_assets.orchestration.names import Translator
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.outcome import Outcome
+from k2k_assets.replication.extent import UntilCaughtUp, Window
+from k2k_assets.spark.replicate import replicate
+from k2k_assets.verification.stops import check_copies_on
+
+_GONE = (
+    "it is not on the source any more, or may not be described there. Reload the definitions to see the topics of today"
+)
+
+
+class ExtentChoice(Enum):
+    """How far a run goes."""
+
+    window = "window"
+    caught_up = "caught_up"
+
+
+class CopyConfig(dg.Config):
+    """Run config of the topics op."""
+
+    extent: ExtentChoice = Field(
+        default=ExtentChoice.window,
+        description="window: for a bounded time. caught_up: until all that was committed on the source at the start is "
+        "committed on the target.",
+    )
+    window_seconds: float | None = Field(default=None, gt=0, description="Over `sync.window` of the pipeline file.")
+    idle_seconds: float | None = Field(default=None, gt=0, description="Over `sync.idle` of the pipeline file.")
+    also: list[str] = Field(
+        default_factory=list,
+        description="Source topics to copy that have no asset yet: they were discovered after the definitions were "
+        "loaded. Their materializations are recorded all the same.",
+    )
+
+
+def topic_assets(pipeline: Pipeline, names: Translator, topics: list[ShownTopic]) -> dg.AssetsDefinition:
+    """The multi-asset; one that stands for all topics when none is known yet."""
+    if not topics:
+        return _undiscovered(pipeline, names)
+    by_key = {names.topic_key(topic.name): topic.name for topic in topics}
+
+    @dg.multi_asset(
+        name=names.op("topics"),
+        group_name=names.group,
+        description=f"Copies {pipeline.selection.describe()} with one Spark job.",
+        outs={
+            names.output(topic.name): dg.AssetOut(
+                key=names.topic_key(topic.name),
+                is_required=False,
+                dagster_type=dg.Nothing,
+                description=f"Copy of source topic `{topic.name}`"
+                + (f" in target topic `{topic.target}`." if topic.target else "; the routing names no target topic."),
+                code_version=pipeline.code_version,
+                kinds={"kafka", "pyspark"},
+            )
+            for topic in topics
+        },
+        ins={
+            names.source_input(topic.name): dg.AssetIn(key=names.source_key(topic.name), dagster_type=dg.Nothing)
+            for topic in topics
+        },
+        internal_asset_deps={names.output(topic.name): {names.source_key(topic.name)} for topic in topics},
+        can_subset=True,
+        required_resource_keys={names.resource},
+    )
+    def copy_topics(
+        context: dg.AssetExecutionContext, config: CopyConfig
+    ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]:
+        selected = {by_key[key] for key in context.selected_asset_keys}
+        wanted = selected.union(config.also)
+        left_out = _left_out(pipeline, wanted)
+        outcome = _copy(context, pipeline, names, config, wanted - left_out.keys())
+        _report_stops(context, pipeline, outcome, topic_check_keys(names, by_key.values()))
+        yield from _results(context, pipeline, names, outcome, selected, left_out)
+
+    return copy_topics
+
+
+def _undiscovered(pipeline: Pipeline, names: Translator) -> dg.AssetsDefinition:
+    @dg.multi_asset(
+        name=names.op("topics"),
+        group_name=names.group,
+        outs={
+            names.output("undiscovered topics"): dg.AssetOut(
+                key=names.undiscovered_key(pipeline.selection.pattern or ""),
+                dagster_type=dg.Nothing,
+                description=f"Stands for {pipeline.selection.describe()}, which are not discovered yet. Materializing "
+                "it discovers them, then copies all; reload the definitions to see an asset for each.",
+                code_version=pipeline.code_version,
+                kinds={"kafka", "pyspark"},
+            )
+        },
+        required_resource_keys={names.resource},
+    )
+    def discover_and_copy(
+        context: dg.AssetExecutionContext, config: CopyConfig
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        with failures_in_words(), both_clusters(pipeline) as (source, target):
+            found = refresh(pipeline, source, target)
+        context.log.info(f"discovered {len(found.topics)} topics: {', '.join(found.topics)}")
+        outcome = _copy(context, pipeline, names, config, None)
+        yield from _results(context, pipeline, names, outcome, set())
+        yield dg.MaterializeResult(metadata=summary(outcome))
+
+    return discover_and_copy
+
+
+def _left_out(pipeline: Pipeline, wanted: Set[str]) -> Mapping[str, str]:
+    """Those of the wanted topics that cannot be copied, with the reason; none where the engine is to refuse them all.
+
+    They are not on the source any more, or the routing names no target for them.
+    """
+    if pipeline.selection.literal is not None:
+        return {}  # a listed topic that is missing, or has no target, is a fault of the pipeline file
+    with failures_in_words(), both_clusters(pipeline) as (source, _):
+        left_out = dict.fromkeys(wanted - source.topics().keys(), _GONE)
+    for topic in wanted - left_out.keys():
+        try:
+            pipeline.routing.target_topic(topic)
+        except Refused as refusal:
+            left_out[topic] = str(refusal)
+    return {} if left_out.keys() == wanted else left_out
+
+
+def _copy(
+    context: dg.AssetExecutionContext,
+    pipeline: Pipeline,
+    names: Translator,
+    config: CopyConfig,
+    topics: Set[str] | None,
+) -> Outcome:
+    extent = _extent(pipeline, config)
+    context.log.info(f"copying {'all topics' if topics is None else ', '.join(sorted(topics))}: {extent}")
+    with failures_in_words():
+        spark = getattr(context.resources, names.resource).session()
+        return watched(
+            lambda stop, observer: replicate(pipeline, spark, extent, topics=topics, stop=stop, observer=observer),
+            context.log.info,
+        )
+
+
+def _extent(pipeline: Pipeline, config: CopyConfig) -> UntilCaughtUp | Window:
+    if config.extent is ExtentChoice.caught_up:
+        return UntilCaughtUp()
+    window, idle = config.window_seconds, config.idle_seconds
+    return Window(
+        duration=pipeline.sync.window if window is None else timedelta(seconds=window),
+        idle=pipeline.sync.idle if idle is None else timedelta(seconds=idle),
+    )
+
+
+def _report_stops(
+    context: dg.AssetExecutionContext, pipeline: Pipeline, outcome: Outcome, keys: Mapping[str, dg.AssetCheckKey]
+) -> None:
+    """The failed checks of stopped topics: the checks' own op does not run after the failure that names them."""
+    if not outcome.stopped:
+        return
+    with failures_in_words(), both_clusters(pipeline) as (source, target):
+        log = read_commit_log(pipeline, source.cluster_id(), target)
+    verdicts = {topic: check_copies_on(topic, log, reason) for topic, reason in outcome.stopped.items()}
+    for evaluation in evaluations(keys, verdicts):
+        context.instance.report_runless_asset_event(evaluation)
+
+
+def _results(
+    context: dg.AssetExecutionContext,
+    pipeline: Pipeline,
+    names: Translator,
+    outcome: Outcome,
+    selected: Set[str],
+    left_out: Mapping[str, str] | None = None,
+) -> Iterator[dg.MaterializeResult[None]]:
+    """The good topics first, so that they count; then the failure that names those that were stopped, or left out."""
+    stopped: Mapping[str, str] = {**outcome.stopped, **(left_out or {})}
+    for topic, result in outcome.topics.items():
+        if topic in stopped:
+            continue
+        shown = materialization(result)
+        if topic in selected:
+            yield dg.MaterializeResult(
+                asset_key=names.topic_key(topic), metadata=shown.metadata, data_version=shown.data_version
+            )
+        else:
+            context.log_event(dg.AssetMaterialization(asset_key=names.topic_key(topic), metadata=shown.metadata))
+    if stopped:
+        raise stopped_failure(pipeline.name, stopped, outcome)

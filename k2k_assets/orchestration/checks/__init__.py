@@ -1,0 +1,1 @@
+"""The checks as Dagster sees them; what they find is found in verification."""

@@ -1,0 +1,80 @@
+"""The checks on mappings and consumer groups as Dagster asset checks: thin, the logic is in the modules beside it."""
+
+# Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
+
+from collections.abc import Collection, Iterable
+
+import dagster as dg
+
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.mapping.index import MappingIndex
+from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.failures import failures_in_words
+from k2k_assets.orchestration.names import Translator
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
+from k2k_assets.verification.verdict import Judgement, Verdict
+
+
+def mapping_checks(pipeline: Pipeline, names: Translator) -> Iterable[dg.AssetChecksDefinition]:
+    """The blocking checks on a pipeline's offset mappings, each an op of its own."""
+    return [_definition(pipeline, names, name, description) for name, (_, description) in CHECKS.items()]
+
+
+def group_check_specs(names: Translator, groups: Collection[str]) -> dict[str, dg.AssetCheckSpec]:
+    """The check on each consumer group (`verification.group_content`).
+
+    It is run by the op that translates the groups, so that both speak of the same positions.
+    """
+    return {
+        group: dg.AssetCheckSpec(
+            check,
+            asset=names.consumer_group_key(group),
+            description="By content, on both clusters: the group goes on at the record at which it stands on the "
+            "source. Nothing is skipped; one to one, nothing is read again.",
+        )
+        for group, check in names.group_checks(groups).items()
+    }
+
+
+def _definition(pipeline: Pipeline, names: Translator, name: str, description: str) -> dg.AssetChecksDefinition:
+    spec = dg.AssetCheckSpec(name, asset=names.offset_mappings_key, description=description, blocking=True)
+
+    @dg.multi_asset_check(name=names.check_op(name), specs=[spec], required_resource_keys={names.resource})
+    def checked(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        resource = getattr(context.op_execution_context.resources, names.resource)
+        with failures_in_words(), both_clusters(pipeline) as (source, target):
+            evidence = Evidence(pipeline, resource.session(), MappingIndex.open(pipeline), source, target)
+            return asset_check_result(spec.key, run_check(name, evidence))
+
+    return checked
+
+
+def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetCheckResult:
+    """A verdict in Dagster's terms; a doubt is a failure of severity WARN, which blocks nothing."""
+    columns = {
+        "what": "string",
+        "topic": "string",
+        "partition": "int",
+        "source offset": "int",
+        "target topic": "string",
+        "target partition": "int",
+        "target offset": "int",
+    }
+    rows = (
+        (o.what, o.topic, o.partition, o.source_offset, o.target_topic, o.target_partition, o.target_offset)
+        for o in verdict.offenders
+    )
+    offenders = {keys.OFFENDERS: keys.table(columns, rows)} if verdict.offenders else {}
+    return dg.AssetCheckResult(
+        passed=verdict.passed,
+        asset_key=check.asset_key,
+        check_name=check.name,
+        severity=dg.AssetCheckSeverity.WARN if verdict.judgement is Judgement.WARNED else dg.AssetCheckSeverity.ERROR,
+        description=verdict.summary,
+        metadata={
+            keys.SUMMARY: verdict.summary,
+            **{f"k2k/{what}": count for what, count in verdict.counts.items()},
+            **offenders,
+        },
+    )

@@ -1,0 +1,82 @@
+"""The check on each replicated topic as a Dagster asset check: thin, the logic is in `stops.py`."""
+
+# Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
+
+from collections.abc import Collection, Iterator, Mapping
+
+import dagster as dg
+
+from k2k_assets.control.commit_log import read_commit_log
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration.checks.asset_checks import asset_check_result
+from k2k_assets.orchestration.failures import failures_in_words
+from k2k_assets.orchestration.names import Translator
+from k2k_assets.permissions.topic_check import TopicCheck
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.verification.stops import check_copies_on
+from k2k_assets.verification.verdict import Verdict
+
+
+def topic_check_keys(names: Translator, topics: Collection[str]) -> dict[str, dg.AssetCheckKey]:
+    """The check of each topic.
+
+    Args:
+        names: The pipeline's names.
+        topics: All that are shown.
+    """
+    return {topic: dg.AssetCheckKey(names.topic_key(topic), c) for topic, c in names.topic_checks(topics).items()}
+
+
+def topic_checks(pipeline: Pipeline, names: Translator, topics: Collection[str]) -> list[dg.AssetChecksDefinition]:
+    """The check on each replicated topic, all in one op: they read the commit log once.
+
+    Args:
+        pipeline: Whose topics.
+        names: The pipeline's names.
+        topics: All that are shown.
+    """
+    keys = topic_check_keys(names, topics)
+    if not keys:
+        return []
+    specs = [
+        dg.AssetCheckSpec(
+            key.name,
+            asset=key.asset_key,
+            description="No partition is stopped, in Dagster or in `k2k start`. If one is: why, and what to do.",
+        )
+        for key in keys.values()
+    ]
+
+    @dg.multi_asset_check(name=names.check_op("copies_on"), specs=specs, can_subset=True)
+    def copies_on(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        with failures_in_words(), both_clusters(pipeline) as (source, target):
+            TopicCheck(pipeline, source, target, "checks").ensure_existing()
+            log = read_commit_log(pipeline, source.cluster_id(), target)
+        selected = context.op_execution_context.selected_asset_check_keys
+        for topic, key in keys.items():
+            if key in selected:
+                yield asset_check_result(key, check_copies_on(topic, log))
+
+    return [copies_on]
+
+
+def evaluations(
+    keys: Mapping[str, dg.AssetCheckKey], verdicts: Mapping[str, Verdict]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Verdicts of topics as events that belong to no run of the check itself.
+
+    Args:
+        keys: The check of each topic that is shown; others are left out.
+        verdicts: By topic.
+    """
+    for topic, verdict in verdicts.items():
+        if topic in keys:
+            result = asset_check_result(keys[topic], verdict)
+            yield dg.AssetCheckEvaluation(
+                asset_key=keys[topic].asset_key,
+                check_name=keys[topic].name,
+                passed=bool(result.passed),
+                metadata=result.metadata,
+                severity=result.severity,
+                description=result.description,
+            )

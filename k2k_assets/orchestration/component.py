@@ -1,0 +1,76 @@
+"""All that Dagster shows of one pipeline: assets, checks, the job, the resource."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from k2k_assets.discovery import Discovery
+from k2k_assets.orchestration.assets.commit_log import commit_log_asset
+from k2k_assets.orchestration.assets.consumer_groups import consumer_group_assets
+from k2k_assets.orchestration.assets.offset_mappings import offset_mappings_asset
+from k2k_assets.orchestration.assets.shown_groups import shown_groups
+from k2k_assets.orchestration.assets.shown_topics import shown_topics
+from k2k_assets.orchestration.assets.sources import source_specs
+from k2k_assets.orchestration.assets.topics import topic_assets
+from k2k_assets.orchestration.checks.asset_checks import mapping_checks
+from k2k_assets.orchestration.checks.topic_checks import topic_checks
+from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.sensors.offset_sensor import offset_sync_sensor
+from k2k_assets.orchestration.sensors.sensors import replication_sensor
+from k2k_assets.orchestration.spark_resource import PipelineSparkResource
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.spark.spark_settings import spark_conf
+
+
+def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, first: bool) -> dg.Definitions:
+    """The definitions of a pipeline.
+
+    Args:
+        pipeline: The pipeline.
+        discovery: What was found on the clusters; None before the first discovery.
+        first: Whether its file is the first of its folder; then its sensors have the plain names.
+    """
+    names = Translator(pipeline.name)
+    topics = shown_topics(pipeline, discovery)
+    replicated = topic_assets(pipeline, names, topics)
+    # An input a topic, under an escaped name: Dagster's own would be one for `a.b` and `a-b`.
+    upstream = {
+        names.topic_input(key.path[-1]): dg.AssetIn(key=key, dagster_type=dg.Nothing) for key in replicated.keys
+    }
+    assets = [replicated, commit_log_asset(pipeline, names, upstream)]
+    checks = topic_checks(pipeline, names, [topic.name for topic in topics])
+    groups: list[dg.AssetsDefinition] = []
+    if pipeline.features.offset_mapping:
+        assets.append(offset_mappings_asset(pipeline, names, upstream))
+        checks.extend(mapping_checks(pipeline, names))
+        groups.append(consumer_group_assets(pipeline, names, shown_groups(pipeline, discovery)))
+    assets.extend(groups)
+    job = dg.define_asset_job(
+        names.job,
+        selection=dg.AssetSelection.assets(*assets),
+        description=f"Copies {pipeline.selection.describe()}, brings the commit log and the offset mappings up to "
+        "date, checks them, and moves the consumer groups.",
+        tags=names.tags,
+        executor_def=dg.in_process_executor,
+    )
+    jobs, sensors = [job], [replication_sensor(pipeline, names, job, first)]
+    if groups:
+        mapped = dg.AssetSelection.assets(names.offset_mappings_key, *groups[0].keys)
+        moving = dg.define_asset_job(
+            names.offset_sync_job,
+            selection=mapped,
+            description="Brings the offset mappings up to date, checks them, and moves the consumer groups.",
+            tags=names.offset_sync_tags,
+            executor_def=dg.in_process_executor,
+        )
+        jobs.append(moving)
+        sensors.append(offset_sync_sensor(pipeline, names, moving, first))
+    # Not as a configured resource: its settings may hold secrets, and Dagster's UI shows configuration.
+    spark = dg.ResourceDefinition.hardcoded_resource(PipelineSparkResource(spark_config=spark_conf(pipeline)))
+    return dg.Definitions(
+        assets=[*source_specs(pipeline, names, topics), *assets],
+        asset_checks=checks,
+        jobs=jobs,
+        sensors=sensors,
+        resources={names.resource: spark},
+    )

@@ -1,0 +1,1 @@
+"""What asks for runs, and when."""

@@ -1,0 +1,98 @@
+"""What a sensor's tick asks the clusters: ends, positions, discovery. Bounded calls, no records of topics read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from k2k_assets import discovery
+from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.coordination.presence import Presence, continuous_instances
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.home import index_directory
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.discovery import DiscoveredTopic, Discovery
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.mapping.index.manifest import read_manifest
+from k2k_assets.orchestration.sensors.lag import Positions
+from k2k_assets.pipeline import Pipeline
+
+# A tick makes about ten calls; should each of them need all of its time, it still ends within a minute.
+CALL_SECONDS = 5.0
+# The commit topic may be long, or held by a transaction that is open.
+READ_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen.
+
+    Attributes:
+        found: The topics.
+        ends: `Pipeline.readable_end` of each partition, by topic; without topics that have no target.
+        positions: Committed position of each partition, by topic.
+        mappings: The same as the index knows it; None when the pipeline keeps no index.
+        log: The commit log.
+        instances: Continuous instances of the pipeline, by name.
+    """
+
+    found: Discovery
+    ends: dict[str, list[int]]
+    positions: dict[str, Positions]
+    mappings: dict[str, Positions] | None
+    log: CommitLog
+    instances: dict[str, Presence]
+
+
+def look(pipeline: Pipeline) -> Look:
+    """Asks both clusters, and brings the discovery state file up to date.
+
+    Raises:
+        K2KError: A cluster does not answer, or the commit log cannot be read.
+    """
+    with both_clusters(pipeline, CALL_SECONDS) as (source, target):
+        found = discovery.refresh(pipeline, source, target)
+        # A topic that has no target is no reason not to copy the others: a run of it would be refused.
+        routed = {name: topic for name, topic in found.topics.items() if topic.target is not None}
+        partitions = [TopicPartition(name, p) for name, topic in routed.items() for p in range(topic.partitions)]
+        # A partition without a leader is no reason not to copy the others: its end is where the copy is.
+        ends = offsets_where_led(source, partitions, pipeline.readable_end, {})
+        log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
+        instances = _continuous_instances(pipeline, target, found)
+    committed = {tp: record.position for tp, record in log.positions.items()}
+    return Look(
+        found=found,
+        ends={
+            name: [ends.get(tp, committed.get(tp, 0)) for tp in (TopicPartition(name, p) for p in range(t.partitions))]
+            for name, t in routed.items()
+        },
+        positions=_by_topic(routed, committed),
+        mappings=_by_topic(routed, _indexed(pipeline)) if pipeline.features.offset_mapping else None,
+        log=log,
+        instances=instances,
+    )
+
+
+def _continuous_instances(pipeline: Pipeline, target: Cluster, found: Discovery) -> dict[str, Presence]:
+    if not target.describe([pipeline.coordination.assignment.topic]):
+        return {}  # nobody has worked yet
+    with AssignmentTail(pipeline, target) as tail:
+        return continuous_instances(tail.catch_up(CALL_SECONDS), pipeline.name, found.topics)
+
+
+def _indexed(pipeline: Pipeline) -> dict[TopicPartition, int]:
+    try:
+        manifest = read_manifest(index_directory(pipeline.name, pipeline.index.path))
+    except K2KError:
+        return {}  # the asset says what is wrong with it
+    return {TopicPartition(p.topic, p.partition): p.position for p in manifest.positions} if manifest else {}
+
+
+def _by_topic(topics: Mapping[str, DiscoveredTopic], positions: Mapping[TopicPartition, int]) -> dict[str, Positions]:
+    return {
+        name: [positions.get(TopicPartition(name, p)) for p in range(topic.partitions)]
+        for name, topic in topics.items()
+    }

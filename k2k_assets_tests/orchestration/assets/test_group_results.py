@@ -1,0 +1,35 @@
+"""What is shown of groups: small, whatever applications write beside their commits, and those that nobody can move."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from k2k_assets.control.group_versions import Version
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.groups.decide import Decision, Row, Word
+from k2k_assets.groups.report import PollResult
+from k2k_assets.kafka.groups import Committed
+from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.assets.group_results import group_materialization, groups_summary
+from k2k_assets.orchestration.assets.group_sync import describe
+
+
+def test_long_metadata_is_cut() -> None:
+    texts = {0: "short", 1: "word " * 800, 2: "x" * 4096}
+    rows = [
+        Row(TopicPartition("t", p), ((TopicPartition("s", p), Committed(5, text)),), 7, None, Word.EXACT, True)
+        for p, text in texts.items()
+    ]
+    shown = group_materialization(PollResult(Version(1, 2), {"g": Decision("g", {}, rows)}), "g").metadata
+    table = shown[keys.POSITIONS]
+    assert isinstance(table, dg.TableMetadataValue)
+    cells = [str(record.data["metadata"]) for record in table.records]
+    assert cells[0] == "short"
+    assert all(len(cell) <= 120 and cell.endswith("...") for cell in cells[1:])
+
+
+def test_groups_that_are_no_consumer_groups_are_listed() -> None:
+    result = PollResult(Version(1, 2), not_handled=("shared", "tasks"))
+    assert groups_summary(result)[keys.NOT_HANDLED] == "shared, tasks"
+    assert describe(result).endswith("; not handled (no consumer groups): shared, tasks")
+    assert groups_summary(PollResult(Version(1, 2)))[keys.NOT_HANDLED] == "none"

@@ -1,0 +1,96 @@
+"""The topics asset without clusters and without Spark: what it asks the engine for, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from k2k_assets.orchestration.assets import topics
+from k2k_assets.orchestration.assets.shown_topics import ShownTopic
+from k2k_assets.orchestration.names import Translator
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.outcome import Outcome, TopicOutcome
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+
+class Source:
+    """A source cluster that has these topics."""
+
+    def __init__(self, there: Collection[str]) -> None:
+        self._there = there
+
+    def topics(self) -> dict[str, int]:
+        """Partition counts."""
+        return dict.fromkeys(self._there, 1)
+
+
+class Resource:
+    """A Spark resource that starts nothing."""
+
+    def session(self) -> None:
+        """No session: the engine is not run."""
+
+
+def _materialize(
+    monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline, there: Collection[str]
+) -> tuple[list[set[str]], dg.ExecuteInProcessResult]:
+    """What the engine was asked for, and the result; topics `a`, `b` and `c` are shown."""
+    asked: list[set[str]] = []
+
+    @contextmanager
+    def both(_: Pipeline) -> Iterator[tuple[Source, None]]:
+        yield Source(there), None
+
+    def replicate(*_: Any, topics: set[str], **__: Any) -> Outcome:
+        asked.append(set(topics))
+        return Outcome({topic: TopicOutcome(topic, {}, None, 1.0) for topic in sorted(topics)})
+
+    monkeypatch.setattr(topics, "both_clusters", both)
+    monkeypatch.setattr(topics, "replicate", replicate)
+    names = Translator(pipeline.name)
+    assets = topics.topic_assets(pipeline, names, [ShownTopic(topic, topic, 1) for topic in "abc"])
+    spark = dg.ResourceDefinition.hardcoded_resource(Resource())
+    return asked, dg.materialize([assets], resources={names.resource: spark}, raise_on_error=False)
+
+
+def _failure(result: dg.ExecuteInProcessResult) -> str:
+    (failed,) = result.filter_events(lambda event: event.is_step_failure)
+    told = failed.step_failure_data.user_failure_data
+    assert told is not None
+    return str(told.description)
+
+
+def test_what_is_gone_on_the_source_fails_by_name_and_the_others_are_copied(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", ".*")
+    asked, result = _materialize(monkeypatch, pipeline, there=["a", "c", "other"])
+    assert asked == [{"a", "c"}]
+    names = Translator(pipeline.name)
+    copied = {event.asset_key for event in result.get_asset_materialization_events()}
+    assert copied == {names.topic_key("a"), names.topic_key("c")}
+    assert "1 of 3 topics were stopped, the others were copied. b: it is not on the source" in _failure(result)
+
+
+def test_what_has_no_target_fails_by_name_and_the_others_are_copied(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A topic has appeared that the pattern selects, and the static mapping does not know."""
+    pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", ".*", sink={"staticMapping": {"a": "x", "c": "z"}})
+    asked, result = _materialize(monkeypatch, pipeline, there="abc")
+    assert asked == [{"a", "c"}]
+    assert "1 of 3 topics were stopped, the others were copied. b: replication.sink.topic" in _failure(result)
+
+
+@pytest.mark.parametrize(("selection", "there"), [(".*", "xy"), (["a", "b", "c"], "ab")], ids=["all gone", "listed"])
+def test_the_engine_refuses_where_nothing_is_left_and_where_topics_are_listed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, selection: str | list[str], there: str
+) -> None:
+    pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", selection)
+    asked, _ = _materialize(monkeypatch, pipeline, there)
+    assert asked == [{"a", "b", "c"}]

@@ -1,0 +1,156 @@
+"""`dagster dev` with the real daemon: what is written to the source arrives on the target without a hand on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.request import urlopen
+
+import dagster as dg
+import psutil
+import pytest
+
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.groups import commit, held
+from k2k_assets_tests.support.kafka import create_topic, produce, read_all, topics, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).parents[3]
+
+
+class DagsterDev:
+    """`dagster dev` as a child process, with everything that it starts."""
+
+    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
+        self.home = environment["DAGSTER_HOME"]
+        self.port = _free_port()
+        self._log = (directory / "dagster-dev.log").open("w+")
+        tool = Path(sys.executable).with_name("dagster")
+        command = [str(tool), "dev", "-w", "workspace.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, **environment}, stdout=self._log, stderr=subprocess.STDOUT, text=True
+        )
+
+    def await_answer(self) -> None:
+        """Waits until the web server answers."""
+        self.await_that(lambda: _answers(f"http://127.0.0.1:{self.port}/server_info"), 120, "dagster dev to answer")
+
+    def await_that(self, condition: Callable[[], object], timeout: float, what: str) -> None:
+        """Waits for something that `dagster dev` is to bring about; its log is in the error."""
+        try:
+            wait_until(lambda: condition() or self._process.poll() is not None, timeout, what, interval=0.5)
+            assert self._process.poll() is None, "dagster dev has ended"
+        except (TimeoutError, AssertionError) as error:
+            raise AssertionError(f"{error}\n{self.log()[-8000:]}") from None
+
+    def log(self) -> str:
+        """All that it printed."""
+        return Path(self._log.name).read_text()
+
+    def failed_runs(self) -> list[str]:
+        """What the runs that failed say."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            failed = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))
+            return [
+                str(entry.message)
+                for run in failed
+                for entry in instance.all_logs(run.run_id)
+                if entry.dagster_event and entry.dagster_event.is_failure
+            ]
+
+    def stop(self) -> None:
+        """Ends it as Ctrl-C does; what is left after that is killed."""
+        family = [self._process, *psutil.Process(self._process.pid).children(recursive=True)]
+        self._process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(30)
+        for process in family:
+            with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                process.kill()
+        psutil.wait_procs(family[1:], timeout=10)
+        self._log.close()
+
+
+@pytest.fixture
+def prefix(clusters: KafkaSandbox) -> str:
+    name = unique("daemon")
+    create_topic(clusters.source_servers, f"{name}.orders", 2)
+    return name
+
+
+@pytest.fixture
+def dev(clusters: KafkaSandbox, prefix: str, tmp_path: Path) -> Iterator[DagsterDev]:
+    folder, dagster_home = tmp_path / "pipelines", tmp_path / "dagster"
+    for directory in (folder, dagster_home):
+        directory.mkdir()
+    (dagster_home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    write_pipeline(
+        folder,
+        clusters.source_servers,
+        clusters.target_servers,
+        f"{prefix}[.].*",
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        groups={"consumerGroups": f"{prefix}-.*"},
+        sync={"window": "20 seconds", "idle": "2 seconds"},
+    )
+    running = DagsterDev(
+        tmp_path,
+        {
+            "DAGSTER_HOME": str(dagster_home),
+            "K2K_HOME": str(tmp_path / "home"),
+            "K2K_PIPELINES": str(folder),
+            "K2K_SENSORS": "running",
+        },
+    )
+    yield running
+    running.stop()
+
+
+def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: DagsterDev, prefix: str) -> None:
+    """From nothing discovered, over a topic that appears later, to new records of the first one."""
+
+    def arrived(topic: str, count: int) -> Callable[[], bool]:
+        servers = clusters.target_servers
+        return lambda: topic in topics(servers) and len(read_all(servers, topic)) == count
+
+    orders, late = f"{prefix}.orders", f"{prefix}.late"
+    produce(clusters.source_servers, orders, [b"%d" % i for i in range(500)])
+    group, at = f"{prefix}-billing", TopicPartition(orders, 0)
+    commit(clusters.source_servers, group, {at: 7})
+    dev.await_answer()
+    dev.await_that(arrived(orders, 500), 300, f"500 records of {orders}")
+
+    create_topic(clusters.source_servers, late)
+    produce(clusters.source_servers, late, [b"a", b"b"])
+    produce(clusters.source_servers, orders, [b"more"] * 20)
+    dev.await_that(arrived(late, 2), 300, f"2 records of {late}, which has no asset yet")
+    dev.await_that(arrived(orders, 520), 300, f"520 records of {orders}")
+    assert [r.value for r in read_all(clusters.target_servers, late)] == [b"a", b"b"]
+
+    dev.await_that(lambda: at in held(clusters.target_servers, group), 300, f"{group} to be moved")
+    assert held(clusters.target_servers, group)[at][0] == 7
+    assert dev.failed_runs() == []
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

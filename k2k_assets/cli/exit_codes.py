@@ -7,7 +7,7 @@ INTERRUPTED = 130
 EXIT_CODES: dict[int, str] = {
     0: "done: caught up (--once), or without --once stopped by SIGINT or SIGTERM after a last commit",
     1: "an error that none of the others names",
-    2: "a fault in the arguments or in the pipeline file",
+    2: "a fault in the arguments, in the pipeline file, or in an environment variable",
     3: "a cluster does not answer, or the request was refused as things stand; nothing was lost",
     4: "superseded: a newer instance of the pipeline has taken over from a run with an end (--once)",
     5: "some topics were stopped, each with its reason; the others went on",

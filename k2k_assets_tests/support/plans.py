@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from k2k_assets.mapping.copy_settings import CopySettings
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_record import CommitRecord
 from k2k_assets.replication.extent import Extent, UntilCaughtUp
@@ -44,6 +45,7 @@ def slot_plan(
         control=ControlTopics(*control, COMMIT_TOPIC_ID),
         one_to_one=one_to_one,
         batch_bytes=1_000_000,
+        settings=CopySettings.of(pipeline).fingerprint,
     )
 
 

@@ -149,8 +149,9 @@ def foreign_records(source: TopicPartition, target: TopicPartition, found: int, 
     """
     accept = command(*source, "current", "--accept-foreign-records")
     return (
-        f"{found} records at {target} offsets {start} to {end - 1} were not written by this pipeline. Stop the other "
-        f"writer and accept them: {accept}; or set errorHandling.onForeignWriter: ignore to go on beside that writer"
+        f"{found} records at {target} offsets {start} to {end - 1} were not written by this pipeline, or are copies "
+        "that a run at least once did not live to commit. Stop the other writer, if there is one, and accept them: "
+        f"{accept}; or set errorHandling.onForeignWriter: ignore to go on beside that writer"
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from k2k_assets.replication.slot.slot.partition_state import PartitionState
+
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent, UntilCaughtUp
 from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan
-from k2k_assets.replication.slot.partition_state import PartitionState
 
 CLUSTER = "source-cluster"
 GENERATION = 17
@@ -44,6 +46,7 @@ def slot_plan(
         control=ControlTopics(*control, COMMIT_TOPIC_ID),
         one_to_one=one_to_one,
         batch_bytes=1_000_000,
+        settings=CopySettings.of(pipeline).fingerprint,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from k2k_assets.control.commit_record import CommitRecord, Kind
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -72,6 +73,11 @@ class PartitionState:
         return Position(self.epoch_end, self.leader_epoch, self.committed if self.committed > self.epoch_end else None)
 
     @property
+    def follows_on(self) -> bool:
+        """Whether what was copied before ends where the commit log says, so that others' records behind it are seen."""
+        return self.target_end is not None or self.committed == self.began
+
+    @property
     def moved(self) -> bool:
         """Whether there is something to commit."""
         return self.next > self.committed
@@ -122,10 +128,15 @@ def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: in
 
 
 def mapping_record(
-    slot: SlotPlan, state: PartitionState, runs: dict[int, list[Run]], sequence: int, time: int
+    slot: SlotPlan, state: PartitionState, runs: dict[int, list[Run]], sequence: int, time: int, follows_on: bool
 ) -> MappingRecord:
-    """The mapping record of one transaction: what it covered, and the runs by target partition."""
+    """The mapping record of one transaction: what it covered, and the runs by target partition.
+
+    Where what was copied before it ends nobody knows (`follows_on`), others may have written in between.
+    """
     plan = state.plan
+    known = follows_on or not slot.one_to_one
+    settings = slot.settings if known else CopySettings.of(slot.pipeline).shared_target.fingerprint
     return MappingRecord(
         group=slot.pipeline.group,
         topic=plan.source.topic,
@@ -143,5 +154,5 @@ def mapping_record(
             MappedPartition(plan.target_topic, plan.target_topic_id, partition, tuple(of_partition))
             for partition, of_partition in sorted(runs.items())
         ),
-        settings=slot.settings,
+        settings=settings,
     )

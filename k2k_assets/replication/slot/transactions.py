@@ -195,9 +195,9 @@ class Transactions:
         self._memory.sequence += 1
         controls: list[Control] = []
         for state in moved:  # c
-            of_state = runs.get(state.plan.source, {})
+            of_state, follows_on = runs.get(state.plan.source, {}), state.follows_on
             self._account(state, of_state)
-            controls += self._mapping_control(state, of_state)
+            controls += self._mapping_control(state, of_state, follows_on)
             kind: Kind = "release" if state.plan.source in releasing else "commit"
             controls.append(self._commit_control(self._commit_record(state, kind)))
         # All at once: the client adds partitions to a transaction by one request after the other.
@@ -210,10 +210,10 @@ class Transactions:
             ((_, of_partition),) = runs.items()
             state.target_end = of_partition[-1].target_end
 
-    def _mapping_control(self, state: PartitionState, runs: RunsByTarget) -> list[Control]:
+    def _mapping_control(self, state: PartitionState, runs: RunsByTarget, follows_on: bool) -> list[Control]:
         if not self._plan.control.mapping or not state.moved:
             return []
-        record = mapping_record(self._plan, state, runs, self._memory.sequence, now_ms())
+        record = mapping_record(self._plan, state, runs, self._memory.sequence, now_ms(), follows_on)
         key = record.key_bytes()
         partition = mapping_partition(key, self._plan.control.mapping)
         return [(self._pipeline.offset_mapping.topic, partition, key, record.value_bytes())]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.replication.slot import session as module
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.transport.errors import Restart
@@ -133,3 +134,20 @@ def test_without_offset_mapping_there_are_only_commit_records(bench: Any, tmp_pa
     made.session._transactions._plan = replace(made.plan, control=replace(made.plan.control, mapping=0))
     made.run()
     assert {c.topic for t in made.sink.transactions for c in t.controls} == {"commits", "claims"}
+
+
+@pytest.mark.parametrize(
+    ("known", "alone"),
+    [({"target_end": 5}, [True, True]), ({"target_end": None}, [False, True]), (None, [True, True])],
+    ids=["where it ended is known", "nobody knows", "nothing was copied"],
+)
+def test_a_copy_is_alone_only_from_where_the_former_one_is_known_to_end(
+    bench: Any, known: dict[str, Any] | None, alone: list[bool]
+) -> None:
+    """A run at least once into a target that others feed notes no end: one that died may have left anything there."""
+    positions = None if known is None else {P0: commit_record(P0, 3, began=0, **known)}
+    first = 0 if known is None else 3
+    made = bench(arrivals(*range(first, first + 20)), {P0: first + 20}, positions=positions).run()
+    settings = CopySettings.of(made.plan.pipeline)
+    wanted = [settings.fingerprint if each else settings.shared_target.fingerprint for each in alone]
+    assert [m.settings for t in made.copying for m in made.mappings(t)] == wanted

@@ -4,6 +4,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
@@ -12,17 +13,20 @@ from pyspark.sql import functions as F  # noqa: N812
 from k2k_assets.assets import metadata as keys
 from k2k_assets.assets.failures import failures_in_words
 from k2k_assets.assets.translator import Translator
-from k2k_assets.checks.content import check_content
 from k2k_assets.checks.coverage import CoveredRow, check_coverage
 from k2k_assets.checks.order import check_order
 from k2k_assets.checks.verdict import Judgement, Verdict
 from k2k_assets.checks.watermarks import check_watermarks, target_extents
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.commit_log import read_commit_log
 from k2k_assets.resources.clusters import both_clusters
+
+# Pandera with pandas, and pyarrow, take their time to import. Each code server, sensor and run would pay for it that
+# loads the definitions, so they are imported where they are used.
+if TYPE_CHECKING:
+    from k2k_assets.mapping.index import MappingIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Evidence:
 
     pipeline: Pipeline
     spark: SparkSession
-    index: MappingIndex
+    index: "MappingIndex"
     source: Cluster
     target: Cluster
 
@@ -48,7 +52,6 @@ Check = Callable[[Evidence], Verdict]
 
 
 def _schema(evidence: Evidence) -> Verdict:
-    # Pandera and pandas take a second to import: each code server, sensor and run would pay for it.
     from k2k_assets.checks.schema import check_schema
 
     return _with_runs(evidence, check_schema)
@@ -76,6 +79,8 @@ def _watermarks(evidence: Evidence) -> Verdict:
 
 
 def _content(evidence: Evidence) -> Verdict:
+    from k2k_assets.checks.content import check_content
+
     return check_content(evidence.spark, evidence.pipeline, evidence.index, evidence.source, evidence.target)
 
 
@@ -142,6 +147,8 @@ def _definition(pipeline: Pipeline, names: Translator, name: str, description: s
 
     @dg.multi_asset_check(name=names.check_op(name), specs=[spec], required_resource_keys={names.resource})
     def checked(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        from k2k_assets.mapping.index import MappingIndex
+
         resource = getattr(context.op_execution_context.resources, names.resource)
         with failures_in_words(), both_clusters(pipeline) as (source, target):
             evidence = Evidence(pipeline, resource.session(), MappingIndex.open(pipeline), source, target)

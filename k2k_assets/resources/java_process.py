@@ -145,6 +145,12 @@ class JavaProcess:
             shutil.rmtree(self._directory, ignore_errors=True)
 
 
+def has_java() -> bool:
+    """Whether pyspark has a Java process in this process already; nothing is imported to find out."""
+    pyspark = sys.modules.get("pyspark")
+    return getattr(getattr(pyspark, "SparkContext", None), "_gateway", None) is not None
+
+
 def start_java(conf: Mapping[str, str], flags: Sequence[str] = ()) -> JavaProcess | None:
     """Starts the Java process for a session, if that can be done the short way; None where spark-submit has to.
 

@@ -1,6 +1,8 @@
-"""Measures what a start costs: `k2k start` as a process of its own, from its birth to its first committed record.
+"""Measures what a start costs, until its first committed record can be read on the target.
 
-Two sizes of the same run tell what a start burns beside copying: the line through both, at no records.
+`k2k start` as a process of its own, from its birth; and a run that Dagster's webserver launches, from the GraphQL
+mutation that a click on Materialize sends. Two sizes of the same run tell what a start burns beside copying: the line
+through both, at no records.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -24,10 +27,14 @@ from benchmarks.lab import Lab, delete_topics
 from benchmarks.pipelines import Settings, write_pipeline
 from benchmarks.report import progress, say, table
 from benchmarks.sizes import Load, Sizes
+from benchmarks.webserver import Webserver
+from k2k_assets.orchestration.names import Translator
 
 HEADERS = ["what", "load", "to the first record s", "to the end s", "Python CPU s", "Java CPU s", "of runs"]
 
 _LOOK_SECONDS = 0.03
+# The webserver is asked less often: it works for the run, too.
+_ASK_SECONDS = 0.25
 _RUN_SECONDS = 300.0
 _numbers = itertools.count(1)
 
@@ -50,14 +57,15 @@ class Started:
 
 
 def measure(lab: Lab, sizes: Sizes) -> list[list[str]]:
-    """Rows of the table of starts: a first copy, and one that finds nothing new, for each load."""
+    """Rows of the table of starts: a first copy, one that finds nothing new, and one by Dagster, for each load."""
     rows = []
     for load in sizes.starts:
         lab.ensure_loaded(load)
         pairs = [_pair(lab, load) for _ in range(sizes.repeat)]
         for what, runs in zip(("k2k start --once", "again, nothing new"), zip(*pairs, strict=True), strict=True):
             rows.append(_row(what, load, list(runs)))
-        progress(f"{load.title}: {rows[-2:]}")
+        rows.append(_row("Materialize, nothing copied before", load, _clicks(lab, load, sizes.repeat)))
+        progress(f"{load.title}: {rows[-3:]}")
     say(table(HEADERS, rows))
     return rows
 
@@ -69,7 +77,56 @@ def _pair(lab: Lab, load: Load) -> tuple[Started, Started]:
     try:
         return start(lab, path, f"{run}.{load.topic}"), start(lab, path, None)
     finally:
-        delete_topics(lab.target, [topic for topic in lab.target.topics() if topic.startswith(f"{run}.")])
+        _delete_targets(lab, run)
+
+
+def _clicks(lab: Lab, load: Load, times: int) -> list[Started]:
+    """Runs of one asset each, in pipelines that have copied nothing, one after the other."""
+    runs = [f"click-{next(_numbers)}" for _ in range(times)]
+    folder = lab.folder / runs[0]
+    folder.mkdir()
+    for run in runs:
+        path = write_pipeline(lab, run, load.topic, Settings(exactly_once=True))
+        path.rename(folder / path.name)
+    with Webserver(lab, folder) as webserver:
+        return [click(lab, webserver, run, load.topic) for run in runs]
+
+
+def click(lab: Lab, webserver: Webserver, run: str, topic: str) -> Started:
+    """Lets Dagster materialize a topic, all that is there, and waits for the end of the run.
+
+    Args:
+        lab: Where the clusters are.
+        webserver: Whose code location shows the pipeline.
+        run: The pipeline.
+        topic: Its source topic.
+    """
+    names = Translator(run)
+    eye = _Eye(lab, f"{run}.{topic}")
+    root = psutil.Process(webserver.process.pid)
+    before = {member.pid for member in root.children(recursive=True)}
+    config = {"ops": {names.op("topics"): {"config": {"extent": "caught_up"}}}}
+    try:
+        began = time.time()
+        run_id = webserver.materialize(names.topic_key(topic).path, config)
+        answered = time.monotonic()
+
+        def has_ended() -> bool:
+            nonlocal answered
+            if eye.is_looking() or time.monotonic() - answered < _ASK_SECONDS:
+                return False
+            answered = time.monotonic()
+            return webserver.has_ended(run_id)
+
+        python, java = _cpu_until(has_ended, root, {root.pid, *before})
+        ended = time.time()
+        return Started(eye.seen() - began, ended - began, python, java)
+    finally:
+        _delete_targets(lab, run)
+
+
+def _delete_targets(lab: Lab, run: str) -> None:
+    delete_topics(lab.target, [topic for topic in lab.target.topics() if topic.startswith(f"{run}.")])
 
 
 def start(lab: Lab, pipeline: Path, target_topic: str | None) -> Started:
@@ -89,7 +146,7 @@ def start(lab: Lab, pipeline: Path, target_topic: str | None) -> Started:
         began = time.time()
         environment = {**os.environ, "K2K_HOME": str(lab.folder / "home")}
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-        python, java = _cpu_until_the_end(process)
+        python, java = _cpu_until(lambda: process.poll() is not None, psutil.Process(process.pid))
         ended = time.time()
     if process.returncode:
         raise RuntimeError(f"k2k start ended with {process.returncode}; what it said is in starts.log")
@@ -97,15 +154,22 @@ def start(lab: Lab, pipeline: Path, target_topic: str | None) -> Started:
     return Started(None if seen is None else seen - began, ended - began, python, java)
 
 
-def _cpu_until_the_end(process: subprocess.Popen[bytes]) -> tuple[float, float]:
-    """CPU seconds of Python and of Java in a process and all below it."""
+def _cpu_until(
+    has_ended: Callable[[], bool], root: psutil.Process, without: Collection[int] = ()
+) -> tuple[float, float]:
+    """CPU seconds of Python and of Java in a process and all below it.
+
+    Args:
+        has_ended: Whether to look no more.
+        root: The process.
+        without: Those that do not count.
+    """
     seconds: dict[int, float] = {}
     is_java: dict[int, bool] = {}
-    root = psutil.Process(process.pid)
     deadline = time.monotonic() + _RUN_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
+    while not has_ended() and time.monotonic() < deadline:
         try:
-            family = [root, *root.children(recursive=True)]
+            family = [member for member in (root, *root.children(recursive=True)) if member.pid not in without]
         except psutil.Error:
             family = []
         for member in family:
@@ -130,6 +194,10 @@ class _Eye:
         self._lab, self._topic = lab, topic
         self._thread = threading.Thread(target=self._look, name="eye", daemon=True)
         self._thread.start()
+
+    def is_looking(self) -> bool:
+        """Whether it was not there yet."""
+        return self._thread.is_alive()
 
     def seen(self) -> float:
         """When it was there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -245,6 +246,29 @@ def test_the_tools_load_them(folder: Path, command: tuple[str, ...]) -> None:
         [str(tool), *command[1:]], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# What a code server does.
+_SERVED = """
+import json, sys
+from pathlib import Path
+import psutil
+from k2k_assets.definitions import build_definitions
+from k2k_assets.spark.java_process import has_java
+
+repository = build_definitions(Path(sys.argv[1])).get_repository_def()
+repository.load_all_definitions()
+names = {name.partition(".")[0] for name in sys.modules}
+print(json.dumps([has_java(), len(psutil.Process().children()), "pyspark" in names, sorted(names & {*sys.argv[2:]})]))
+"""
+
+
+def test_who_loads_them_starts_no_java_and_imports_nothing_heavy(folder: Path) -> None:
+    _odd(folder)
+    heavy = ["pandas", "pandera", "pyarrow"]
+    command = [sys.executable, "-c", _SERVED, str(folder), *heavy]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=True).stdout
+    assert json.loads(said) == [False, 0, True, []]
 
 
 def _sensors(folder: Path) -> dict[str, set[str]]:

@@ -6,9 +6,15 @@ handled by `sessions`, so that two pipelines in one run get what they ask for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.spark.coming_spark import ComingSpark
+from k2k_assets.spark.java_process import PATIENT_FLAGS
 from k2k_assets.spark.sessions import LOST, not_started, start_session
 
 
@@ -30,3 +36,16 @@ class PipelineSparkResource(LazyPySparkResource):
         """As `session`, for those who try again: what Spark raises comes as it is."""
         self._spark_session = start_session(self.spark_config)
         return self._spark_session
+
+    @contextmanager
+    def copying(self, pipeline: Pipeline) -> Iterator[ComingSpark]:
+        """Spark for a copy: it starts while all else is done that a copy begins with, and stays for `session`.
+
+        Args:
+            pipeline: Whose resource this is.
+        """
+        spark = ComingSpark(pipeline, PATIENT_FLAGS)
+        try:
+            yield spark
+        finally:
+            spark.await_start()

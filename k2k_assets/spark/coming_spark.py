@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.spark.java_process import QUICK_FLAGS, is_local, start_java
+from k2k_assets.spark.java_process import QUICK_FLAGS, has_java, is_local, start_java
 from k2k_assets.spark.spark_settings import spark_conf
 
 if TYPE_CHECKING:
@@ -25,21 +25,29 @@ if TYPE_CHECKING:
 class ComingSpark:
     """Starts Spark at once, its Java process before anything is imported for it.
 
-    To be made when it is known that Spark is wanted, and to be stopped in any case.
+    To be made when it is known that Spark is wanted. In any case it is then to be stopped, or waited for where this
+    process has more to do with Spark.
 
     Args:
         pipeline: Whose settings Spark has.
+        flags: For its Java process.
     """
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
+    def __init__(self, pipeline: Pipeline, flags: Sequence[str] = QUICK_FLAGS) -> None:
+        self._pipeline, self._flags = pipeline, flags
         self._conf = spark_conf(pipeline)
-        self._java = start_java(self._conf, QUICK_FLAGS)
+        self._is_first = not has_java()
+        self._java = start_java(self._conf, flags) if self._is_first else None
         self._spark: Future[LastingSpark] = Future()
         threading.Thread(target=self._build, name="k2k-spark", daemon=True).start()
 
     def replicate(
-        self, extent: Extent, *, stop: threading.Event, observer: Callable[[Progress], None] | None = None
+        self,
+        extent: Extent,
+        *,
+        topics: Collection[str] | None = None,
+        stop: threading.Event,
+        observer: Callable[[Progress], None] | None = None,
     ) -> Outcome:
         """As `driver.replicate.replicate_with`.
 
@@ -53,6 +61,7 @@ class ComingSpark:
             self._cores(),
             self._pipeline,
             extent,
+            topics=topics,
             stop=stop,
             observer=observer,
             await_runner=self._spark.result,
@@ -67,10 +76,16 @@ class ComingSpark:
             logging.getLogger("py4j").disabled = True  # whoever talks to it has nobody to tell that it is gone
             self._java.end()
 
+    def await_start(self) -> None:
+        """Returns when Spark has started, or has failed to, so that this process can use it for something else."""
+        wait([self._spark])
+
     def _cores(self) -> int:
         from k2k_assets.spark.task_slots import cores_with
 
-        return cores_with(self._pipeline, self._conf.get) if is_local(self._conf) else self._spark.result().cores
+        # Spark that was there before may be somebody else's, with other settings.
+        is_known = self._is_first and is_local(self._conf)
+        return cores_with(self._pipeline, self._conf.get) if is_known else self._spark.result().cores
 
     def _run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
         return self._spark.result().run_slots(plans)
@@ -79,6 +94,6 @@ class ComingSpark:
         try:
             from k2k_assets.spark.lasting_spark import LastingSpark
 
-            self._spark.set_result(LastingSpark(self._pipeline, self._java))
+            self._spark.set_result(LastingSpark(self._pipeline, self._java, self._flags))
         except BaseException as error:
             self._spark.set_exception(error)

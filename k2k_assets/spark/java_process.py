@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from contextlib import suppress
 
 from k2k_assets.core.errors import InvalidVariable
 from k2k_assets.spark.owned_directory import OwnedDirectory
+from k2k_assets.spark.ready_daemon import MODULE, VARIABLE, ReadyDaemon, ignore_interrupts
 from k2k_assets.spark.spark_command import archive_flags, java_program, remembered_flags, spark_home
 
 OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
@@ -74,14 +74,16 @@ class JavaProcess:
 
     Args:
         command: Its command line.
+        workers: What its Python workers will be forked from.
 
     Attributes:
         process: It.
         was_ended: Whether it was ended here: it is not to be replaced.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], workers: ReadyDaemon | None = None) -> None:
         self.was_ended = False
+        self._workers = workers
         self._directory = OwnedDirectory("k2k-gateway-")
         self._answer = self._directory.path / "connection"
         environment = {
@@ -91,11 +93,12 @@ class JavaProcess:
             "SPARK_CONNECT_MODE": "0",
             "PYTHONHASHSEED": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer),
+            **({VARIABLE: workers.address} if workers else {}),
         }
-        # It ends when its standard input does. Ctrl-C of a terminal is for this process alone.
+        # It ends when its standard input does.
         try:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, env=environment, preexec_fn=_ignore_interrupts
+                command, stdin=subprocess.PIPE, env=environment, preexec_fn=ignore_interrupts
             )
         except OSError:
             self._directory.remove()
@@ -116,12 +119,13 @@ class JavaProcess:
             gateway = launch_gateway()
         finally:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
-        gateway.proc = self.process
+        gateway.proc, gateway.workers = self.process, self._workers  # both live as long as the gateway
         SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
 
     def end(self) -> None:
         """Ends it at once; nothing happens if it has ended."""
         self.was_ended = True
+        self._workers = None
         self.process.kill()
         self.process.wait()
         if self.process.stdin:
@@ -144,6 +148,12 @@ class JavaProcess:
             self._directory.remove()
 
 
+def has_java() -> bool:
+    """Whether pyspark has a Java process in this process already; nothing is imported to find out."""
+    pyspark = sys.modules.get("pyspark")
+    return getattr(getattr(pyspark, "SparkContext", None), "_gateway", None) is not None
+
+
 def start_java(conf: Mapping[str, str], flags: Sequence[str] = ()) -> JavaProcess | None:
     """Starts the Java process for a session, if that can be done the short way; None where spark-submit has to.
 
@@ -161,7 +171,7 @@ def start_java(conf: Mapping[str, str], flags: Sequence[str] = ()) -> JavaProces
     given = _given()
     own = [*archive_flags(java), *_not_contrary(flags, given)]
     try:
-        return JavaProcess([str(java), *remembered, *own, *given, _MAIN])
+        return JavaProcess([str(java), *remembered, *own, *given, _MAIN], _ready_daemon(conf))
     except OSError:
         return None
 
@@ -218,5 +228,11 @@ def _not_contrary(flags: Sequence[str], given: Sequence[str]) -> list[str]:
     return [flag for flag in flags if not any(mark in flag for mark in chosen)]
 
 
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _ready_daemon(conf: Mapping[str, str]) -> ReadyDaemon | None:
+    """What workers are forked from, if Spark will ask for it, and for the Python of this process."""
+    if conf.get("spark.python.daemon.module") != MODULE or os.environ["PYSPARK_PYTHON"] != sys.executable:
+        return None
+    try:
+        return ReadyDaemon()
+    except OSError:  # a temporary directory with too long a name, for one: Spark starts its own
+        return None

@@ -18,7 +18,7 @@ from k2k_assets.core.errors import K2KError, words_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult
-from k2k_assets.spark.java_process import JavaProcess
+from k2k_assets.spark.java_process import QUICK_FLAGS, JavaProcess
 from k2k_assets.spark.sessions import LOST, not_started
 from k2k_assets.spark.slot_engines import SlotEngine, build_engine, forget
 from k2k_assets.spark.spark_settings import spark_conf
@@ -35,13 +35,14 @@ class LastingSpark:
     Args:
         pipeline: Whose settings Spark has.
         java: A Java process for it that was started before.
+        flags: For those that are started here.
 
     Attributes:
         engine: The one of now.
     """
 
-    def __init__(self, pipeline: Pipeline, java: JavaProcess | None = None) -> None:
-        self._pipeline = pipeline
+    def __init__(self, pipeline: Pipeline, java: JavaProcess | None = None, flags: Sequence[str] = QUICK_FLAGS) -> None:
+        self._pipeline, self._flags = pipeline, flags
         say_less_of_broken_connections()
         self.engine = self._built(java)
 
@@ -78,7 +79,7 @@ class LastingSpark:
         """
         for _ in range(_ATTEMPTS):
             try:
-                return build_engine(self._pipeline, java)
+                return build_engine(self._pipeline, java, self._flags)
             except LOST as error:
                 if self._pipeline.spark.remote or _was_ended(java) or not (_has_ended(java) or _jvm_ends()):
                     raise not_started(spark_conf(self._pipeline), error) from None

@@ -47,7 +47,8 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
         K2KError: There is no Java that Spark runs on.
         LOST: Spark did not start; `not_started` says it in words.
     """
-    _stop_session_of_other_settings(conf)
+    if "spark.remote" not in conf:
+        _stop_spark_of_other_settings(conf)
     if (remote := str(conf.get("spark.remote", ""))).startswith(CONNECT_SCHEME):
         await_connect_server(remote)
     if "spark.remote" not in conf:
@@ -69,8 +70,10 @@ def stop_active_session() -> None:
 def start_context(conf: Mapping[str, str], java: JavaProcess | None, flags: Sequence[str]) -> SparkContext:
     """Spark without a session, for who runs no queries: half the time and a third of the processor time.
 
+    The one that this process has is used when its settings are the same; sessions that are made later are on top of it.
+
     Args:
-        conf: Its settings; another session or context of this process is stopped.
+        conf: Its settings.
         java: The process to use, if this process has none.
         flags: For the Java process that is started otherwise.
 
@@ -78,12 +81,10 @@ def start_context(conf: Mapping[str, str], java: JavaProcess | None, flags: Sequ
         K2KError: There is no Java that Spark runs on.
         LOST: Spark did not start; `not_started` says it in words.
     """
-    before = SparkSession.getActiveSession() or SparkContext._active_spark_context
-    if before:
-        before.stop()
+    _stop_spark_of_other_settings(conf)
     _ensure_java(conf, java, flags)
     with _signal_handlers_kept():
-        return SparkContext(conf=SparkConf().setAll(list(conf.items())))
+        return SparkContext.getOrCreate(SparkConf().setAll(list(conf.items())))
 
 
 def _ensure_java(conf: Mapping[str, str], java: JavaProcess | None, flags: Sequence[str]) -> None:
@@ -124,11 +125,11 @@ def _cause(error: Exception) -> str:
     return next(telling, next(details, lines[0]))
 
 
-def _stop_session_of_other_settings(conf: Mapping[str, str]) -> None:
-    active = None if "spark.remote" in conf else SparkSession.getActiveSession()
-    made_with = active.conf.get(FINGERPRINT, None) if active else None
-    if active and made_with and made_with != conf[FINGERPRINT]:
-        active.stop()
+def _stop_spark_of_other_settings(conf: Mapping[str, str]) -> None:
+    context = SparkContext._active_spark_context
+    made_with = context.getConf().get(FINGERPRINT) if context else None
+    if made_with and made_with != conf[FINGERPRINT]:
+        (SparkSession.getActiveSession() or context).stop()
 
 
 @contextmanager

@@ -48,18 +48,19 @@ class SlotEngine(Protocol):
         ...
 
 
-def build_engine(pipeline: Pipeline, java: JavaProcess | None = None) -> SlotEngine:
+def build_engine(pipeline: Pipeline, java: JavaProcess | None = None, flags: Sequence[str] = QUICK_FLAGS) -> SlotEngine:
     """The engine of a pipeline.
 
     Args:
         pipeline: Whose settings it has.
         java: A Java process for it that was started before.
+        flags: For the Java process that is started otherwise.
 
     Raises:
         K2KError: There is no Java that Spark runs on, or Spark runs fewer slots than the pipeline asks for.
         LOST: Spark did not start.
     """
-    return ConnectSlots(pipeline) if pipeline.spark.remote else ClassicSlots(pipeline, java)
+    return ConnectSlots(pipeline) if pipeline.spark.remote else ClassicSlots(pipeline, java, flags)
 
 
 class ConnectSlots:
@@ -95,15 +96,16 @@ class ClassicSlots:
     Args:
         pipeline: Whose settings it has.
         java: A Java process for it that was started before.
+        flags: For the Java process that is started otherwise.
 
     Attributes:
         cores: How many slots run at once.
         context: Spark.
     """
 
-    def __init__(self, pipeline: Pipeline, java: JavaProcess | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, java: JavaProcess | None = None, flags: Sequence[str] = QUICK_FLAGS) -> None:
         conf = spark_conf(pipeline)
-        self.context = start_context(conf, java, QUICK_FLAGS)
+        self.context = start_context(conf, java, flags)
         self.cores = cores_with(pipeline, self.context.getConf().get)
         if is_local(conf):
             wanted = pipeline.configuration.partition_parallelism or self.cores

@@ -8,6 +8,7 @@ import sys
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.java_process import is_local
+from k2k_assets.spark.ready_daemon import MODULE
 
 # Says which settings a session was made with; a session without it is somebody else's and is used as it is.
 FINGERPRINT = "spark.k2k.settings"
@@ -24,10 +25,6 @@ _DEFAULTS = {
     # The bulk jobs are small; the default of 200 costs seconds on two cores.
     "spark.sql.shuffle.partitions": "8",
 }
-
-# Workers are forked from a process that has imported all they need. On a cluster Spark's own is used: where our package
-# is missing it can say so.
-_WORKER_DAEMON = "k2k_assets.spark.worker_daemon"
 
 # A copy task that Spark runs twice would fence itself; retries belong above Spark, where the commit log is read.
 _REQUIRED = {"spark.speculation": "false", "spark.task.maxFailures": "1"}
@@ -46,7 +43,9 @@ def spark_conf(pipeline: Pipeline) -> dict[str, str]:
         conf = {**of_sessions, **spark.config, "spark.remote": spark.remote}
     else:
         own = {"spark.master": spark.master}
-        daemon = {"spark.python.daemon.module": _WORKER_DAEMON} if is_local(own) else {}
+        # Workers are forked from a process that has imported all they need. On a cluster Spark's own is used: where our
+        # package is missing it can say so.
+        daemon = {"spark.python.daemon.module": MODULE} if is_local(own) else {}
         conf = {**_DEFAULTS, **daemon, **spark.config, **own, **_REQUIRED}
     conf[FINGERPRINT] = hashlib.sha256(json.dumps(conf, sort_keys=True).encode()).hexdigest()[:16]
     return conf if spark.remote else {"spark.app.name": f"k2k {pipeline.name}", **conf}

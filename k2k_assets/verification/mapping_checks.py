@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.content import check_content
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets.verification.order import check_order
 from k2k_assets.verification.verdict import Verdict
 from k2k_assets.verification.watermarks import check_watermarks, target_extents
+
+# Pandera with pandas, and pyarrow, take their time to import. Each code server, sensor and run would pay for it that
+# loads the definitions, so they are imported where they are used.
+if TYPE_CHECKING:
+    from k2k_assets.mapping.index import MappingIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,6 @@ def _ensure_permitted(evidence: Evidence) -> None:
 
 
 def _schema(evidence: Evidence) -> Verdict:
-    # Pandera and pandas take a second to import: each code server, sensor and run would pay for it.
     from k2k_assets.verification.schema import check_schema
 
     return _with_runs(evidence, check_schema)
@@ -91,6 +94,8 @@ def _watermarks(evidence: Evidence) -> Verdict:
 
 
 def _content(evidence: Evidence) -> Verdict:
+    from k2k_assets.verification.content import check_content
+
     return check_content(evidence.spark, evidence.pipeline, evidence.index, evidence.source, evidence.target)
 
 

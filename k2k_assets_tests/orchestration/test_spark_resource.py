@@ -94,7 +94,7 @@ def test_a_connect_server_that_does_not_answer_is_named_at_once_without_its_toke
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["a"], spark={"remote": remote})
     tries: list[object] = []
 
-    def unreachable(given: object, _: object) -> object:
+    def unreachable(given: object, *_: object) -> object:
         tries.append(given)
         raise PySparkException(f"[RETRIES_EXCEEDED] No answer from {remote}: hunter2")
 

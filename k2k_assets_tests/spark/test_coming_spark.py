@@ -25,21 +25,25 @@ class Played:
     Attributes:
         may_start: Spark starts when it is set.
         ended: What was ended, in order.
+        failure: Raised instead of a start.
+        cores: Of Spark.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.may_start = threading.Event()
         self.ended: list[str] = []
         self.failure: Exception | None = None
+        self.cores = 2
         java = SimpleNamespace(end=lambda: self.ended.append("java"))
+        monkeypatch.setattr(coming_spark, "has_java", lambda: False)
         monkeypatch.setattr(coming_spark, "start_java", lambda conf, flags: java)
         monkeypatch.setattr(lasting_spark, "LastingSpark", self._build)
 
-    def _build(self, pipeline: Pipeline, java: object) -> SimpleNamespace:
+    def _build(self, pipeline: Pipeline, java: object, flags: object) -> SimpleNamespace:
         assert self.may_start.wait(10)
         if self.failure:
             raise self.failure
-        return SimpleNamespace(cores=2, run_slots=list, stop=lambda: self.ended.append("spark"))
+        return SimpleNamespace(cores=self.cores, run_slots=list, stop=lambda: self.ended.append("spark"))
 
 
 @pytest.fixture
@@ -85,6 +89,27 @@ def test_nothing_is_run_where_it_does_not_start(
         spark.replicate(UntilCaughtUp(), stop=threading.Event())
     assert awaited == ["prepared for 2 cores"]
     spark.stop()
+    assert played.ended == []
+
+
+def test_where_spark_runs_already_its_own_settings_count(
+    pipeline: Pipeline, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's may have fewer cores than the pipeline's settings say: a slot without a core does not copy."""
+    awaited: list[str] = []
+    monkeypatch.setattr(coming_spark, "has_java", lambda: True)
+    monkeypatch.setattr(coming_spark, "start_java", lambda *_: pytest.fail("a second Java process"))
+    monkeypatch.setattr(replicating, "replicate_with", engine(awaited, played))
+    played.cores = 1
+    played.may_start.set()
+    ComingSpark(pipeline).replicate(UntilCaughtUp(), stop=threading.Event())
+    assert awaited == ["prepared for 1 cores", "ready"]
+
+
+def test_one_that_is_waited_for_is_not_stopped(pipeline: Pipeline, played: Played) -> None:
+    spark = ComingSpark(pipeline)
+    played.may_start.set()
+    spark.await_start()
     assert played.ended == []
 
 

@@ -24,7 +24,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]
     monkeypatch.setattr(java_process, "java_program", lambda: Path("/usr/bin/java"))
     monkeypatch.setattr(java_process, "remembered_flags", lambda _: ["-cp", "jars/*"])
     monkeypatch.setattr(java_process, "archive_flags", lambda _: ["-XX:SharedArchiveFile=classes"])
-    monkeypatch.setattr(java_process, "JavaProcess", lambda command: run.append(command))
+    monkeypatch.setattr(java_process, "JavaProcess", lambda command, _: run.append(command))
     for name in [*java_process.os.environ]:
         if name.startswith(("SPARK_", "PYSPARK_", "HADOOP_", "YARN_")):
             monkeypatch.delenv(name)

@@ -50,7 +50,7 @@ def test_a_jvm_that_is_killed_at_its_start_or_later_is_replaced(
 ) -> None:
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"], spark={"master": "local[1]"})
     builders = [killed_at_its_start, build_engine]
-    monkeypatch.setattr(lasting_spark, "build_engine", lambda given, java: builders.pop(0)(given))
+    monkeypatch.setattr(lasting_spark, "build_engine", lambda given, *_: builders.pop(0)(given))
     spark = LastingSpark(pipeline)
     assert counted(spark) == 3
     kill_jvm()

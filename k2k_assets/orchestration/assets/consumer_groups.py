@@ -11,12 +11,10 @@ from k2k_assets.discovery import refresh
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.assets.group_results import failed_groups, group_materialization, groups_summary
-from k2k_assets.orchestration.assets.group_sync import limited_to, sync_groups
 from k2k_assets.orchestration.checks.asset_checks import asset_check_result, group_check_specs
 from k2k_assets.orchestration.failures import failures_in_words
 from k2k_assets.orchestration.names import Translator
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.group_content import check_groups
 from k2k_assets.verification.turns import next_turn
 from k2k_assets.verification.verdict import Verdict
 
@@ -66,6 +64,8 @@ def consumer_group_assets(pipeline: Pipeline, names: Translator, groups: list[st
         check_specs=list(specs.values()),
     )
     def move_groups(context: dg.AssetExecutionContext, config: GroupsConfig) -> Results:
+        from k2k_assets.orchestration.assets.group_sync import limited_to
+
         selected = {by_key[key] for key in context.selected_asset_keys}
         result, verdicts = _sync(context, limited_to(pipeline, selected.union(config.also)), config)
         for group in sorted(selected.difference(result.decisions, result.failed)):
@@ -114,6 +114,10 @@ def _upstream(names: Translator) -> dict[str, dg.AssetIn]:
 def _sync(
     context: dg.AssetExecutionContext, pipeline: Pipeline, config: GroupsConfig
 ) -> tuple[PollResult, dict[str, Verdict]]:
+    # With pyarrow, which a run that copies has no use for.
+    from k2k_assets.orchestration.assets.group_sync import sync_groups
+    from k2k_assets.verification.group_content import check_groups
+
     with failures_in_words():
         result = sync_groups(pipeline, config.window_seconds, context.log.info)
         with both_clusters(pipeline) as (source, target):

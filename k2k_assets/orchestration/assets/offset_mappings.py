@@ -3,16 +3,19 @@
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.mapping.index import MappingIndex, update_index
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.failures import failures_in_words
 from k2k_assets.orchestration.names import Translator
 from k2k_assets.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from k2k_assets.mapping.index import MappingIndex
 
 _COLUMNS = {
     "topic": "string",
@@ -48,6 +51,9 @@ def offset_mappings_asset(
         required_resource_keys={names.resource},
     )
     def offset_mappings(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+        # With pyarrow, which a run that copies has no use for.
+        from k2k_assets.mapping.index import update_index
+
         with failures_in_words(), both_clusters(pipeline) as (source, target):
             spark = getattr(context.resources, names.resource).session()
             index = update_index(spark, pipeline, source, target)
@@ -58,7 +64,7 @@ def offset_mappings_asset(
     return offset_mappings
 
 
-def index_metadata(index: MappingIndex, coverage: list[tuple[keys.Cell, ...]]) -> keys.Metadata:
+def index_metadata(index: "MappingIndex", coverage: list[tuple[keys.Cell, ...]]) -> keys.Metadata:
     """What is shown of an index.
 
     Args:

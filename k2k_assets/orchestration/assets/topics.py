@@ -22,7 +22,7 @@ from k2k_assets.orchestration.names import Translator
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.extent import UntilCaughtUp, Window
-from k2k_assets.spark.replicate import replicate
+from k2k_assets.spark.coming_spark import ComingSpark
 from k2k_assets.verification.stops import check_copies_on
 
 _GONE = (
@@ -89,8 +89,9 @@ def topic_assets(pipeline: Pipeline, names: Translator, topics: list[ShownTopic]
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]:
         selected = {by_key[key] for key in context.selected_asset_keys}
         wanted = selected.union(config.also)
-        left_out = _left_out(pipeline, wanted)
-        outcome = _copy(context, pipeline, names, config, wanted - left_out.keys())
+        with getattr(context.resources, names.resource).copying(pipeline) as spark:
+            left_out = _left_out(pipeline, wanted)
+            outcome = _copy(context, pipeline, spark, config, wanted - left_out.keys())
         _report_stops(context, pipeline, outcome, topic_check_keys(names, by_key.values()))
         yield from _results(context, pipeline, names, outcome, selected, left_out)
 
@@ -116,10 +117,11 @@ def _undiscovered(pipeline: Pipeline, names: Translator) -> dg.AssetsDefinition:
     def discover_and_copy(
         context: dg.AssetExecutionContext, config: CopyConfig
     ) -> Iterator[dg.MaterializeResult[None]]:
-        with failures_in_words(), both_clusters(pipeline) as (source, target):
-            found = refresh(pipeline, source, target)
-        context.log.info(f"discovered {len(found.topics)} topics: {', '.join(found.topics)}")
-        outcome = _copy(context, pipeline, names, config, None)
+        with getattr(context.resources, names.resource).copying(pipeline) as spark:
+            with failures_in_words(), both_clusters(pipeline) as (source, target):
+                found = refresh(pipeline, source, target)
+            context.log.info(f"discovered {len(found.topics)} topics: {', '.join(found.topics)}")
+            outcome = _copy(context, pipeline, spark, config, None)
         yield from _results(context, pipeline, names, outcome, set())
         yield dg.MaterializeResult(metadata=summary(outcome))
 
@@ -146,16 +148,15 @@ def _left_out(pipeline: Pipeline, wanted: Set[str]) -> Mapping[str, str]:
 def _copy(
     context: dg.AssetExecutionContext,
     pipeline: Pipeline,
-    names: Translator,
+    spark: ComingSpark,
     config: CopyConfig,
     topics: Set[str] | None,
 ) -> Outcome:
     extent = _extent(pipeline, config)
     context.log.info(f"copying {'all topics' if topics is None else ', '.join(sorted(topics))}: {extent}")
     with failures_in_words():
-        spark = getattr(context.resources, names.resource).session()
         return watched(
-            lambda stop, observer: replicate(pipeline, spark, extent, topics=topics, stop=stop, observer=observer),
+            lambda stop, observer: spark.replicate(extent, topics=topics, stop=stop, observer=observer),
             context.log.info,
         )
 

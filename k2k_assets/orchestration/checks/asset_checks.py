@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable
 import dagster as dg
 
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.failures import failures_in_words
 from k2k_assets.orchestration.names import Translator
@@ -42,6 +41,8 @@ def _definition(pipeline: Pipeline, names: Translator, name: str, description: s
 
     @dg.multi_asset_check(name=names.check_op(name), specs=[spec], required_resource_keys={names.resource})
     def checked(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        from k2k_assets.mapping.index import MappingIndex
+
         resource = getattr(context.op_execution_context.resources, names.resource)
         with failures_in_words(), both_clusters(pipeline) as (source, target):
             evidence = Evidence(pipeline, resource.session(), MappingIndex.open(pipeline), source, target)

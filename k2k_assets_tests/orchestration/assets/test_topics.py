@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,14 @@ class Source:
 class Resource:
     """A Spark resource that starts nothing."""
 
-    def session(self) -> None:
-        """No session: the engine is not run."""
+    def __init__(self, replicate: Callable[..., Outcome]) -> None:
+        self.replicate, self.begun = replicate, False
+
+    @contextmanager
+    def copying(self, _: Pipeline) -> Iterator[Resource]:
+        """Itself, in place of Spark."""
+        self.begun = True
+        yield self
 
 
 def _materialize(
@@ -44,6 +50,7 @@ def _materialize(
 
     @contextmanager
     def both(_: Pipeline) -> Iterator[tuple[Source, None]]:
+        assert spark.begun, "Spark starts while the clusters are asked"
         yield Source(there), None
 
     def replicate(*_: Any, topics: set[str], **__: Any) -> Outcome:
@@ -51,11 +58,11 @@ def _materialize(
         return Outcome({topic: TopicOutcome(topic, {}, None, 1.0) for topic in sorted(topics)})
 
     monkeypatch.setattr(topics, "both_clusters", both)
-    monkeypatch.setattr(topics, "replicate", replicate)
     names = Translator(pipeline.name)
     assets = topics.topic_assets(pipeline, names, [ShownTopic(topic, topic, 1) for topic in "abc"])
-    spark = dg.ResourceDefinition.hardcoded_resource(Resource())
-    return asked, dg.materialize([assets], resources={names.resource: spark}, raise_on_error=False)
+    spark = Resource(replicate)
+    resources = {names.resource: dg.ResourceDefinition.hardcoded_resource(spark)}
+    return asked, dg.materialize([assets], resources=resources, raise_on_error=False)
 
 
 def _failure(result: dg.ExecuteInProcessResult) -> str:

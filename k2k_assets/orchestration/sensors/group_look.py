@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from k2k_assets import discovery
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.control.group_versions import parse
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
 from k2k_assets.kafka.cluster import Cluster
@@ -61,20 +62,24 @@ def look_at_groups(pipeline: Pipeline) -> GroupLook:
 def _on_target(target: Cluster, found: TargetObservation, copies: Collection[str], prefix: str) -> dict[str, list[str]]:
     """Why a group may have to be moved on the target though it stands still on the source.
 
-    A topic that is created anew takes the commits on it with it; one that stood in the way may have been deleted.
+    A topic that is created anew takes the commits on it with it; one that stood in the way may have been deleted. In a
+    partition that has no leader nobody is moved, until it has one.
     """
-    ids = [f"{topic.name} is {topic.topic_id}" for topic in target.describe(copies).values()]
-    said: dict[str, list[str]] = {name: list(ids) for name in found.groups}
-    for name, group in found.groups.items():
-        foreign = (tp for tp, committed in group.offsets.items() if not parse(committed.metadata, prefix))
-        said[name] += [f"foreign {tp}" for tp in foreign if tp.topic in copies]
+    described = target.describe(copies).values()
+    partitions = {TopicPartition(topic.name, p) for topic in described for p in range(topic.partitions)}
     ours = {
         (name, tp): committed.offset
         for name, group in found.groups.items()
         for tp, committed in group.offsets.items()
         if parse(committed.metadata, prefix)
     }
-    starts = offsets_where_led(target, {tp for _, tp in ours}, "earliest", {})
+    leaderless: dict[TopicPartition, str] = {}
+    starts = offsets_where_led(target, {*partitions, *(tp for _, tp in ours)}, "earliest", leaderless)
+    of_all = [*(f"{topic.name} is {topic.topic_id}" for topic in described), *(f"no leader {tp}" for tp in leaderless)]
+    said: dict[str, list[str]] = {name: list(of_all) for name in found.groups}
+    for name, group in found.groups.items():
+        foreign = (tp for tp, committed in group.offsets.items() if not parse(committed.metadata, prefix))
+        said[name] += [f"foreign {tp}" for tp in foreign if tp.topic in copies]
     for (name, tp), offset in ours.items():
         if offset < starts.get(tp, 0):
             said[name].append(f"expired {tp}")

@@ -33,7 +33,7 @@ dev: setup ## The same clusters with traffic that never ends, under Dagster's UI
 	@$(BIN)/k2k demo --ui
 
 check: lint ## Check style and types, and run the tests that need neither clusters nor Spark
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not integration and not spark and not storm"
+	K2K_EXAMPLES=0.3 $(BIN)/python -m pytest -n 3 --dist loadfile -m "not integration and not spark and not storm"
 
 test: setup ## Run the test suite, on real clusters
 	$(BIN)/python -m pytest -n 4 --dist loadfile

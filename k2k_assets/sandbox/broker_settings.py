@@ -57,6 +57,8 @@ _LOGGING_FLAGS = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
     # Some 300 lines of settings at each start.
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",
+    # All is logged by the above. Log4j, by which alone log levels could be changed from afar, need not be set up.
+    "-Dlog4j.provider=org.apache.logging.log4j.simple.internal.SimpleProvider",
 )
 # Small and quick to start: the just-in-time compiler's first tier only.
 _TEST_FLAGS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")

@@ -1,4 +1,4 @@
-"""How many examples a property is tried with: few at each change, many in `make storm`.
+"""How many examples a property is tried with: few in `make check`, many in `make storm`.
 
 That none of them has a deadline is in the profile that `conftest.py` loads.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-_TIMES = int(os.environ.get("K2K_EXAMPLES", "1"))
+_TIMES = float(os.environ.get("K2K_EXAMPLES", "1"))
 
 
 def examples(count: int, suppress_health_check: Sequence[HealthCheck] = (), **rest: Any) -> settings:
@@ -23,4 +23,4 @@ def examples(count: int, suppress_health_check: Sequence[HealthCheck] = (), **re
         rest: More of hypothesis's settings.
     """
     left_out = [*settings().suppress_health_check, *suppress_health_check]
-    return settings(max_examples=count * _TIMES, suppress_health_check=left_out, **rest)
+    return settings(max_examples=max(1, round(count * _TIMES)), suppress_health_check=left_out, **rest)

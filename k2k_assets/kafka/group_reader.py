@@ -55,7 +55,7 @@ def list_states(cluster: Cluster, partial: bool = False) -> dict[str, GroupState
         partial: Whether the groups of the brokers that answered will do.
 
     Raises:
-        ClusterUnreachable: No broker answered, or (not `partial`) one did not.
+        ClusterUnreachable: No broker answered, or (not `partial`) one did not, or still loads its groups.
         Refused: The principal may not list groups.
     """
     try:
@@ -236,8 +236,8 @@ def _put(answered: SimpleQueue[tuple[str, Future[Any]]], group: str, future: Fut
 
 
 def failure(cluster: Cluster, error: KafkaError) -> ClusterUnreachable | Refused:
-    """The project's error for one of Kafka's."""
-    if clients.is_unreachable(error):
+    """The project's error for one of Kafka's; a coordinator that still loads has not answered yet."""
+    if clients.is_unreachable(error) or error.code() in _LOADING:
         return unreachable(cluster, error.str())
     return Refused(f"the {cluster} refused: {error.str()} ({error.name()}){clients.advice(error)}")
 

@@ -33,6 +33,7 @@ class ScriptedBroker:
 
     Attributes:
         group_error: What it answers when it is asked for a group's offsets; 0: nothing is wrong.
+        list_error: What it answers when it is asked which groups there are; likewise.
         takes_part: Whether it is among the brokers of its cluster: not for a moment after it was frozen.
         topic: One that the cluster has.
         looks: How often it was asked which brokers there are.
@@ -40,7 +41,7 @@ class ScriptedBroker:
     """
 
     def __init__(self) -> None:
-        self.group_error = 0
+        self.group_error = self.list_error = 0
         self.takes_part = True
         self.topic = ""
         self.looks = 0
@@ -120,7 +121,7 @@ class ScriptedBroker:
             case Api.OFFSET_FETCH:
                 return struct.pack(">ih", 0, self.group_error)
             case Api.LIST_GROUPS:
-                return struct.pack(">hi", 0, 0)
+                return struct.pack(">hi", self.list_error, 0)
         raise AssertionError(request)
 
 

@@ -1,0 +1,30 @@
+"""Listing the consumer groups of a cluster."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.group_reader import list_states
+from k2k_assets_tests.support.kafka import SECONDS
+from k2k_assets_tests.support.scripted_broker import ScriptedBroker
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, ClusterUnreachable),
+        (KafkaError.COORDINATOR_NOT_AVAILABLE, ClusterUnreachable),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, Refused),
+    ],
+)
+def test_only_a_broker_that_has_loaded_its_groups_can_refuse(code: int, error: type[Exception]) -> None:
+    """One that was restarted answers before it has: whoever polls asks again."""
+    with ScriptedBroker() as broker, Cluster("target", {"bootstrap.servers": broker.servers}, SECONDS) as cluster:
+        broker.list_error = code
+        with pytest.raises(error, match="target cluster"):
+            list_states(cluster)
+        broker.list_error = 0
+        assert list_states(cluster) == {}

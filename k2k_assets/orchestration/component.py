@@ -8,8 +8,7 @@ from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.assets.commit_log import commit_log_asset
 from k2k_assets.orchestration.assets.consumer_groups import consumer_group_assets
 from k2k_assets.orchestration.assets.offset_mappings import offset_mappings_asset
-from k2k_assets.orchestration.assets.shown_groups import shown_groups
-from k2k_assets.orchestration.assets.shown_topics import shown_topics
+from k2k_assets.orchestration.assets.shown import shown_groups, shown_topics
 from k2k_assets.orchestration.assets.sources import source_specs
 from k2k_assets.orchestration.assets.topics import topic_assets
 from k2k_assets.orchestration.checks.asset_checks import mapping_checks

@@ -11,7 +11,7 @@ import dagster as dg
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import Discovery, refresh
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.orchestration.assets.shown_topics import shown_topics
+from k2k_assets.orchestration.assets.shown import shown_topics
 from k2k_assets.orchestration.checks.topic_checks import topic_checks
 from k2k_assets.orchestration.names import TOPIC_CHECK, Translator
 from k2k_assets.pipeline import Pipeline, load_pipeline

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from k2k_assets.orchestration import metadata as keys
-from k2k_assets.orchestration.assets.shown_topics import ShownTopic
+from k2k_assets.orchestration.assets.shown import ShownTopic
 from k2k_assets.orchestration.names import Translator
 from k2k_assets.pipeline import Pipeline
 

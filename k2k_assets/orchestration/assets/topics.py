@@ -13,7 +13,7 @@ from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.errors import Refused
 from k2k_assets.discovery import refresh
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.orchestration.assets.shown_topics import ShownTopic
+from k2k_assets.orchestration.assets.shown import ShownTopic
 from k2k_assets.orchestration.assets.topic_results import materialization, stopped_failure, summary
 from k2k_assets.orchestration.assets.watched_copy import watched
 from k2k_assets.orchestration.checks.topic_checks import evaluations, topic_check_keys

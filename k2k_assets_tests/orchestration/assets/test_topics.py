@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from k2k_assets.orchestration.assets import topics
-from k2k_assets.orchestration.assets.shown_topics import ShownTopic
+from k2k_assets.orchestration.assets.shown import ShownTopic
 from k2k_assets.orchestration.names import Translator
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome, TopicOutcome

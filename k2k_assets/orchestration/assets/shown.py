@@ -1,10 +1,10 @@
-"""Which topics of a pipeline the definitions show: those of the file's list, and those that were discovered."""
+"""Which topics and groups of a pipeline the definitions show: those that the file lists, and what was discovered."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from k2k_assets.discovery import Discovery
+from k2k_assets.discovery import Discovery, selection_of
 from k2k_assets.pipeline import Pipeline
 
 
@@ -30,3 +30,10 @@ def shown_topics(pipeline: Pipeline, discovery: Discovery | None) -> list[ShownT
         ShownTopic(name, pipeline.routing.target_if_any(name), found[name].partitions if name in found else None)
         for name in sorted(selected.union(pipeline.selection.literal or ()))
     ]
+
+
+def shown_groups(pipeline: Pipeline, discovery: Discovery | None) -> list[str]:
+    """The groups, by name; none for a pattern of which nothing is discovered yet."""
+    selection = selection_of(pipeline)
+    listed = () if isinstance(selection.groups, str) else selection.groups
+    return sorted({*listed, *(group for group in (discovery.groups if discovery else ()) if selection.matches(group))})

@@ -15,9 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from k2k_assets.deadline import wait_until
-
 from benchmarks.lab import Lab
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.definitions import FOLDER_VARIABLE
 
 # Without Dagster's queue, whose daemon looks for new runs every five seconds: that wait is Dagster's own.

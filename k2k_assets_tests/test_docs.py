@@ -28,7 +28,13 @@ from k2k_assets_tests.storm.faults import FAULTS
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = {"k2k": cli, "k2k-tool": tool.cli, "k2k-offset-mapping": offset_mapping.cli}
-PAGES = [ROOT / "README.md", ROOT / "TESTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "TESTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 CONTROL = ROOT / "docs" / "control-topics.md"
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 _TEST = re.compile(r"(k2k_assets_tests/[\w/]+\.py)::(\w+)")

@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from k2k_assets.deadline import wait_until
+from k2k_assets.coordination import rules
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.assignment import rules
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.plan import transactional_id
 from k2k_assets.sandbox import KafkaSandbox

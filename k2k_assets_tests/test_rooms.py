@@ -1,20 +1,53 @@
-"""The rooms that `make lint` keeps apart are those that the docs show, in the same order."""
+"""The rooms that `make lint` keeps apart are those that the docs show, in the same order. Walks lead down."""
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+WALKS = [
+    re.findall(r"^\d+\. `([\w/.]+)` `(\w+)`: ", walk, re.MULTILINE)
+    for walk in re.split(r"\n\n(?=\w[^\n]*:\n\n1\. )", ARCHITECTURE.partition("## Three walks\n")[2])[1:]
+]
 
 
 def test_the_docs_show_the_rooms_that_are_enforced() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
-    page = (ROOT / "docs" / "architecture.md").read_text()
     shown = re.findall(
-        r"^  (\w+)(?:/|\.py) ", page.partition("```text\nk2k_assets/\n")[2].partition("```")[0], re.MULTILINE
+        r"^  (\w+)(?:/|\.py) ", ARCHITECTURE.partition("```text\nk2k_assets/\n")[2].partition("```")[0], re.MULTILINE
     )
 
-    assert shown == list(reversed(layers))
+    assert shown == list(reversed(_rooms()))
+
+
+def _rooms() -> list[str]:
+    """From the top of the layers down."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    return next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+
+
+def test_there_are_three_walks_of_at_most_twelve_stations() -> None:
+    assert len(WALKS) == 3
+    assert all(8 <= len(walk) <= 12 for walk in WALKS)
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=["a record", "a pipeline file", "a position"])
+def test_a_walk_names_what_is_there_and_never_goes_back_up(walk: list[tuple[str, str]]) -> None:
+    for file, name in walk:
+        tree = ast.parse((ROOT / "k2k_assets" / file).read_text())
+        defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        assert name in defined, f"{file} has no {name}"
+        passed = {_module(above) for above, _ in walk[: walk.index((file, name))]}
+        assert not passed & {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    rooms = _rooms()
+    depths = [rooms.index(file.partition("/")[0]) for file, _ in walk]
+    assert depths == sorted(depths)
+
+
+def _module(file: str) -> str:
+    return "k2k_assets." + file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from k2k_assets.coordination import rules
+from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous
-from k2k_assets.replication.plan import transactional_id
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.interface import Delivery, Sink
 from k2k_assets_tests.support.copying import PROCESSES, Running, copy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from k2k_assets.replication.slot.slot.partition_state import PartitionState
+from k2k_assets.replication.slot.partition_state import PartitionState
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.copy_settings import CopySettings

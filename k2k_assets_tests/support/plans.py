@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from k2k_assets.replication.slot.partition_state import PartitionState
-
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent, UntilCaughtUp
 from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan
+from k2k_assets.replication.slot.partition_state import PartitionState
 
 CLUSTER = "source-cluster"
 GENERATION = 17

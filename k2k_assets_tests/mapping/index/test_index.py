@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from k2k_assets.mapping.index import IndexReader, MappingIndex, compaction, upda
 from k2k_assets.mapping.index.manifest import MANIFEST, SEGMENTS, VERSIONS, IndexUnusable, read_manifest
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support import lost_executor
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, delete_records, end_offsets, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -217,3 +219,35 @@ def test_separate_executors_do_the_same(
     manifest = read_manifest(tmp_path / "index")
     assert manifest
     assert len(manifest.segments) == 1, "the second job ran too"
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(480)
+def test_executors_that_are_lost_in_a_fold_leave_no_hole(clusters: KafkaSandbox, topic: str, tmp_path: Path) -> None:
+    two_tasks = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
+    path = write_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        [topic],
+        features={"offsetMapping": "enabled"},
+        index={"path": str(tmp_path / "index")},
+        spark={"master": "local-cluster[2,1,1024]", "config": two_tasks},
+    )
+    copy = HandCopy(load_pipeline([path]))
+    assert len(end_offsets(clusters.target_servers, copy.pipeline.offset_mapping.topic)) >= lost_executor.PARTITIONS
+    lost_executor.write(copy, 0, lost_executor.RECORDS)
+    folder = tmp_path / "loss"
+    folder.mkdir()
+    command = [sys.executable, "-m", lost_executor.__name__, str(path), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    readings = Counter(file.name.rpartition("-")[0] for file in folder.glob("read-*"))
+    assert max(readings.values()) > 1, "some of it was read again"
+    updates = [json.loads(line) for line in done.stdout.splitlines()[-2:]]
+    for records, told in zip((lost_executor.RECORDS, lost_executor.RECORDS + 1), updates, strict=True):
+        length = lost_executor.LENGTH
+        assert told["covered"] == [[p, 0, records * length] for p in range(lost_executor.PARTITIONS)]
+        assert told["runs"] == [
+            [p, n * length, n * (length + 1), length] for p in range(lost_executor.PARTITIONS) for n in range(records)
+        ]

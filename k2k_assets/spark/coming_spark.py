@@ -73,7 +73,8 @@ class ComingSpark:
             with suppress(Exception):  # it never started, and whoever wanted it was told
                 self._spark.result().stop()
         elif self._java is not None:
-            logging.getLogger("py4j").disabled = True  # whoever talks to it has nobody to tell that it is gone
+            # Whoever talks to it has nobody to tell that it is gone. A level holds for py4j's loggers below, too.
+            logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
             self._java.end()
 
     def await_start(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -113,7 +114,19 @@ def test_one_that_is_waited_for_is_not_stopped(pipeline: Pipeline, played: Playe
     assert played.ended == []
 
 
+@pytest.fixture
+def level() -> Iterator[None]:
+    """That of py4j's log, put back."""
+    log = logging.getLogger("py4j")
+    before = log.level
+    yield
+    log.setLevel(before)
+
+
+@pytest.mark.usefixtures("level")
 def test_one_that_is_given_up_leaves_no_java(pipeline: Pipeline, played: Played) -> None:
     ComingSpark(pipeline).stop()
     assert played.ended == ["java"]
+    log = logging.getLogger("py4j.java_gateway")
+    assert not log.isEnabledFor(logging.ERROR), "that connections broke is no news"
     played.may_start.set()

@@ -1,8 +1,8 @@
 """The `k2k` command: finds the subcommand, and turns errors into one message and an exit code.
 
-Exit codes: 0 done, 1 any other error, 2 a fault in the arguments or the pipeline file, 3 a cluster does not answer
-or the request was refused, 4 superseded by a newer instance, 5 some topics were stopped, 6 stopped before it had
-caught up, 130 interrupted.
+Exit codes: 0 done, 1 any other error, 2 a fault in the arguments, in the pipeline file, or in an environment variable,
+3 a cluster does not answer or the request was refused, 4 superseded by a newer instance, 5 some topics were stopped,
+6 stopped before it had caught up, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +26,7 @@ class OwnedDirectory:
     """
 
     def __init__(self, prefix: str) -> None:
+        self._removing = threading.Lock()
         _remove_left_over(prefix)
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=prefix))
@@ -38,11 +40,12 @@ class OwnedDirectory:
             # Somebody took it for left over before it was locked.
 
     def remove(self) -> None:
-        """Removes it; nothing happens if it was removed."""
-        if self._lock >= 0:
+        """Removes it; nothing happens if it was removed, also by another thread in the same moment."""
+        with self._removing:
+            lock, self._lock = self._lock, -1
+        if lock >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
-            os.close(self._lock)
-            self._lock = -1
+            os.close(lock)
 
 
 def _remove_left_over(prefix: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -62,3 +65,23 @@ def test_one_that_is_taken_for_left_over_before_it_is_locked_is_made_again(
     directory = OwnedDirectory("k2k-test-")
     assert [str(directory.path)] == made[1:] == [str(path) for path in folder.iterdir()]
     directory.remove()
+
+
+def test_two_threads_that_remove_one_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = OwnedDirectory("k2k-test-")
+    remove, is_removing, may_go_on = shutil.rmtree, threading.Event(), threading.Event()
+
+    def slow(path: Path, ignore_errors: bool) -> None:
+        is_removing.set()
+        assert may_go_on.wait(10)
+        remove(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(owned_directory.shutil, "rmtree", slow)
+    with ThreadPoolExecutor(1) as other:
+        removed = other.submit(directory.remove)
+        assert is_removing.wait(10)
+        monkeypatch.setattr(owned_directory.shutil, "rmtree", remove)
+        directory.remove()  # as at the end of a program whose Spark has just started
+        may_go_on.set()
+        removed.result(10)  # the file descriptor was closed once: it may be somebody else's by now
+    assert not list(folder.iterdir())

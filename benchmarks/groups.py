@@ -27,7 +27,7 @@ from benchmarks.lab import Lab
 from benchmarks.pipelines import Settings, write_pipeline
 from benchmarks.sizes import Load
 from k2k_assets.groups.committer import GroupCommitter
-from k2k_assets.groups.decide import Word
+from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.position_translator import PositionTranslator
 from k2k_assets.groups.report import PollResult
@@ -133,7 +133,7 @@ def _poll(what: str, poller: Poller, expected: int) -> list[str]:
 
 def _check(result: PollResult, expected: int) -> None:
     """Raises if the poll did not do what is measured."""
-    if result.failed or set(result.words) != {Word.EXACT}:
+    if result.failed or set(result.words) != {CommitDecision.EXACT}:
         raise RuntimeError(f"failed: {dict(result.failed)}; said of partitions: {dict(result.words)}")
     if len(result.committed) < expected:
         raise RuntimeError(f"{len(result.committed)} groups were committed instead of {expected}")

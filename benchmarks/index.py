@@ -31,7 +31,7 @@ from benchmarks.index_history import (
 )
 from benchmarks.lab import Lab
 from k2k_assets.control.control_topics import ensure_control_topics
-from k2k_assets.mapping.algebra.translate import State, translate
+from k2k_assets.mapping.algebra.translate import TranslationState, translate
 from k2k_assets.mapping.index import IndexReader, MappingIndex, update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.spark.sessions import build_session
@@ -153,7 +153,7 @@ def look_up(pipeline: Pipeline, history: History, hours: int) -> tuple[list[floa
         (target,) = found.runs
         answer = translate(found, target, np.array([position]))
         (warm if number % 2 else cold).append(perf_counter() - started)
-        if answer.states[0] != State.EXACT:
+        if answer.states[0] != TranslationState.EXACT:
             raise AssertionError(f"{source} at {position}: {answer}")
     return cold, warm
 

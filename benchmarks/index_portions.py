@@ -24,9 +24,9 @@ from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
-from k2k_assets.mapping.index.manifest import Identity, Manifest, Position, Segment, read_manifest, switch
+from k2k_assets.mapping.index.manifest import IndexIdentity, Manifest, NotedPosition, Segment, read_manifest, switch
 from k2k_assets.mapping.index.portion_table import to_table, write_portions
-from k2k_assets.mapping.index.portions import Piece, Portion
+from k2k_assets.mapping.index.portions import Portion, PortionPiece
 from k2k_assets.mapping.index.record_rows import ROWS
 from k2k_assets.mapping.index.segment_files import SegmentFile
 from k2k_assets.mapping.index.tasks import fold_rows
@@ -131,7 +131,7 @@ class Case:
             raise AssertionError(f"{manifest.mapped} records are mapped, and should be {wanted}")
         return took
 
-    def look(self, before: Identity | None) -> Unread:
+    def look(self, before: IndexIdentity | None) -> Unread:
         """What there is to read."""
         if not isinstance(before, Manifest):
             raise TypeError("these updates do not begin anew")
@@ -192,16 +192,16 @@ def source_of(number: int, cluster: str = "source") -> SourcePartition:
     return SourcePartition(cluster, f"shop.orders.of-country-{topic:04}", f"c291cmNlLXRvcGlj{topic:04}", partition)
 
 
-def _portion(source: SourcePartition, file: str, piece: Piece) -> Portion:
+def _portion(source: SourcePartition, file: str, piece: PortionPiece) -> Portion:
     covered = Covered(0, RECORDS)
     order = Order(1, 0)
     return Portion(source, _FIRST, file, *covered, (covered,), order, order, _DAY, _DAY, 1, (piece,))
 
 
-def _position(number: int) -> Position:
+def _position(number: int) -> NotedPosition:
     _, topic, topic_id, partition = source_of(number)
     where = {"topic": topic, "partition": partition, "source_topic_id": topic_id}
-    return Position(**where, position=RECORDS, records=RECORDS, began=0, log_start=0)
+    return NotedPosition(**where, position=RECORDS, records=RECORDS, began=0, log_start=0)
 
 
 def _row(number: int, start: int, end: int) -> dict[str, object]:

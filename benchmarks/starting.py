@@ -28,7 +28,7 @@ from benchmarks.pipelines import Settings, write_pipeline
 from benchmarks.report import progress, say, table
 from benchmarks.sizes import Load, Sizes
 from benchmarks.webserver import Webserver
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.names import AssetNames
 
 HEADERS = ["what", "load", "to the first record s", "to the end s", "Python CPU s", "Java CPU s", "of runs"]
 
@@ -101,7 +101,7 @@ def click(lab: Lab, webserver: Webserver, run: str, topic: str) -> Started:
         run: The pipeline.
         topic: Its source topic.
     """
-    names = Translator(run)
+    names = AssetNames(run)
     eye = _Eye(lab, f"{run}.{topic}")
     root = psutil.Process(webserver.process.pid)
     before = {member.pid for member in root.children(recursive=True)}

@@ -24,8 +24,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from benchmarks import machine, report
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.algebra.translate import State, translate, translate_back
-from k2k_assets.mapping.index.manifest import Manifest, Position, Segment
+from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
+from k2k_assets.mapping.index.manifest import Manifest, NotedPosition, Segment
 from k2k_assets.mapping.index.portion_table import to_table, write_portions
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.segment_files import SegmentFile
@@ -83,7 +83,7 @@ def columns(spark: SparkSession, index: FrameIndex, count: int) -> list[list[str
         F.pmod(F.xxhash64("id"), F.lit(end)).alias("offset"),
     )
     first = translated(frame.limit(100_000), index).groupBy("state").count().collect()
-    if [row["state"] for row in first] != [State.EXACT.words]:
+    if [row["state"] for row in first] != [TranslationState.EXACT.label]:
         raise AssertionError(f"not all positions were translated: {first}")
     runs, rows = f"index of {index.manifest.runs:,} runs", []
     for name, made in (
@@ -110,7 +110,7 @@ def written_index(root: Path, runs: int) -> FrameIndex:
                 Portion(_source(partition), "generated", file.name, 0, end, (covered,), *orders, 0, 0, 1, (piece,))
             )
         positions.append(
-            Position(
+            NotedPosition(
                 topic="orders", partition=partition, source_topic_id="source-id", position=end, records=end, began=0
             )
         )

@@ -18,7 +18,7 @@ from k2k_assets import discovery
 from k2k_assets.definitions import FOLDER_VARIABLE, build_definitions, pipelines_folder
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.component import pipeline_definitions
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets_tests.support.pipelines import write_pipeline
 
@@ -69,7 +69,7 @@ def test_odd_names_load_and_every_job_resolves(folder: Path) -> None:
     _odd(folder)
     repository = build_definitions(folder).get_repository_def()
     jobs = {job.name: job for job in repository.get_all_jobs()}
-    assert Translator("my-pipeline").job in jobs
+    assert AssetNames("my-pipeline").job in jobs
     assert len(jobs) == 11, "two a pipeline, and Dagster's own for the asset graph"
     graph = repository.asset_graph
     for name in ("my-pipeline", "my.pipeline", "my_pipeline"):
@@ -86,7 +86,7 @@ def test_odd_names_load_and_every_job_resolves(folder: Path) -> None:
 
 def test_every_job_has_its_blocking_checks(folder: Path) -> None:
     _write(folder, "my-pipeline", ["a.b"])
-    names = Translator("my-pipeline")
+    names = AssetNames("my-pipeline")
     repository = build_definitions(folder).get_repository_def()
     checks = repository.get_job(names.job).asset_layer.asset_graph.asset_check_keys
     blocking = {check.name for check in checks if repository.asset_graph.get(check).blocking}
@@ -99,7 +99,7 @@ def test_every_job_has_its_blocking_checks(folder: Path) -> None:
 def test_every_job_runs_in_one_process(folder: Path) -> None:
     """A run owns its JVM: steps in processes of their own would each start one."""
     _write(folder, "p", ["one"])
-    names = Translator("p")
+    names = AssetNames("p")
     jobs = {job.name: job for job in build_definitions(folder).get_repository_def().get_all_jobs()}
     assert jobs.keys() > {names.job, names.offset_sync_job}
     (implicit,) = jobs.keys() - {names.job, names.offset_sync_job}
@@ -130,7 +130,7 @@ def test_no_neighbour_renames_a_sensor(folder: Path) -> None:
 
 def test_consumer_groups_are_assets_below_the_mappings(folder: Path) -> None:
     _write(folder, "p", ["one"])
-    names = Translator("p")
+    names = AssetNames("p")
     assert _names(folder, "consumer_groups") == {".*"}, "one stands for all"
     groups = ("billing", "a.b", "a-b", "a b/ü", "x" * 300)
     discovery.save(Discovery("p", 1, "source-id", "target-id", {"one": DiscoveredTopic(1, "one")}, groups))

@@ -16,7 +16,7 @@ from k2k_assets.cli.options import defaults_files, pipeline_files, template_engi
 from k2k_assets.cli.streams import error_console
 
 if TYPE_CHECKING:
-    from k2k_assets.overrides.committed import Committed
+    from k2k_assets.overrides.committed import CommittedPosition
 
 
 @click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,7 +52,7 @@ def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: boo
         click.echo(yaml.safe_dump(document, sort_keys=False, width=10_000, allow_unicode=True), nl=False)
 
 
-def _partition(one: Committed) -> dict[str, Any]:
+def _partition(one: CommittedPosition) -> dict[str, Any]:
     from k2k_assets.cli.timestamps import shown
 
     record = one.record

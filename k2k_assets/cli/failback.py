@@ -69,7 +69,7 @@ def _row_line(row: BackRow) -> str:
     held = f"{row.held.offset:,}" if row.held else "-"
     there = f"{row.offset:,}" if row.offset >= 0 else "-"
     targets = ", ".join(f"{target} at {committed.offset:,}" for target, committed in row.targets)
-    return f"  {row.source}: {held} -> {there if row.commit else 'stays'}  {row.word}  (target {targets})"
+    return f"  {row.source}: {held} -> {there if row.commit else 'stays'}  {row.decision}  (target {targets})"
 
 
 def _writes(plans: Sequence[FailbackPlan]) -> str:

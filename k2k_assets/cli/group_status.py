@@ -65,7 +65,7 @@ def statuses(result: PollResult) -> list[GroupStatus]:
         found.append(
             GroupStatus(
                 group,
-                dict(Counter(line.word.value for line in lines).most_common()),
+                dict(Counter(line.decision.value for line in lines).most_common()),
                 sum(source.left or 0 for source in {source for line in lines for source in line.sources}),
                 sum(line.target.left or 0 for line in lines if line.target),
                 any(line.committed for line in lines),
@@ -82,8 +82,8 @@ def poll_line(result: PollResult) -> str:
     for name, groups in (("became active", result.active), ("failed", result.failed)):
         if groups:
             parts.append(f"{len(groups):,} {name}")
-    if result.leaderless:
-        parts.append(f"no leader: {', '.join(map(str, sorted(result.leaderless)[:5]))}")
+    if result.offline_partitions:
+        parts.append(f"no leader: {', '.join(map(str, sorted(result.offline_partitions)[:5]))}")
     for what, names in (("not handled (no consumer groups)", result.not_handled), ("not on the source", result.absent)):
         if names:
             parts.append(f"{what}: {', '.join(names[:5])}")
@@ -117,7 +117,7 @@ def summary(name: str, result: PollResult) -> str:
 def shown(console: Console) -> Iterator[Observer]:
     """The observer that suits a console, for as long as the context lasts."""
     if not console.is_terminal:
-        yield LineDisplay().show
+        yield GroupLines().show
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield lambda result: live.update(status_table(result, max(1, console.height - _SPARE_LINES)), refresh=True)
@@ -144,7 +144,7 @@ def status_table(result: PollResult, rows: int) -> Table:
     return table
 
 
-class LineDisplay:
+class GroupLines:
     """A log line for each poll that committed something or found something new, and one a minute.
 
     Args:
@@ -165,10 +165,10 @@ class LineDisplay:
         for group, state in news.items():
             if self._told.get(group) != state:
                 _log.warning("group %s: %s", group, state)
-        for partition, why in result.leaderless.items():
+        for partition, why in result.offline_partitions.items():
             if self._told.get(str(partition)) != why:
                 _log.warning("%s: %s", partition, why)
-        told = {**news, **result.failed, **{str(tp): why for tp, why in result.leaderless.items()}}
+        told = {**news, **result.failed, **{str(tp): why for tp, why in result.offline_partitions.items()}}
         new = told != self._told
         self._told = told
         if new or result.committed or self._clock() >= self._next:

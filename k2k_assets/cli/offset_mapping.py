@@ -58,7 +58,7 @@ def start(
 
 def _start(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:
     # Importing Kafka and Arrow takes a moment: not for --help.
-    from k2k_assets.cli.group_status import LineDisplay, shown, summary
+    from k2k_assets.cli.group_status import GroupLines, shown, summary
     from k2k_assets.groups.mapper import sync, sync_once
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
 
@@ -69,7 +69,7 @@ def _start(files: Sequence[Path], variables: bool, console: Console, once: bool,
         with shown(console) as observer:
             sync(pipeline, stop, observer=observer)
         return
-    result = sync_once(pipeline, stop=stop, observer=LineDisplay().show)
+    result = sync_once(pipeline, stop=stop, observer=GroupLines().show)
     click.echo(summary(pipeline.name, result))
     if result.failed:
         reasons = "".join(f"\n  {group}: {why}" for group, why in sorted(result.failed.items()))

@@ -92,7 +92,7 @@ def _override(
     # Importing Kafka takes a moment: not for --help.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.overrides.apply import override, rehearse
-    from k2k_assets.overrides.decide import in_words
+    from k2k_assets.overrides.decide import describe_override
     from k2k_assets.overrides.request import Request, Wanted
     from k2k_assets.pipeline import load_pipeline
     from k2k_assets.topics.selection import resolve_topics
@@ -108,7 +108,7 @@ def _override(
         else:
             decided = override(pipeline, source, target, request, force=force)
     for one in decided:
-        click.echo(in_words(one))
+        click.echo(describe_override(one))
     count = plural(len(decided), "position")
     click.echo(f"{count} would be set; nothing was" if dry_run else f"{count} set")
 

@@ -36,7 +36,7 @@ _SPARE_LINES = 7
 def shown(console: Console) -> Iterator[Observer]:
     """The observer that suits a console, for as long as the context lasts."""
     if not console.is_terminal:
-        yield LineDisplay().show
+        yield ProgressLines().show
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield LiveDisplay(live).show
@@ -91,7 +91,7 @@ def _cells(status: TopicStatus) -> list[str]:
     ]
 
 
-class LineDisplay:
+class ProgressLines:
     """A log line for each topic that moved since its last one, every few seconds; one line for many topics.
 
     Args:

@@ -18,7 +18,7 @@ from k2k_assets.sandbox.principals import REPLICATOR
 from k2k_assets.sandbox.security import ADMIN
 from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -94,7 +94,7 @@ def _write_samples(clusters: KafkaSandbox) -> None:
 
 
 def _wait(clusters: KafkaSandbox, stop: threading.Event) -> None:
-    while not stop.wait(_LOOK_SECONDS):
+    while not stop.wait(_POLL_SECONDS):
         for broker in (clusters.source, clusters.target):
             if not broker.is_running():
                 raise K2KError(f"The {broker.role} broker ended by itself. Its last words:\n{broker.log_tail()}")

@@ -19,7 +19,7 @@ LEFT_AT_ONCE = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = "\x1b[?25h"
 # A signal that comes just before the main thread begins to wait is handled when it looks up.
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def run_aside(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -
     """
     with ThreadPoolExecutor(1, "k2k-command") as worker:
         running = worker.submit(function, *arguments, **named)
-        while not wait([running], _LOOK_SECONDS).done:
+        while not wait([running], _POLL_SECONDS).done:
             pass
         return running.result()
 

@@ -89,9 +89,9 @@ def _translate_position(
     reverse: bool,
     as_json: bool,
 ) -> None:
-    from k2k_assets.translation import Translator
+    from k2k_assets.translation import OffsetTranslator
 
-    with Translator.open(pipeline) as translator:
+    with OffsetTranslator.open(pipeline) as translator:
         if offset is None and timestamp is not None:
             offset = translator.offset_at(*place, timestamp, reverse=reverse)
         assert offset is not None

@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | instance | a driver, outside transactions | an attempt to run a pipeline; its own offset is its *generation* |
 | claim | a slot, in a small transaction of its own | it copies this partition; a tombstone: released, or fenced |
-| beat | a slot, likewise | it is alive |
+| heartbeat (`beat`) | a slot, likewise | it is alive |
 | stop | whoever wants an end, outside transactions | the slots of this generation commit and leave |
 | start | a driver, likewise | where a topic begins of which nothing was copied; a tombstone: all has positions |
 | settings | a driver, likewise | what a fingerprint in mapping records stands for; never removed |
@@ -23,7 +23,7 @@ PARTITION = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class InstanceRecord:
     """One attempt to run a pipeline.
 
     Attributes:
@@ -142,7 +142,7 @@ def instance_key(group: str, instance: str) -> bytes:
     return json_codec.encode({"kind": "instance", "group": group, "instance": instance})
 
 
-def instance_value(instance: Instance) -> bytes:
+def instance_value(instance: InstanceRecord) -> bytes:
     """The value of an instance record."""
     return json_codec.encode(
         {
@@ -158,7 +158,7 @@ def instance_value(instance: Instance) -> bytes:
     )
 
 
-def parse_instance(name: str, value: bytes, where: str) -> Instance:
+def parse_instance(name: str, value: bytes, where: str) -> InstanceRecord:
     """Reads an instance record.
 
     Raises:
@@ -167,7 +167,7 @@ def parse_instance(name: str, value: bytes, where: str) -> Instance:
     body = json_codec.decode(value, where)
     json_codec.check_version(body, VERSION, where)
     try:
-        return Instance(
+        return InstanceRecord(
             instance=name,
             pipeline=body["pipeline"],
             slots=int(body["slots"]),
@@ -258,18 +258,18 @@ def parse_stop(value: bytes, where: str) -> bool:
     return bool(body.get("again", False))
 
 
-def beat_key(group: str, generation: int, slot: int) -> bytes:
-    """The key of a slot's beats."""
+def heartbeat_key(group: str, generation: int, slot: int) -> bytes:
+    """The key of a slot's heartbeats."""
     return json_codec.encode({"kind": "beat", "group": group, "generation": generation, "slot": slot})
 
 
 def time_value(time: int) -> bytes:
-    """The value of a beat: when it was written, in milliseconds since the epoch, UTC."""
+    """The value of a heartbeat: when it was written, in milliseconds since the epoch, UTC."""
     return json_codec.encode({"version": VERSION, "time": time})
 
 
 def parse_time(value: bytes, where: str) -> int:
-    """Reads a beat.
+    """Reads a heartbeat.
 
     Raises:
         ValueError: It cannot be read.

@@ -7,7 +7,7 @@ from typing import Any
 
 from k2k_assets.control.assignment_records import (
     Claim,
-    Instance,
+    InstanceRecord,
     parse_instance,
     parse_settings,
     parse_start,
@@ -31,7 +31,7 @@ class Assignments:
         stops: Generations that were asked to stop.
         again: Those among them whose instance goes on with a new one.
         claims: Those neither released nor fenced, by their claim id.
-        signs: Offset of the last sign of life of each slot, by generation and slot: a claim or a beat.
+        signs: Offset of the last claim or heartbeat of each slot, by generation and slot.
         heard: When each generation last told of itself, by its own clock, milliseconds since the epoch.
         claimed: The slot of the highest generation that has ever claimed a partition, by topic id and partition: of
             what came and went between two looks nothing else tells.
@@ -39,7 +39,7 @@ class Assignments:
         settings: What the fingerprints of mapping records stand for, as documents for `CopySettings.parse`.
     """
 
-    instances: dict[int, Instance] = field(default_factory=dict)
+    instances: dict[int, InstanceRecord] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     begun: set[tuple[int, int]] = field(default_factory=set)
     stops: set[int] = field(default_factory=set)

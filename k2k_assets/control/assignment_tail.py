@@ -1,4 +1,4 @@
-"""Follows the assignment topic, and knows how long each slot has been silent."""
+"""Follows the assignment topic, and knows how long ago each slot wrote a heartbeat."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.end_probe import EndProbe
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.kafka.messages import Message
-from k2k_assets.kafka.silence import Silence
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.replication")
 
 # How long a broker that has just come back has to find what it held.
 _SETTLE_SECONDS = 5.0
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 class AssignmentTopicLost(Refused):
@@ -51,7 +51,7 @@ class AssignmentTail:
         starts = target.offsets([self._at], "earliest")
         if self._at not in starts:
             raise self._lost()
-        self._silence = Silence(self._end_of_the_same, clock)
+        self._end_probe = EndProbe(self._end_of_the_same, clock)
         self._reader = LogReader(
             pipeline.client_properties("target", "consumer"), starts, committed_only=False, follow=True
         )
@@ -71,7 +71,7 @@ class AssignmentTail:
             raise ClusterUnreachable(f"the assignment topic on the {self._target} was not read: {behind}") from None
         return self.state
 
-    def look(self, timeout: float = 0.0) -> Assignments:
+    def refresh(self, timeout: float = 0.0) -> Assignments:
         """What came since the last look; waits up to `timeout` seconds only if there is nothing.
 
         Raises:
@@ -83,9 +83,9 @@ class AssignmentTail:
         return self.state
 
     def silence(self, owner: tuple[int, int]) -> float:
-        """Seconds since a slot's last sign of life was read; clocks of other machines are not trusted.
+        """Seconds since a slot's last heartbeat was read; clocks of other machines are not trusted.
 
-        Of one that has none any more (another attempt of it said farewell) since it was asked for first.
+        Of one that has none any more (another attempt of it said release_all) since it was asked for first.
 
         Args:
             owner: Generation and slot.
@@ -111,7 +111,7 @@ class AssignmentTail:
     def _look_where_it_ends(self) -> None:
         """A client may stand still without a word."""
         try:
-            if ends := self._silence.ends():
+            if ends := self._end_probe.ends():
                 self._reader.doubt_if_behind(ends)
         except AssignmentTopicLost:
             raise
@@ -129,14 +129,14 @@ class AssignmentTail:
                 return ends
             if settle.expired() or (found and found.topic_id != self._id):
                 raise self._lost()
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def _await_id(self) -> str:
         settle = Deadline(_SETTLE_SECONDS)
         while not (found := self._target.describe([self._at.topic])):
             if settle.expired():
                 raise self._lost()
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         return found[self._at.topic].topic_id
 
     def _lost(self) -> AssignmentTopicLost:
@@ -147,7 +147,7 @@ class AssignmentTail:
 
     def _apply(self, batch: list[Message]) -> None:
         if batch:
-            self._silence.heard()
+            self._end_probe.heard()
         for message in batch:
             try:
                 self.state.apply(self._group, message.offset(), message.key(), message.value())

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from k2k_assets.control.assignment_records import (
     PARTITION,
-    Instance,
+    InstanceRecord,
     instance_key,
     instance_value,
     settings_key,
@@ -28,9 +28,9 @@ from k2k_assets.pipeline import Pipeline
 _WRITE_TIMEOUT = 30.0
 
 
-def new_instance(pipeline: Pipeline, slots: int, commit_topic_id: str, continuous: bool = False) -> Instance:
+def new_instance(pipeline: Pipeline, slots: int, commit_topic_id: str, continuous: bool = False) -> InstanceRecord:
     """This process as an instance."""
-    return Instance(
+    return InstanceRecord(
         instance=uuid.uuid4().hex,
         pipeline=pipeline.name,
         slots=slots,
@@ -42,7 +42,7 @@ def new_instance(pipeline: Pipeline, slots: int, commit_topic_id: str, continuou
     )
 
 
-def write_instance(pipeline: Pipeline, instance: Instance) -> int:
+def write_instance(pipeline: Pipeline, instance: InstanceRecord) -> int:
     """Writes an instance record, and before it what its settings are; returns its generation."""
     settings = CopySettings.of(pipeline)
     return write_records(

@@ -1,1 +1,1 @@
-"""Who copies what: claims, signs of life, take-over, fencing."""
+"""Who copies what: claims, heartbeats, take-over, fencing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from k2k_assets.control.assignment_records import Instance, beat_key, instance_key, stop_key
+from k2k_assets.control.assignment_records import InstanceRecord, heartbeat_key, instance_key, stop_key
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.assignment_writing import write_instance, write_records
@@ -18,7 +18,7 @@ log = logging.getLogger("k2k.replication")
 _KEPT_MS = 3_600_000
 
 
-def announce(pipeline: Pipeline, tail: AssignmentTail, instance: Instance) -> int:
+def announce(pipeline: Pipeline, tail: AssignmentTail, instance: InstanceRecord) -> int:
     """Draws a generation, and removes what earlier instances left that no claim speaks of any more.
 
     Nobody is fenced here: each slot does that for the partitions that it claims.
@@ -51,7 +51,7 @@ def _left_over(group: str, state: Assignments, generation: int, before: int) -> 
 
     return [
         *(instance_key(group, instance.instance) for g, instance in state.instances.items() if is_over(g)),
-        *(beat_key(group, g, slot) for g, slot in state.signs if is_over(g)),
+        *(heartbeat_key(group, g, slot) for g, slot in state.signs if is_over(g)),
         *(stop_key(group, g) for g in state.stops if is_over(g)),
     ]
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from k2k_assets.control.assignment_records import PARTITION, Claim, beat_key
+from k2k_assets.control.assignment_records import PARTITION, Claim, heartbeat_key
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import now_ms
 from k2k_assets.coordination import rules
@@ -31,7 +31,7 @@ class Writer(Protocol):
         ...
 
 
-class Claims:
+class ClaimWriter:
     """The claims of one holder of a transactional id.
 
     Args:
@@ -71,7 +71,7 @@ class Claims:
         """
         left = rules.left_by_former_holders(self._id, self._tail.catch_up().claims.values())
         now = now_ms()
-        # Claims first: whoever reads only a part of it must not take the partitions for free.
+        # ClaimWriter first: whoever reads only a part of it must not take the partitions for free.
         self.write([*((self._key(claim), claim.value_bytes(now)) for claim in fresh.values()), *self.tombstones(left)])
         known = self._tail.catch_up().claims
         # A claim that is not there any more has been fenced already: what is done under it will be refused.
@@ -87,9 +87,9 @@ class Claims:
         """The records that release claims."""
         return [(self._key(claim), None) for claim in claims]
 
-    def farewell(self, claims: Iterable[Claim]) -> list[tuple[bytes, bytes | None]]:
-        """The records that release claims of a slot that ends, and its signs of life: else it would seem to live."""
-        return [*self.tombstones(claims), (beat_key(self._pipeline.group, *self._owner), None)]
+    def release_all(self, claims: Iterable[Claim]) -> list[tuple[bytes, bytes | None]]:
+        """The records that release claims of a slot that ends, and its heartbeats: else it would seem to live."""
+        return [*self.tombstones(claims), (heartbeat_key(self._pipeline.group, *self._owner), None)]
 
     def write(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Writes records in a transaction of their own; nothing if there are none."""

@@ -1,4 +1,4 @@
-"""How often a slot shows that it is alive, when it counts as silent, and which continuous instances live. Pure."""
+"""Heartbeats: how often a slot writes one, when it counts as dead, and which continuous instances live. Pure."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pydantic import BaseModel, ConfigDict
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.pipeline import Pipeline
 
-_SHORTEST_BEAT = 0.2
+_SHORTEST_HEARTBEAT = 0.2
 
 
-def beat_seconds(pipeline: Pipeline) -> float:
-    """Longest time between two signs of life of a slot."""
-    return max(pipeline.coordination.assignment.grace_window.total_seconds() / 3, _SHORTEST_BEAT)
+def heartbeat_interval_seconds(pipeline: Pipeline) -> float:
+    """Longest time between two heartbeats of a slot."""
+    return max(pipeline.coordination.assignment.grace_window.total_seconds() / 3, _SHORTEST_HEARTBEAT)
 
 
-def silence_seconds(pipeline: Pipeline) -> float:
-    """After this long without a sign of life an owner may be taken over from."""
-    return max(pipeline.coordination.assignment.grace_window.total_seconds(), 3 * _SHORTEST_BEAT)
+def heartbeat_timeout_seconds(pipeline: Pipeline) -> float:
+    """After this long without a heartbeat an owner may be taken over from."""
+    return max(pipeline.coordination.assignment.grace_window.total_seconds(), 3 * _SHORTEST_HEARTBEAT)
 
 
 class Presence(BaseModel):
     """A continuous instance (`k2k start`) as the assignment topic tells of it.
 
     Attributes:
-        sign: Offset of its last sign of life. Whoever looks again later sees a higher one, or the instance is silent.
+        sign: Offset of its last claim or heartbeat. Later there is a higher one, or the instance is dead.
         who: For people.
     """
 

@@ -32,9 +32,9 @@ Claims are read uncommitted: an open transaction of a dead claimant must not hol
 transaction is aborted is one too many, which is fenced in the end. A release or a mark of fencing whose transaction is
 aborted is true all the same, because it is written after what it tells of has happened.
 
-So nothing rests on time. `graceWindow` is only politeness, and decides when a stand-by takes over from a silent owner:
+So nothing rests on time. `graceWindow`, the heartbeat timeout, only decides when a stand-by takes over from an owner:
 fencing somebody too early costs one transaction that is copied again. That is why a driver may fence the ids that its
-slots will claim first of all, and those of the dead, before it plans (`dead_holders.py`).
+slots will claim first of all, and those of the dead, before it plans (`orphaned_transactions.py`).
 
 Generations let everybody agree who yields: of two claimants exactly one finds the other higher. A claimant never inits
 an id that a higher generation uses, else two instances that copy different partitions would fence each other for ever.
@@ -46,7 +46,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Mapping
 
-from k2k_assets.control.assignment_records import Claim, Instance
+from k2k_assets.control.assignment_records import Claim, InstanceRecord
 
 
 def transactional_id(pipeline: str, group: str, number: int) -> str:
@@ -74,7 +74,9 @@ def left_by_former_holders(transactional_id: str, claims: Iterable[Claim]) -> li
     return [claim for claim in claims if claim.transactional_id == transactional_id]
 
 
-def ids_above(group: str, generation: int, claims: Iterable[Claim], instances: Mapping[int, Instance]) -> set[str]:
+def ids_above(
+    group: str, generation: int, claims: Iterable[Claim], instances: Mapping[int, InstanceRecord]
+) -> set[str]:
     """The transactional ids that higher generations use, or will begin with.
 
     Args:

@@ -79,7 +79,7 @@ def kind_of(error: K2KError) -> str:
     return next(kind.__name__ for kind in type(error).__mro__ if globals().get(kind.__name__) is kind)
 
 
-def words_of(error: BaseException) -> list[str]:
+def message_lines(error: BaseException) -> list[str]:
     """What an error says, line by line; never empty.
 
     An error of Spark's asks its Java process for its words only when it is to tell them, and that process may be gone.

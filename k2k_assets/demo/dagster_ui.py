@@ -25,7 +25,7 @@ from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
 _START_SECONDS = 120.0
 # Dagster's own services take a few seconds to end; a run that is copying then is killed, and that loses nothing.
 _END_SECONDS = 15.0
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _LINGER_SECONDS = 60.0
 # Short runs, so that something is to be seen: the traffic never pauses for as long as `sync.idle`.
 _SHORT_RUNS = "sync:\n  window: 30 seconds\n"
@@ -136,7 +136,7 @@ def _await_answer(dagster: subprocess.Popen[bytes], port: int) -> None:
             raise K2KError(f"Dagster's UI ended while it started (is port {port} in use?).")
         if deadline.expired():
             raise K2KError(f"Dagster's UI did not answer on port {port} within {_START_SECONDS:g} s.")
-        pause.wait(_LOOK_SECONDS)
+        pause.wait(_POLL_SECONDS)
 
 
 def _answers(port: int) -> bool:
@@ -152,7 +152,7 @@ def _answers(port: int) -> bool:
 
 def _watch(dagster: subprocess.Popen[bytes], sandbox: KafkaSandbox) -> None:
     pause = threading.Event()
-    while not pause.wait(_LOOK_SECONDS):
+    while not pause.wait(_POLL_SECONDS):
         if dagster.poll() is not None:
             raise K2KError("Dagster ended by itself.")
         for broker in (sandbox.source, sandbox.target):

@@ -22,7 +22,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.kafka.messages import Message
-from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
+from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.groups")
@@ -32,7 +32,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class MapperClaim:
     """One life of a mapper.
 
     Attributes:
@@ -52,7 +52,7 @@ class Claim:
     time: int
 
     @classmethod
-    def new(cls, pipeline: str, group: str) -> Claim:
+    def new(cls, pipeline: str, group: str) -> MapperClaim:
         """This process as a mapper."""
         return cls(pipeline, group, uuid.uuid4().hex, socket.gethostname(), os.getpid(), int(time.time() * 1000))
 
@@ -70,7 +70,7 @@ class Claim:
         return json_codec.encode({"version": VERSION, "host": self.host, "pid": self.pid, "time": self.time})
 
 
-class Claims:
+class MapperClaims:
     """Writes the claim of one mapper, and follows those of others. To be used by one thread at a time.
 
     Args:
@@ -88,8 +88,8 @@ class Claims:
         self._target = target
         self._timeout = timeout
         self._at = TopicPartition(pipeline.coordination.assignment.topic, PARTITION)
-        self._claims: dict[int, Claim] = {}
-        self._own: Claim | None = None
+        self._claims: dict[int, MapperClaim] = {}
+        self._own: MapperClaim | None = None
         self._unreadable: Refused | None = None
         self._offset = -1
         if self._at.topic not in target.describe([self._at.topic]):
@@ -104,7 +104,7 @@ class Claims:
 
     def write(self) -> int:
         """Writes the own claim; returns its offset."""
-        self._own = Claim.new(self._pipeline.name, self._pipeline.group)
+        self._own = MapperClaim.new(self._pipeline.name, self._pipeline.group)
         self._offset = write_record(self._pipeline, self._own.key_bytes(), self._own.value_bytes())
         return self._offset
 
@@ -147,7 +147,7 @@ class Claims:
         """Lets go of the client."""
         self._reader.close()
 
-    def __enter__(self) -> Claims:
+    def __enter__(self) -> MapperClaims:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -185,8 +185,8 @@ class Claims:
             raise self._unreadable from None
 
 
-def _claim(pipeline: str, group: str | None, mapper: str, value: bytes, where: str) -> Claim:
+def _claim(pipeline: str, group: str | None, mapper: str, value: bytes, where: str) -> MapperClaim:
     body = json_codec.decode(value, where)
     json_codec.check_version(body, VERSION, where)
     host, pid, written = str(body.get("host", "?")), int(body.get("pid", 0)), int(body.get("time", 0))
-    return Claim(pipeline, group, mapper, host, pid, written)
+    return MapperClaim(pipeline, group, mapper, host, pid, written)

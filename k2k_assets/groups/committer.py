@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, Producer
 from k2k_assets.control.group_versions import Version
 from k2k_assets.coordination.fencing import fence
 from k2k_assets.core.errors import ClusterUnreachable, Superseded
-from k2k_assets.groups.decide import Decision
+from k2k_assets.groups.decide import GroupDecision
 from k2k_assets.groups.group_frame import GroupFrame
 from k2k_assets.groups.shard import RETRY_BACKOFF_MS, TRANSACTION_TIMEOUT_MS, CommitReport, Shard
 from k2k_assets.groups.target_groups import TargetGroups
@@ -91,13 +91,13 @@ class GroupCommitter:
             raise ClusterUnreachable(f"target cluster: the mapper's transactional ids: {error}") from None
         self._ensure_newest()
 
-    def commit(self, decisions: Sequence[Decision], version: Version) -> CommitReport:
+    def commit(self, decisions: Sequence[GroupDecision], version: Version) -> CommitReport:
         """Commits what was decided, many groups at once; decisions without commits cost nothing.
 
         Raises:
             Superseded: A newer mapper exists; it is its turn.
         """
-        of_shard: dict[int, list[Decision]] = defaultdict(list)
+        of_shard: dict[int, list[GroupDecision]] = defaultdict(list)
         for decision in decisions:
             if decision.commits:
                 of_shard[zlib.crc32(decision.group.encode()) % SHARDS].append(decision)

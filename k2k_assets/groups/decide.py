@@ -23,12 +23,12 @@ from typing import Literal, NamedTuple
 
 from k2k_assets.control.group_versions import Version, parse
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.groups import Committed, Ends, GroupKind, GroupState
-from k2k_assets.mapping.algebra.translate import State
+from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupKind, GroupState
+from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.translation.groups import Answer
 
 
-class Word(StrEnum):
+class CommitDecision(StrEnum):
     """What is said of a group's position in one target partition."""
 
     EXACT = "exact"
@@ -71,15 +71,15 @@ class Row(NamedTuple):
         sources: Source partitions with the group's commit in each.
         offset: The translated position, within the target's log; -1 if there is none.
         held: What the target held before; None if nothing.
-        word: What is said of it.
+        decision: What is said of it.
         commit: Whether it is to be committed.
     """
 
     target: TopicPartition
-    sources: tuple[tuple[TopicPartition, Committed], ...]
+    sources: tuple[tuple[TopicPartition, CommittedOffset], ...]
     offset: int
-    held: Committed | None
-    word: Word
+    held: CommittedOffset | None
+    decision: CommitDecision
     commit: bool
 
     @property
@@ -88,7 +88,7 @@ class Row(NamedTuple):
         return "; ".join(dict.fromkeys(committed.metadata for _, committed in self.sources if committed.metadata))
 
 
-class Decision(NamedTuple):
+class GroupDecision(NamedTuple):
     """What is done for one group.
 
     Attributes:
@@ -102,27 +102,27 @@ class Decision(NamedTuple):
     rows: list[Row]
 
     @property
-    def replaces(self) -> dict[TopicPartition, Committed | None]:
+    def replaces(self) -> dict[TopicPartition, CommittedOffset | None]:
         """What the commits are to replace; None: nothing."""
         return {row.target: row.held for row in self.rows if row.commit}
 
 
 _WORDS = {
-    State.EXACT: Word.EXACT,
-    State.AHEAD: Word.AHEAD,
-    State.UNKNOWN: Word.UNKNOWN,
-    State.NOT_REPLICATED: Word.NOT_REPLICATED,
+    TranslationState.EXACT: CommitDecision.EXACT,
+    TranslationState.AHEAD: CommitDecision.AHEAD,
+    TranslationState.UNKNOWN: CommitDecision.UNKNOWN,
+    TranslationState.NOT_REPLICATED: CommitDecision.NOT_REPLICATED,
 }
 
 
-def decide(
+def decide_group(
     group: str,
     answers: Sequence[Answer],
-    held: Mapping[TopicPartition, Committed],
+    held: Mapping[TopicPartition, CommittedOffset],
     ends: Mapping[TopicPartition, Ends],
     rules: Rules,
     state: GroupState | None = None,
-) -> Decision:
+) -> GroupDecision:
     """Decides for one group.
 
     Args:
@@ -134,51 +134,53 @@ def decide(
         state: Of the target group; None if it does not exist.
     """
     rows = [_row(answer, held.get(answer.target), ends.get(answer.target), rules, state) for answer in answers]
-    return Decision(group, {row.target: row.offset for row in rows if row.commit}, rows)
+    return GroupDecision(group, {row.target: row.offset for row in rows if row.commit}, rows)
 
 
-def _row(answer: Answer, held: Committed | None, ends: Ends | None, rules: Rules, state: GroupState | None) -> Row:
+def _row(
+    answer: Answer, held: CommittedOffset | None, ends: Ends | None, rules: Rules, state: GroupState | None
+) -> Row:
     offset, word = _place(answer, ends)
     active = state is not None and state.active
     commit = False
     if offset < 0:
         pass
     elif state is not None and state.kind is GroupKind.OTHER:
-        word = Word.NOT_HANDLED
+        word = CommitDecision.NOT_HANDLED
     elif held is not None and (other := _another(held, rules)):
         word = other
     elif held is not None and held.offset == offset:
         commit = _may_expire(held, rules) and not active
     elif active:
-        word = Word.ACTIVE
+        word = CommitDecision.ACTIVE
     else:
         commit = True
     return Row(answer.target, answer.sources, offset, held, word, commit)
 
 
-def _place(answer: Answer, ends: Ends | None) -> tuple[int, Word]:
+def _place(answer: Answer, ends: Ends | None) -> tuple[int, CommitDecision]:
     """The position within the target's log, and what is said of it; -1: there is none."""
     if answer.translated:
-        return -1, Word.TRANSLATION
+        return -1, CommitDecision.TRANSLATION
     if answer.offset < 0:
         return -1, _WORDS[answer.state]
     if ends is None:
-        return -1, Word.NOT_REPLICATED
+        return -1, CommitDecision.NOT_REPLICATED
     if answer.offset < ends.start:
-        return ends.start, Word.EXPIRED
+        return ends.start, CommitDecision.EXPIRED
     if answer.offset > ends.end:
-        return ends.end, Word.AHEAD
+        return ends.end, CommitDecision.AHEAD
     return answer.offset, _WORDS[answer.state]
 
 
-def _another(held: Committed, rules: Rules) -> Word | None:
+def _another(held: CommittedOffset, rules: Rules) -> CommitDecision | None:
     """What is said of a commit that may not be replaced; None: it may."""
     version = parse(held.metadata, rules.prefix)
     if version is None:
-        return Word.FOREIGN if rules.foreign == "skip" else None
-    return Word.OLDER if rules.guard and version > rules.version else None
+        return CommitDecision.FOREIGN if rules.foreign == "skip" else None
+    return CommitDecision.OLDER if rules.guard and version > rules.version else None
 
 
-def _may_expire(held: Committed, rules: Rules) -> bool:
+def _may_expire(held: CommittedOffset, rules: Rules) -> bool:
     version = parse(held.metadata, rules.prefix)
     return version is not None and version.poll < rules.renew_before

@@ -10,13 +10,13 @@ from confluent_kafka import KafkaError
 
 from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.failback_plan import BackRow, BackWord, FailbackPlan, Pipe, plan_failback
+from k2k_assets.groups.failback_plan import BackRow, FailbackDecision, FailbackPlan, Pipe, plan_failback
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.group_reader import list_states
 from k2k_assets.kafka.group_writer import set_offsets
 
-__all__ = ["BackRow", "BackWord", "FailbackPlan", "FailbackReport", "Pipe", "execute", "plan_failback"]
+__all__ = ["BackRow", "FailbackDecision", "FailbackPlan", "FailbackReport", "Pipe", "execute", "plan_failback"]
 
 log = logging.getLogger("k2k.groups")
 

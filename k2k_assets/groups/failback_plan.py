@@ -25,22 +25,22 @@ import numpy as np
 
 from k2k_assets.control.group_versions import parse
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
+from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap
 from k2k_assets.mapping.algebra.reverse import first_unread
 from k2k_assets.mapping.algebra.spread import combine_back
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, may_repeat, translate, translate_back
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, may_repeat, translate, translate_back
 from k2k_assets.pipeline.routing import Routing
-from k2k_assets.translation.groups import Copied, feeding
+from k2k_assets.translation.groups import CopiedPositions, feeding
 
-_UNREAD = Committed(0)
+_UNREAD = CommittedOffset(0)
 
 WholeMapOf = Callable[[TopicPartition], PartitionMap]
 """All that is known of a source partition."""
 
 
-class BackWord(StrEnum):
+class FailbackDecision(StrEnum):
     """What is said of a group's return to one source partition."""
 
     EXACT = "exact"
@@ -65,7 +65,7 @@ class Pipe:
 
     map_of: WholeMapOf
     routing: Routing
-    copied: Copied
+    copied: CopiedPositions
 
     def target(self, partition: TopicPartition) -> Target:
         """A target partition of today."""
@@ -80,15 +80,15 @@ class BackRow(NamedTuple):
         targets: What the group holds in the target partitions that it was copied to.
         held: Where the group stands on the source; None: nowhere.
         offset: Where it goes on; -1 if that is not known.
-        word: What is said of it.
+        decision: What is said of it.
         commit: Whether it is to be written.
     """
 
     source: TopicPartition
-    targets: tuple[tuple[TopicPartition, Committed], ...]
-    held: Committed | None
+    targets: tuple[tuple[TopicPartition, CommittedOffset], ...]
+    held: CommittedOffset | None
     offset: int
-    word: BackWord
+    decision: FailbackDecision
     commit: bool
 
 
@@ -114,9 +114,9 @@ class FailbackPlan(NamedTuple):
         return {target: committed.offset for target, committed in self.leaves.items()}
 
     @property
-    def leaves(self) -> dict[TopicPartition, Committed]:
+    def leaves(self) -> dict[TopicPartition, CommittedOffset]:
         """The target partitions that the group leaves, with what it holds there."""
-        rows = [row for row in self.rows if row.commit or row.word is BackWord.KEPT]
+        rows = [row for row in self.rows if row.commit or row.decision is FailbackDecision.KEPT]
         return {target: committed for row in rows for target, committed in row.targets}
 
 
@@ -128,7 +128,7 @@ def plan_failback(
     prefix: str,
     reverse: Pipe | None = None,
     target_logs: Mapping[TopicPartition, int] | None = None,
-    leaderless: Collection[TopicPartition] = (),
+    offline_partitions: Collection[TopicPartition] = (),
 ) -> list[FailbackPlan]:
     """Plans the return of groups to the source.
 
@@ -141,18 +141,18 @@ def plan_failback(
         reverse: The pipeline from target to source, if there is one.
         target_logs: High watermark of each target partition, read after the positions. A position beyond it is of a log
             that is no more: nobody knows what was read. None: it is not looked at.
-        leaderless: Source partitions without a leader: nobody knows whether what is translated is there.
+        offline_partitions: Source partitions without a leader: nobody knows whether what is translated is there.
 
     Returns:
         One plan for each group that holds something in a target partition, by name.
     """
     fed: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
-    on_any = {**pipe.copied.ends, **{tp: Ends(0, 0) for tp in pipe.copied.leaderless}}
+    on_any = {**pipe.copied.ends, **{tp: Ends(0, 0) for tp in pipe.copied.offline_partitions}}
     for targets, sources in feeding(pipe.copied.positions, pipe.routing, on_any):
         for source in sources:
             fed[source] += targets
     fed_by = Counter(target for targets in fed.values() for target in targets)
-    planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {}, fed_by, leaderless)
+    planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {}, fed_by, offline_partitions)
     plans = []
     for name, group in sorted(on_target.items()):
         stands = on_source.get(name, GroupOffsets(name, {}))
@@ -186,7 +186,7 @@ class _Planner:
     reverse: Pipe | None
     target_logs: Mapping[TopicPartition, int]
     fed_by: Mapping[TopicPartition, int]
-    leaderless: Collection[TopicPartition]
+    offline_partitions: Collection[TopicPartition]
     _back_to: dict[TopicPartition, tuple[Set[Target], bool]] | None = None
     _went_to: dict[TopicPartition, list[TopicPartition]] = field(default_factory=dict)
 
@@ -203,19 +203,19 @@ class _Planner:
             return None
         held = stands.offsets.get(source)
         if unstable:
-            return BackRow(source, found, held, NO_OFFSET, BackWord.UNKNOWN, False)
+            return BackRow(source, found, held, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         if all(parse(committed.metadata, self.prefix) for _, committed in found):
-            return BackRow(source, found, held, NO_OFFSET, BackWord.TRANSLATION, False)
+            return BackRow(source, found, held, NO_OFFSET, FailbackDecision.TRANSLATION, False)
         if self._is_unread_elsewhere(source, topics, group, held):
-            return BackRow(source, found, held, NO_OFFSET, BackWord.UNKNOWN, False)
+            return BackRow(source, found, held, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         offset, word = self._place(source, targets, dict(found))
         if (
             offset >= 0
             and held
-            and word is not BackWord.MAY_REPEAT
+            and word is not FailbackDecision.MAY_REPEAT
             and self._same(source, targets, held.offset, offset)
         ):
-            return BackRow(source, found, held, held.offset, BackWord.KEPT, False)
+            return BackRow(source, found, held, held.offset, FailbackDecision.KEPT, False)
         return BackRow(source, found, held, offset, word, offset >= 0)
 
     def _with_former(self, source: TopicPartition, today: Sequence[TopicPartition]) -> list[TopicPartition]:
@@ -225,7 +225,7 @@ class _Planner:
         return self._went_to[source]
 
     def _is_unread_elsewhere(
-        self, source: TopicPartition, topics: Collection[str], group: GroupOffsets, held: Committed | None
+        self, source: TopicPartition, topics: Collection[str], group: GroupOffsets, held: CommittedOffset | None
     ) -> bool:
         """Whether a group reads another topic, that an earlier routing copied to, and has not read all of that.
 
@@ -240,31 +240,36 @@ class _Planner:
         return False
 
     def _place(
-        self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, Committed]
-    ) -> tuple[int, BackWord]:
+        self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, CommittedOffset]
+    ) -> tuple[int, FailbackDecision]:
         ends = self.source_ends.get(source)
-        if source in self.leaderless or not self.pipe.copied.leaderless.keys().isdisjoint(targets):
-            return NO_OFFSET, BackWord.UNKNOWN
+        if source in self.offline_partitions or not self.pipe.copied.offline_partitions.keys().isdisjoint(targets):
+            return NO_OFFSET, FailbackDecision.UNKNOWN
         if ends is None or not all(target in self.pipe.copied.ends for target in targets):
-            return NO_OFFSET, BackWord.NOT_REPLICATED
+            return NO_OFFSET, FailbackDecision.NOT_REPLICATED
         if any(committed.offset > self.target_logs.get(tp, committed.offset) for tp, committed in found.items()):
-            return NO_OFFSET, BackWord.UNKNOWN
+            return NO_OFFSET, FailbackDecision.UNKNOWN
         offset, state = self._back(source, targets, found)
         if offset < 0:
-            return NO_OFFSET, BackWord.UNKNOWN if state is State.UNKNOWN else BackWord.NOT_REPLICATED
+            return (
+                NO_OFFSET,
+                FailbackDecision.UNKNOWN if state is TranslationState.UNKNOWN else FailbackDecision.NOT_REPLICATED,
+            )
         if offset < ends.start:
-            return ends.start, BackWord.EXPIRED
-        if state is State.AHEAD:
-            return min(offset, ends.end), BackWord.AHEAD
-        return min(offset, ends.end), BackWord.MAY_REPEAT if self._may_repeat(source, found) else BackWord.EXACT
+            return ends.start, FailbackDecision.EXPIRED
+        if state is TranslationState.AHEAD:
+            return min(offset, ends.end), FailbackDecision.AHEAD
+        return min(offset, ends.end), FailbackDecision.MAY_REPEAT if self._may_repeat(
+            source, found
+        ) else FailbackDecision.EXACT
 
     def _back(
-        self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, Committed]
-    ) -> tuple[int, State]:
+        self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, CommittedOffset]
+    ) -> tuple[int, TranslationState]:
         mapping = self.pipe.map_of(source)
         copied_back = self._copied_back(source)
         if copied_back and (len(targets) > 1 or copied_back != set(targets)):
-            return NO_OFFSET, State.UNKNOWN
+            return NO_OFFSET, TranslationState.UNKNOWN
         if len(targets) > 1:
             read_to = {self.pipe.target(target): found[target].offset if target in found else 0 for target in targets}
             return combine_back(mapping, read_to)
@@ -272,11 +277,11 @@ class _Planner:
         position = found[target].offset
         mapped_to = self.pipe.copied.ends[target].end
         back = translate_back(mapping, self.pipe.target(target), np.array([position]), mapped_to)
-        offset, state = int(back.offsets[0]), State(int(back.states[0]))
-        if self.reverse and copied_back and state is not State.UNKNOWN:
+        offset, state = int(back.offsets[0]), TranslationState(int(back.states[0]))
+        if self.reverse and copied_back and state is not TranslationState.UNKNOWN:
             other, here = self.reverse.map_of(target), self.reverse.target(source)
             if here not in other.runs:
-                return NO_OFFSET, State.UNKNOWN
+                return NO_OFFSET, TranslationState.UNKNOWN
             return first_unread(mapping, self.pipe.target(target), other, here, position)
         return offset, state
 
@@ -294,7 +299,7 @@ class _Planner:
             if here in went_to or (not is_whole and _may_go_to(self.reverse.routing, tp, source))
         }
 
-    def _may_repeat(self, source: TopicPartition, found: Mapping[TopicPartition, Committed]) -> bool:
+    def _may_repeat(self, source: TopicPartition, found: Mapping[TopicPartition, CommittedOffset]) -> bool:
         if self.pipe.copied.source_ends is None:
             return False  # exactly once: all that can be read is mapped
         if len(found) != 1 or any(self.fed_by[target] != 1 for target in found):
@@ -312,7 +317,7 @@ class _Planner:
         mapping = self.pipe.map_of(source)
         for target in targets:
             both = translate(mapping, self.pipe.target(target), np.array([held, offset]), floor=0)
-            if both.offsets[0] != both.offsets[1] or both.states.max() > State.AHEAD:
+            if both.offsets[0] != both.offsets[1] or both.states.max() > TranslationState.AHEAD:
                 return False
             if self.reverse and target in self.reverse.copied.positions:
                 runs = self.reverse.map_of(target).runs.get(self.reverse.target(source))

@@ -62,10 +62,10 @@ def failback_plans(
         on_target = _settled(fetch_offsets(target, names), target)
         on_source = _settled(fetch_offsets(source, on_target.groups), source)
         pipe = _pipe(forth)
-        leaderless: dict[TopicPartition, str] = {}
-        starts = offsets_where_led(source, pipe.copied.positions, "earliest", leaderless)
-        ends = offsets_where_led(source, starts, "latest", leaderless)
-        for partition, why in leaderless.items():
+        offline_partitions: dict[TopicPartition, str] = {}
+        starts = offsets_where_led(source, pipe.copied.positions, "earliest", offline_partitions)
+        ends = offsets_where_led(source, starts, "latest", offline_partitions)
+        for partition, why in offline_partitions.items():
             log.warning("%s is left as it is: %s", partition, why)
         source_ends = {tp: Ends(starts[tp], end) for tp, end in ends.items()}
         return plan_failback(
@@ -76,7 +76,7 @@ def failback_plans(
             pipeline.groups.offset_guard_prefix,
             _pipe(back) if back else None,
             offsets_where_led(target, pipe.copied.ends, "latest", {}),
-            frozenset(leaderless),
+            frozenset(offline_partitions),
         )
 
 

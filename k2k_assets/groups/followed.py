@@ -23,7 +23,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartiti
 from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.routing import Routing
-from k2k_assets.translation.groups import Copied
+from k2k_assets.translation.groups import CopiedPositions
 
 MayUse = Callable[[set[str], set[str]], None]
 """Raises `Refused` where something is not allowed on source topics or on target topics."""
@@ -72,12 +72,12 @@ class FollowedMappings:
             self._live.catch_up((), patience)
             if may_use:
                 self._ask(may_use)
-            self.look()
+            self.refresh()
         except BaseException:
             self._live.close()
             raise
 
-    def look(self) -> set[str]:
+    def refresh(self) -> set[str]:
         """Looks which source partitions are mapped: before the positions are read that `cut` is for.
 
         Returns:
@@ -89,7 +89,7 @@ class FollowedMappings:
         self.mapped, self.routing = self._seen()
         return {source.topic for source in self._live.sources()}
 
-    def cut(self) -> Copied:
+    def cut(self) -> CopiedPositions:
         """What is copied now, without `source_ends`; `map_of` answers for it.
 
         Raises:
@@ -111,7 +111,7 @@ class FollowedMappings:
             for tp, source in self.mapped.items()
         }
         ends = {tp: Ends(found.starts[tp], end) for tp, end in found.stable.items() if tp in found.starts}
-        return Copied(positions, ends, found.topic_ids, leaderless=found.leaderless)
+        return CopiedPositions(positions, ends, found.topic_ids, offline_partitions=found.offline_partitions)
 
     def map_of(self, partition: TopicPartition, lowest: int = 0) -> PartitionMap:
         """What is known of a source partition in `mapped`, for positions from `lowest` on."""

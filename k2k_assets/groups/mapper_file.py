@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from k2k_assets.control.commit_record import CommitRecord
-from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
+from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.pipeline.routing import Routing, SinkTopic

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Decision, Row, Word
-from k2k_assets.kafka.groups import Committed
+from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
+from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.pipeline.error_handling import Policy
 from k2k_assets.translation.groups import Answer
 
@@ -39,7 +39,7 @@ class OtherMapping(NamedTuple):
     offset: int
 
 
-def ensure_none_active(decisions: Iterable[Decision], policy: Policy, found_active: Collection[str] = ()) -> None:
+def ensure_none_active(decisions: Iterable[GroupDecision], policy: Policy, found_active: Collection[str] = ()) -> None:
     """Applies `onActiveConsumerGroupCommit`, after the other groups were committed.
 
     Args:
@@ -55,7 +55,7 @@ def ensure_none_active(decisions: Iterable[Decision], policy: Policy, found_acti
     for decision in decisions:
         late = decision.group in found_active
         for row in decision.rows:
-            if row.word is Word.ACTIVE or (late and row.commit):
+            if row.decision is CommitDecision.ACTIVE or (late and row.commit):
                 raise _active_group(decision.group, row)
 
 
@@ -92,7 +92,7 @@ def ensure_one_mapping(group: str, answer: Answer, others: Sequence[OtherMapping
     )
 
 
-def _positions(sources: Sequence[tuple[TopicPartition, Committed]]) -> str:
+def _positions(sources: Sequence[tuple[TopicPartition, CommittedOffset]]) -> str:
     places = [f"{partition} at offset {committed.offset}" for partition, committed in sources]
     more = f" and {len(places) - 3} more" if len(places) > 3 else ""
     return "on the source " + ", ".join(places[:3]) + more

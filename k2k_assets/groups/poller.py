@@ -3,7 +3,7 @@
 ```
  mappings read to the end > claim > fence the mappers before > generation above all that groups hold
    poll:  mapped topics > groups and offsets on the source > cut: L, ends of the mapping topic, mappings read up to
-          them > translate > what the target's groups hold > decide > fenced commit
+          them > translate > what the target's groups hold > decide_group > fenced commit
 ```
 
 A poll remembers nothing but the mappings: it compares with what the target holds, so whatever somebody else wrote there
@@ -22,13 +22,13 @@ from k2k_assets.control.group_versions import Version, generation_above, next_po
 from k2k_assets.core.bulk import without_cycle_collection
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.claim import Claims
+from k2k_assets.groups.claim import MapperClaims
 from k2k_assets.groups.committer import GroupCommitter
-from k2k_assets.groups.decide import Decision, Rules, Word, decide
+from k2k_assets.groups.decide import CommitDecision, GroupDecision, Rules, decide_group
 from k2k_assets.groups.followed import Changed
 from k2k_assets.groups.mapper_file import are_published, with_mappings
 from k2k_assets.groups.policies import ensure_none_active
-from k2k_assets.groups.position_translator import PositionTranslator, Translation
+from k2k_assets.groups.position_translator import PositionTranslator, TranslatedGroups
 from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.source_groups import SourceGroups, SourceObservation
 from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
@@ -68,7 +68,7 @@ class Poller:
         self._poll = 0
         self._stack = ExitStack()
         self._translator: PositionTranslator
-        self._claims: Claims
+        self._claims: MapperClaims
         self._committer: GroupCommitter
 
     def start(self) -> None:
@@ -90,7 +90,7 @@ class Poller:
                 *clusters, self._patience, lambda *on: TopicCheck(*clusters, "mapper", *on).ensure_existing()
             )
         )
-        self._claims = self._stack.enter_context(Claims(self._pipeline, self._target))
+        self._claims = self._stack.enter_context(MapperClaims(self._pipeline, self._target))
         claim = self._claims.write()
         self._committer = self._stack.enter_context(
             GroupCommitter(self._pipeline, self._target_groups, self._claims.ensure_newest)
@@ -131,7 +131,7 @@ class Poller:
             without_commits=sum(group not in seen.groups and group not in seen.failed for group in seen.states),
             source_ends=found.source_ends,
             target_ends=found.target_ends,
-            leaderless=found.leaderless,
+            offline_partitions=found.offline_partitions,
             seconds=time.monotonic() - started,
         )
 
@@ -173,10 +173,10 @@ class Poller:
         if {mappings, claims} - found.keys():
             ensure_control_topics(with_mappings(self._pipeline), self._target)
 
-    def _look(self) -> tuple[SourceObservation, Translation]:
+    def _look(self) -> tuple[SourceObservation, TranslatedGroups]:
         deadline = Deadline(self._patience)
         while True:
-            seen = self._source_groups.observe(self._translator.look())
+            seen = self._source_groups.observe(self._translator.refresh())
             try:
                 return seen, self._translator.translate(seen.groups)
             except Changed as change:
@@ -184,7 +184,7 @@ class Poller:
                     raise
                 log.info("the groups are looked at again: %s", change)
 
-    def _decide(self, found: Translation, held: TargetObservation, version: Version) -> list[Decision]:
+    def _decide(self, found: TranslatedGroups, held: TargetObservation, version: Version) -> list[GroupDecision]:
         rules = Rules(
             version,
             self._prefix,
@@ -193,14 +193,19 @@ class Poller:
             renew_before=version.poll - RENEW_SECONDS * 1000,
         )
         return [
-            decide(group, answers, held.groups[group].offsets, found.target_ends, rules, held.states.get(group))
+            decide_group(group, answers, held.groups[group].offsets, found.target_ends, rules, held.states.get(group))
             for group, answers in found.answers.items()
             if group not in held.failed
         ]
 
-    def _look_at_versions(self, decisions: Iterable[Decision]) -> None:
+    def _look_at_versions(self, decisions: Iterable[GroupDecision]) -> None:
         """A later observation than this one is a newer mapper's, or left from before the assignment topic was lost."""
-        later = [row.held for decision in decisions for row in decision.rows if row.word is Word.OLDER and row.held]
+        later = [
+            row.held
+            for decision in decisions
+            for row in decision.rows
+            if row.decision is CommitDecision.OLDER and row.held
+        ]
         if not later:
             return
         self._claims.ensure_newest()

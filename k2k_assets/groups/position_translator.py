@@ -18,20 +18,20 @@ _FAR = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Translation:
+class TranslatedGroups:
     """Where groups belong.
 
     Attributes:
         answers: By group; groups without any answer are left out.
         source_ends: End of what can be read in each source partition.
         target_ends: Log start and end of what can be read in each target partition.
-        leaderless: Partitions on either side that have no leader, with the reason: their ends are not there.
+        offline_partitions: Partitions on either side that have no leader, with the reason: their ends are not there.
     """
 
     answers: dict[str, list[Answer]]
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, Ends]
-    leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
+    offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 class PositionTranslator:
@@ -63,15 +63,15 @@ class PositionTranslator:
         self._one_mapping = pipeline.error_handling.on_multiple_target_committed_offsets == "fail"
         self._mappings = FollowedMappings(pipeline, source, target, self._one_mapping, patience, may_use)
 
-    def look(self) -> set[str]:
+    def refresh(self) -> set[str]:
         """The source topics that are mapped: to be asked for before positions in them are read.
 
         Raises:
             ClusterUnreachable: The source does not answer.
         """
-        return self._mappings.look()
+        return self._mappings.refresh()
 
-    def translate(self, groups: Mapping[str, GroupOffsets]) -> Translation:
+    def translate(self, groups: Mapping[str, GroupOffsets]) -> TranslatedGroups:
         """Takes a cut, and translates.
 
         Args:
@@ -84,12 +84,12 @@ class PositionTranslator:
             MultipleMappings: Two pipelines' mappings contradict each other, and the policy says fail.
         """
         copied = self._mappings.cut()
-        leaderless: dict[TopicPartition, str] = {}
-        source_ends = self._source_ends(leaderless)
+        offline_partitions: dict[TopicPartition, str] = {}
+        source_ends = self._source_ends(offline_partitions)
         copied = replace(
             copied,
             source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),
-            source_logs=offsets_where_led(self._source, source_ends, "latest", leaderless),
+            source_logs=offsets_where_led(self._source, source_ends, "latest", offline_partitions),
         )
         answers = translate_groups(
             groups,
@@ -103,7 +103,7 @@ class PositionTranslator:
         # What was mapped after L was taken can be read by now.
         now = offsets_where_led(self._target, copied.ends, "stable", {})
         ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
-        return Translation(answers, source_ends, ends, {**copied.leaderless, **leaderless})
+        return TranslatedGroups(answers, source_ends, ends, {**copied.offline_partitions, **offline_partitions})
 
     def close(self) -> None:
         """Lets go of the clients."""
@@ -115,9 +115,9 @@ class PositionTranslator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _source_ends(self, leaderless: dict[TopicPartition, str]) -> dict[TopicPartition, int]:
+    def _source_ends(self, offline_partitions: dict[TopicPartition, str]) -> dict[TopicPartition, int]:
         """After the cut: at-least-once, what is on the target and not mapped yet lies below them."""
-        return offsets_where_led(self._source, self._mappings.mapped, self._pipeline.readable_end, leaderless)
+        return offsets_where_led(self._source, self._mappings.mapped, self._pipeline.readable_end, offline_partitions)
 
     def _farthest(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Of a partition that has no leader now, more may have been copied than anybody knows."""

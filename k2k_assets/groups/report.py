@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Decision, Row, Word
+from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.kafka.groups import Ends
 
 
@@ -35,7 +35,7 @@ class Line(NamedTuple):
         target: Where the group belongs there, or None if there is no answer; `partition` names the partition anyway.
         partition: The target partition.
         sources: The source partitions that this comes from, with the group's position in each.
-        word: What is said of it.
+        decision: What is said of it.
         committed: Whether this poll committed it.
         metadata: What the application wrote beside its commits on the source; empty for most.
     """
@@ -43,7 +43,7 @@ class Line(NamedTuple):
     partition: TopicPartition
     target: Place | None
     sources: tuple[Place, ...]
-    word: Word
+    decision: CommitDecision
     committed: bool
     metadata: str
 
@@ -70,13 +70,13 @@ class PollResult:
         without_commits: Selected groups on the source without a commit on a mapped topic.
         source_ends: Last stable offset of each source partition.
         target_ends: Log start and last stable offset of each target partition.
-        leaderless: Partitions on either side that have no leader, with the reason: what can only be read there is left
-            unanswered.
+        offline_partitions: Partitions on either side that have no leader, with the reason: what can only be read
+            there is left unanswered.
         seconds: How long it took.
     """
 
     version: Version
-    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    decisions: Mapping[str, GroupDecision] = field(default_factory=dict)
     committed: frozenset[str] = frozenset()
     active: frozenset[str] = frozenset()
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class PollResult:
     without_commits: int = 0
     source_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     target_ends: Mapping[TopicPartition, Ends] = field(default_factory=dict)
-    leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
+    offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -98,15 +98,15 @@ class PollResult:
         return [self._line(group, row) for row in self.decisions[group].rows]
 
     @cached_property
-    def words(self) -> Counter[Word]:
+    def words(self) -> Counter[CommitDecision]:
         """How many partitions of all groups each word is said of."""
         return Counter(word for group in self.decisions for word in self._words_of(group))
 
-    def _words_of(self, group: str) -> Iterator[Word]:
+    def _words_of(self, group: str) -> Iterator[CommitDecision]:
         return (self._word(group, row) for row in self.decisions[group].rows)
 
-    def _word(self, group: str, row: Row) -> Word:
-        return Word.ACTIVE if row.commit and group in self.active else row.word
+    def _word(self, group: str, row: Row) -> CommitDecision:
+        return CommitDecision.ACTIVE if row.commit and group in self.active else row.decision
 
     def _line(self, group: str, row: Row) -> Line:
         target = None

@@ -27,7 +27,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError, Refused, Superseded
 from k2k_assets.groups.bounded import bounded
-from k2k_assets.groups.decide import Decision
+from k2k_assets.groups.decide import GroupDecision
 from k2k_assets.groups.group_frame import GroupFrame
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka import clients
@@ -113,7 +113,7 @@ class Shard:
         claim(producer, self._timeout, "claiming the mapper's transactional id")
         self._producer = producer
 
-    def commit(self, decisions: Sequence[Decision], metadata: str) -> CommitReport:
+    def commit(self, decisions: Sequence[GroupDecision], metadata: str) -> CommitReport:
         """Commits offsets; what goes wrong with one group does not stop the others.
 
         Groups that were refused the last time come last, each in a transaction of its own, in a share of the time: the
@@ -136,7 +136,7 @@ class Shard:
         return report
 
     def _commit(
-        self, batches: Iterable[Sequence[Decision]], metadata: str, report: CommitReport, deadline: Deadline
+        self, batches: Iterable[Sequence[GroupDecision]], metadata: str, report: CommitReport, deadline: Deadline
     ) -> None:
         for batch in batches:
             left = list(batch)
@@ -177,11 +177,11 @@ class Shard:
         return self._producer
 
     def _transaction(
-        self, producer: Producer, decisions: list[Decision], metadata: str, report: CommitReport
-    ) -> list[Decision]:
+        self, producer: Producer, decisions: list[GroupDecision], metadata: str, report: CommitReport
+    ) -> list[GroupDecision]:
         """One transaction of as many groups as it has time for; returns those still to be committed."""
         call("beginning a transaction", producer.begin_transaction)
-        sent: list[Decision] = []
+        sent: list[GroupDecision] = []
         deadline = Deadline(TRANSACTION_TIMEOUT_MS / 3000)
         while len(sent) < len(decisions) and not deadline.expired():
             decision = decisions[len(sent)]
@@ -203,7 +203,7 @@ class Shard:
         report.committed += [each.group for each in sent]
         return decisions[len(sent) :]
 
-    def _send(self, producer: Producer, decision: Decision, metadata: str) -> str | None:
+    def _send(self, producer: Producer, decision: GroupDecision, metadata: str) -> str | None:
         """Sends a group's offsets; returns why they are not accepted for this group.
 
         Raises:
@@ -233,7 +233,7 @@ class Shard:
         if self._producer is not None:
             call("aborting", producer.abort_transaction, self._timeout)
 
-    def _active(self, sent: Sequence[Decision]) -> set[str]:
+    def _active(self, sent: Sequence[GroupDecision]) -> set[str]:
         states = self._groups.states()
         return {each.group for each in sent if each.group in states and states[each.group].active}
 
@@ -244,8 +244,8 @@ class Shard:
             self._producer = None  # it is committed; but a second copy of it could end the next transaction
 
 
-def _batches(decisions: Sequence[Decision]) -> Iterator[list[Decision]]:
-    batch: list[Decision] = []
+def _batches(decisions: Sequence[GroupDecision]) -> Iterator[list[GroupDecision]]:
+    batch: list[GroupDecision] = []
     offsets = 0
     for decision in decisions:
         if batch and (len(batch) == BATCH_GROUPS or offsets + len(decision.commits) > BATCH_OFFSETS):
@@ -257,7 +257,7 @@ def _batches(decisions: Sequence[Decision]) -> Iterator[list[Decision]]:
         yield batch
 
 
-def _requests(decision: Decision, metadata: str) -> Iterator[list[KafkaTopicPartition]]:
+def _requests(decision: GroupDecision, metadata: str) -> Iterator[list[KafkaTopicPartition]]:
     request: list[KafkaTopicPartition] = []
     size = 0
     fixed = len(decision.group.encode()) + len(metadata.encode()) + _OFFSET_BYTES

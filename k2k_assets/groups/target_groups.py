@@ -10,7 +10,7 @@ from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.group_reader import fetch_offsets, list_others, list_states
-from k2k_assets.kafka.groups import Committed, GroupKind, GroupOffsets, GroupState
+from k2k_assets.kafka.groups import CommittedOffset, GroupKind, GroupOffsets, GroupState
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class TargetGroups:
                 found.groups[name] = GroupOffsets(name, {})
         return TargetObservation(states, found.groups, found.failed)
 
-    def changed(self, expected: Mapping[str, Mapping[TopicPartition, Committed | None]]) -> dict[str, str]:
+    def changed(self, expected: Mapping[str, Mapping[TopicPartition, CommittedOffset | None]]) -> dict[str, str]:
         """The groups that hold something else than they did, each with what to say of it.
 
         What open transactions have sent does not count.

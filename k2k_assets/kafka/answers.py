@@ -35,7 +35,7 @@ UNSETTLED = frozenset(
 )
 """Errors by which a broker says that the partition has no leader that could answer now."""
 
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 # A message names so many partitions; a broker may have led thousands.
 _MOST_NAMES = 5
 
@@ -76,13 +76,13 @@ def reasons(cluster: str, why: Mapping[TopicPartition, str]) -> dict[TopicPartit
 
 def _no_leader(cluster: str, why: Mapping[TopicPartition, str]) -> str:
     return (
-        f"the {cluster} has no leader that answers for {few(why)}: {next(iter(why.values()))}. Look which of its "
-        "brokers are down, and at their logs for log directories that are offline (kafka-topics.sh --describe "
+        f"the {cluster} has no leader that answers for {abbreviate(why)}: {next(iter(why.values()))}. Look which of "
+        "its brokers are down, and at their logs for log directories that are offline (kafka-topics.sh --describe "
         "--unavailable-partitions names the brokers that hold such partitions)"
     )
 
 
-def few(partitions: Collection[TopicPartition]) -> str:
+def abbreviate(partitions: Collection[TopicPartition]) -> str:
     """The first few partitions, and how many more there are."""
     names = [str(tp) for tp in sorted(partitions)]
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -90,21 +90,21 @@ def few(partitions: Collection[TopicPartition]) -> str:
 
 
 @dataclass(slots=True)
-class Answers(Generic[T]):
+class ClusterAnswers(Generic[T]):
     """What came of one question about many partitions.
 
     Attributes:
-        found: Answers.
+        found: ClusterAnswers.
         failed: Why there is none, for the other partitions.
-        is_leaderless: Whether a broker has said of one of them that it has no leader.
+        is_offline: Whether a broker has said of one of them that it has no leader.
     """
 
     found: dict[TopicPartition, T] = field(default_factory=dict)
     failed: dict[TopicPartition, str] = field(default_factory=dict)
-    is_leaderless: bool = False
+    is_offline: bool = False
 
     @classmethod
-    def of(cls, asked: Mapping[TopicPartition, Callable[[], T]]) -> Answers[T]:
+    def of(cls, asked: Mapping[TopicPartition, Callable[[], T]]) -> ClusterAnswers[T]:
         """Waits for the answers.
 
         Args:
@@ -120,13 +120,13 @@ class Answers(Generic[T]):
                 answers.found[tp] = wait()
             except Unsettled as error:
                 answers.failed[tp] = str(error)
-                answers.is_leaderless = True
+                answers.is_offline = True
             except Unanswered:
                 answers.failed[tp] = "no answer in time"
         return answers
 
 
-class Asked(Protocol):
+class AskedCluster(Protocol):
     """A cluster, as far as it is to be known here.
 
     Attributes:
@@ -141,9 +141,9 @@ class Asked(Protocol):
 
 
 def ask_until_settled(
-    cluster: Asked,
+    cluster: AskedCluster,
     wanted: Collection[TopicPartition],
-    ask: Callable[[Collection[TopicPartition]], Answers[Any]],
+    ask: Callable[[Collection[TopicPartition]], ClusterAnswers[Any]],
     without_leader: dict[TopicPartition, str] | None,
     patience: float | None,
 ) -> dict[TopicPartition, Any]:
@@ -169,7 +169,7 @@ def ask_until_settled(
     deadline, heard = Deadline(cluster.timeout if seconds else 0), without_leader is None
     while True:
         answers = ask(missing)
-        if not heard and (answers.found or answers.is_leaderless):
+        if not heard and (answers.found or answers.is_offline):
             # Before that the whole cluster may have been away: from now on it is single leaders that are waited for.
             deadline, heard = Deadline(seconds), True
         found |= answers.found
@@ -178,18 +178,18 @@ def ask_until_settled(
             return found
         if deadline.expired():
             break
-        time.sleep(min(_LOOK_SECONDS, deadline.remaining()))
+        time.sleep(min(_POLL_SECONDS, deadline.remaining()))
         # The client would go on with the leaders and epochs that it knows from before.
         cluster.topics()
     if without_leader is not None and found:
         without_leader.update(reasons(str(cluster), answers.failed))
         return found
-    if found or answers.is_leaderless:
+    if found or answers.is_offline:
         raise NoLeader(str(cluster), answers.failed)
     raise Unanswered
 
 
-def begun(function: Callable[[], T]) -> Future[T]:
+def in_thread(function: Callable[[], T]) -> Future[T]:
     """Calls in a thread, for who looks at other things while it waits; one that nobody waits for any more ends late."""
     future: Future[T] = Future()
 

@@ -28,7 +28,7 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, Hidden, NotAllowed, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
-from k2k_assets.kafka.answers import UNSETTLED, Answers, Unanswered, Unsettled, ask_until_settled, begun
+from k2k_assets.kafka.answers import UNSETTLED, ClusterAnswers, Unanswered, Unsettled, ask_until_settled, in_thread
 from k2k_assets.kafka.apart import Apart, Died
 from k2k_assets.kafka.topic_ids import topic_id
 
@@ -39,7 +39,7 @@ Which = Literal["earliest", "latest", "stable"]
 
 log = logging.getLogger("k2k.kafka")
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 # A client that was told of no broker forgets those that it knew, and may never find one again (librdkafka 2.16).
 _AGAIN_SECONDS = 2.0
 _NOBODY = "none of its brokers takes part in it"
@@ -136,7 +136,7 @@ class Cluster:
             if deadline.expired():
                 raise clients.unreachable(self.role, self._properties, why)
             log.info("%s: %s. Another one is started", self, why)
-            time.sleep(min(_LOOK_SECONDS, deadline.remaining()))
+            time.sleep(min(_POLL_SECONDS, deadline.remaining()))
 
     def close(self) -> None:
         """Lets go of the client."""
@@ -200,7 +200,9 @@ class Cluster:
         deadline, nobody = Deadline(self.timeout), False
         while True:
             try:
-                found = self._result(begun(partial(self.admin.list_topics, timeout=self._patience(deadline, nobody))))
+                found = self._result(
+                    in_thread(partial(self.admin.list_topics, timeout=self._patience(deadline, nobody)))
+                )
                 if found.brokers:
                     self._has_answered = True
                     return found
@@ -219,7 +221,7 @@ class Cluster:
                 raise self._silent() from None
             if deadline.expired():
                 break
-            time.sleep(min(_LOOK_SECONDS, deadline.remaining()))
+            time.sleep(min(_POLL_SECONDS, deadline.remaining()))
         raise clients.unreachable(self.role, self._properties, _NOBODY) if nobody else self._silent()
 
     def _patience(self, deadline: Deadline, nobody: bool) -> float:
@@ -360,11 +362,11 @@ class Cluster:
         if not wanted:
             return {}
 
-        def ask(partitions: Collection[TopicPartition]) -> Answers[ListOffsetsResultInfo | None]:
+        def ask(partitions: Collection[TopicPartition]) -> ClusterAnswers[ListOffsetsResultInfo | None]:
             specs = {KafkaTopicPartition(*tp): wanted[tp] for tp in partitions}
             asked = self.admin.list_offsets(specs, isolation_level=isolation, request_timeout=self.timeout)
             waits = {TopicPartition(t.topic, t.partition): partial(self._await_offset, f) for t, f in asked.items()}
-            return Answers.of(waits)
+            return ClusterAnswers.of(waits)
 
         if not self._knows_leaders:
             # A new client that has to find the leaders first waits for its own next look, one to three seconds later.
@@ -419,7 +421,7 @@ class Cluster:
         deadline = Deadline(self.timeout + 5)
         while self._refusals < _REFUSALS:
             with suppress(TimeoutError):
-                return future.result(timeout=min(_LOOK_SECONDS, deadline.remaining()))
+                return future.result(timeout=min(_POLL_SECONDS, deadline.remaining()))
             if deadline.expired():
                 break
             self.admin.poll(0)

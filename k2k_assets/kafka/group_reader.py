@@ -21,7 +21,7 @@ from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.groups import Committed, Fetched, GroupKind, GroupOffsets, GroupState
+from k2k_assets.kafka.groups import CommittedOffset, Fetched, GroupKind, GroupOffsets, GroupState
 
 log = logging.getLogger("k2k.groups")
 
@@ -209,7 +209,7 @@ class _Reader:
             result.groups[group] = self._offsets(group, found, result)
 
     def _offsets(self, group: str, found: Iterable[Any], result: Fetched) -> GroupOffsets:
-        offsets: dict[TopicPartition, Committed] = {}
+        offsets: dict[TopicPartition, CommittedOffset] = {}
         unstable = []
         for item in found:
             topic = item.topic
@@ -221,7 +221,7 @@ class _Reader:
                 partition = self._partitions[key] = TopicPartition(*key)
             offset = item.offset
             if offset >= 0:
-                offsets[partition] = Committed(offset, item.metadata or "", item.leader_epoch)
+                offsets[partition] = CommittedOffset(offset, item.metadata or "", item.leader_epoch)
             elif item.error is None:
                 continue  # nothing is committed there
             else:

@@ -32,7 +32,7 @@ class GroupState(NamedTuple):
     state: str
 
 
-class Committed(NamedTuple):
+class CommittedOffset(NamedTuple):
     """One committed offset.
 
     Attributes:
@@ -58,7 +58,7 @@ class GroupOffsets:
     """
 
     group: str
-    offsets: Mapping[TopicPartition, Committed]
+    offsets: Mapping[TopicPartition, CommittedOffset]
     unstable: frozenset[TopicPartition] = frozenset()
 
 

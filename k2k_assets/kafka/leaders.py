@@ -47,7 +47,7 @@ def ends_with_leader(
     cluster: Cluster,
     partitions: Collection[TopicPartition],
     which: Which,
-    leaderless: dict[TopicPartition, str],
+    offline_partitions: dict[TopicPartition, str],
     patience: float = ELECTION_SECONDS,
 ) -> dict[TopicPartition, int]:
     """The ends of those partitions that have a leader; there may be none.
@@ -56,10 +56,10 @@ def ends_with_leader(
         cluster: Is asked.
         partitions: Existing partitions.
         which: As for `Cluster.offsets`.
-        leaderless: Takes the others, with the reason.
+        offline_partitions: Takes the others, with the reason.
         patience: As for `Cluster.offsets`.
     """
-    return offsets_where_led(cluster, partitions, which, leaderless, patience)
+    return offsets_where_led(cluster, partitions, which, offline_partitions, patience)
 
 
 def ends_of_each_topic(

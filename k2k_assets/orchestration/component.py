@@ -13,7 +13,7 @@ from k2k_assets.orchestration.assets.sources import source_specs
 from k2k_assets.orchestration.assets.topics import topic_assets
 from k2k_assets.orchestration.checks.asset_checks import mapping_checks
 from k2k_assets.orchestration.checks.topic_checks import topic_checks
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.offset_sensor import offset_sync_sensor
 from k2k_assets.orchestration.sensors.sensors import replication_sensor
 from k2k_assets.orchestration.spark_resource import PipelineSparkResource
@@ -29,7 +29,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, first:
         discovery: What was found on the clusters; None before the first discovery.
         first: Whether its file is the first of its folder; then its sensors have the plain names.
     """
-    names = Translator(pipeline.name)
+    names = AssetNames(pipeline.name)
     topics = shown_topics(pipeline, discovery)
     replicated = topic_assets(pipeline, names, topics)
     # An input a topic, under an escaped name: Dagster's own would be one for `a.b` and `a-b`.

@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from dagster import Failure
 from pyspark.errors import PythonException
 
-from k2k_assets.core.errors import K2KError, words_of
+from k2k_assets.core.errors import K2KError, message_lines
 
 
 @contextmanager
-def failures_in_words() -> Iterator[None]:
+def failures_as_messages() -> Iterator[None]:
     """Raises a `K2KError` of the body as a `Failure` with the same words."""
     try:
         yield
     except K2KError as error:
         raise Failure(description=str(error), metadata={"k2k/error": type(error).__name__}) from None
     except PythonException as error:
-        raise Failure(description=last_words("\n".join(words_of(error)))) from error
+        raise Failure(description=last_words("\n".join(message_lines(error)))) from error
 
 
 def last_words(report: str) -> str:

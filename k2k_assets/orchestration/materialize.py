@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.names import AssetNames
 
 if TYPE_CHECKING:
     from dagster import DagsterEvent, ExecuteInProcessResult
@@ -64,7 +64,7 @@ class Loaded:
     """
 
     definitions: dg.Definitions
-    names: Translator
+    names: AssetNames
     assets: frozenset[str]
     checks: int
 
@@ -78,7 +78,7 @@ def load(definitions: dg.Definitions, pipeline_name: str) -> Loaded:
     """
     graph = definitions.resolve_asset_graph()
     assets = frozenset(key.to_user_string() for key in graph.materializable_asset_keys)
-    return Loaded(definitions, Translator(pipeline_name), assets, len(graph.asset_check_keys))
+    return Loaded(definitions, AssetNames(pipeline_name), assets, len(graph.asset_check_keys))
 
 
 def materialize(loaded: Loaded, listener: Callable[[EventLogEntry], None]) -> Materialized:

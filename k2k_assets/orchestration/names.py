@@ -55,7 +55,7 @@ def _check_names(check: str, keys: Mapping[str, AssetKey]) -> dict[str, str]:
     return {name: check if times[output] == 1 else f"{check}_{escape(name)}" for name, output in outputs.items()}
 
 
-class Translator:
+class AssetNames:
     """The names of one pipeline.
 
     Args:

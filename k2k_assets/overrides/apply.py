@@ -1,9 +1,9 @@
 """Writes overrides, as an instance of a new generation that claims the partitions like any other.
 
-1. Look, decide, refuse what is not possible or not permitted: nothing was touched so far.
+1. Look, decide_override, refuse what is not possible or not permitted: nothing was touched so far.
 2. Refuse while somebody copies one of the partitions, unless told not to.
 3. Announce a new generation and claim; whoever still has a claim is fenced and commits nothing more.
-4. Look again, and read the commit log to its end; decide again: nobody copies any more.
+4. Look again, and read the commit log to its end; decide_override again: nobody copies any more.
 5. Write commit and mapping records in one transaction.
 6. Release.
 """
@@ -23,15 +23,15 @@ from k2k_assets.control.partitions import commit_partition, mapping_partition
 from k2k_assets.control.traces import ensure_new_group, mapped_so_far
 from k2k_assets.coordination import rules
 from k2k_assets.coordination.announce import announce
-from k2k_assets.coordination.claims import Claims
+from k2k_assets.coordination.claims import ClaimWriter
 from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.errors import K2KError, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.overrides.decide import Override, commit_record, decide, mapping_record
+from k2k_assets.overrides.decide import Override, commit_record, decide_override, mapping_record
 from k2k_assets.overrides.holders import read_holders
+from k2k_assets.overrides.offset_snapshot import OffsetSnapshot, take_snapshot
 from k2k_assets.overrides.request import Request
-from k2k_assets.overrides.scene import Scene, look
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
@@ -56,8 +56,8 @@ def rehearse(pipeline: Pipeline, source: Cluster, target: Cluster, request: Requ
         Refused: It is not possible.
         ClusterUnreachable: A cluster does not answer.
     """
-    scene = look(pipeline, source, target, request.topics)
-    return _decide(pipeline, scene, _read_log(pipeline, scene, target), request)
+    snapshot = take_snapshot(pipeline, source, target, request.topics)
+    return _decide(pipeline, snapshot, _read_log(pipeline, snapshot, target), request)
 
 
 def override(
@@ -80,7 +80,7 @@ def override(
         Superseded: Another instance started meanwhile; nothing was changed.
         ClusterUnreachable: A cluster does not answer.
     """
-    before = look(pipeline, source, target, request.topics)
+    before = take_snapshot(pipeline, source, target, request.topics)
     counts = {topic.name: topic.partitions for topic in before.topics.values()}
     routed = map(pipeline.routing.target_topic, counts)
     permissions = TopicCheck(pipeline, source, target, "replication", counts, routed)
@@ -98,7 +98,7 @@ def override(
     sink = TransactionalSink(pipeline.client_properties("target", "producer"), owner, report_each=False)
     with AssignmentTail(pipeline, target) as tail:
         generation = announce(pipeline, tail, new_instance(pipeline, 1, commit.topic_id))
-        again = partial(look, pipeline, source, target, request.topics)
+        again = partial(take_snapshot, pipeline, source, target, request.topics)
         writer = _Writer(pipeline, target, before, again, claimed_as, generation, owner, sink, tail)
         try:
             sink.open()
@@ -121,8 +121,8 @@ class _Writer:
         self,
         pipeline: Pipeline,
         target: Cluster,
-        scene: Scene,
-        look_again: Callable[[], Scene],
+        snapshot: OffsetSnapshot,
+        look_again: Callable[[], OffsetSnapshot],
         claimed_as: ClaimedAs,
         generation: int,
         owner: str,
@@ -131,21 +131,21 @@ class _Writer:
     ) -> None:
         self._pipeline = pipeline
         self._target = target
-        self._scene = scene
+        self._snapshot = snapshot
         self._look_again = look_again
         self._claimed_as = claimed_as
         self._generation = generation
         self._sink = sink
         self._tail = tail
-        self._claims = Claims(pipeline, tail, sink, owner, (generation, 0))
+        self._claims = ClaimWriter(pipeline, tail, sink, owner, (generation, 0))
 
     def write(self, request: Request) -> list[Override]:
-        asked = request.by_partition(self._scene.partitions)
-        own = self._claims.claim(self._claims.new({tp: self._scene.topics[tp.topic].topic_id for tp in asked}))
-        release = self._claims.farewell(own.values())
+        asked = request.by_partition(self._snapshot.partitions)
+        own = self._claims.claim(self._claims.new({tp: self._snapshot.topics[tp.topic].topic_id for tp in asked}))
+        release = self._claims.release_all(own.values())
         try:
             self._fence_others(own)
-            self._scene = self._seen_now()
+            self._snapshot = self._seen_now()
             decided = self._decided(request, own)
         except K2KError:
             with suppress(Restart, Fenced):
@@ -158,27 +158,27 @@ class _Writer:
             self._claims.write(release)
         return decided
 
-    def _seen_now(self) -> Scene:
+    def _seen_now(self) -> OffsetSnapshot:
         """Whoever was fenced may have copied on since the first look: ends from before would lie behind positions.
 
         Raises:
             Refused: A topic is another one now: what was claimed is of the former one.
         """
         now = self._look_again()
-        for name, topic in self._scene.topics.items():
+        for name, topic in self._snapshot.topics.items():
             if now.topics.get(name) != topic:
                 raise Refused(f"the source topic {name} has changed meanwhile; nothing was changed. Start again")
         return now
 
     def _decided(self, request: Request, asked: Collection[TopicPartition]) -> list[Override]:
         mapped = mapped_so_far(self._pipeline, self._target)
-        log = _read_log(self._pipeline, self._scene, self._target)
+        log = _read_log(self._pipeline, self._snapshot, self._target)
         newest = max((log.positions[tp].generation for tp in log.positions if tp in asked), default=-1)
         if newest > self._generation:
             raise Superseded(f"{self._tail.state.describe(newest)} has copied meanwhile; nothing was changed")
         if not (log.positions or log.passed_over):
             ensure_new_group(self._pipeline, self._target, mapped)
-        return _decide(self._pipeline, self._scene, log, request)
+        return _decide(self._pipeline, self._snapshot, log, request)
 
     def _fence_others(self, own: Mapping[TopicPartition, Claim]) -> None:
         """Waits for nobody: that nobody copies, or does not matter, was made sure of before.
@@ -200,7 +200,7 @@ class _Writer:
             self._claims.fence(lower)
 
     def _write(self, decided: Sequence[Override], request: Request) -> None:
-        pipeline, cluster, time = self._pipeline, self._scene.cluster_id, now_ms()
+        pipeline, cluster, time = self._pipeline, self._snapshot.cluster_id, now_ms()
         commits, mappings = pipeline.coordination.commit.topic, pipeline.offset_mapping.topic
         names = [commits, mappings] if pipeline.features.offset_mapping else [commits]
         counts = {name: topic.partitions for name, topic in self._target.describe(names).items()}
@@ -216,29 +216,29 @@ class _Writer:
                 self._sink.write_control(mappings, partition, key, mapping.value_bytes())
 
 
-def _decide(pipeline: Pipeline, scene: Scene, log: CommitLog, request: Request) -> list[Override]:
-    asked = request.by_partition(scene.partitions)
-    return [decide(scene.facts(pipeline, tp, log), where, request) for tp, where in asked.items()]
+def _decide(pipeline: Pipeline, snapshot: OffsetSnapshot, log: CommitLog, request: Request) -> list[Override]:
+    asked = request.by_partition(snapshot.partitions)
+    return [decide_override(snapshot.facts(pipeline, tp, log), where, request) for tp, where in asked.items()]
 
 
-def _read_log(pipeline: Pipeline, scene: Scene, target: Cluster) -> CommitLog:
-    return read_commit_log(pipeline, scene.cluster_id, target)
+def _read_log(pipeline: Pipeline, snapshot: OffsetSnapshot, target: Cluster) -> CommitLog:
+    return read_commit_log(pipeline, snapshot.cluster_id, target)
 
 
-def _claimed_as(scene: Scene, log: CommitLog, request: Request) -> ClaimedAs:
+def _claimed_as(snapshot: OffsetSnapshot, log: CommitLog, request: Request) -> ClaimedAs:
     """Who copied a topic before it was created anew may still hold it, under the id that it had."""
     found: dict[tuple[str, int], TopicPartition] = {}
-    for tp in request.by_partition(scene.partitions):
+    for tp in request.by_partition(snapshot.partitions):
         record = log.positions.get(tp)
         former = (record.source_topic_id,) if record else ()
-        found |= {(topic_id, tp.partition): tp for topic_id in (*former, scene.topics[tp.topic].topic_id)}
+        found |= {(topic_id, tp.partition): tp for topic_id in (*former, snapshot.topics[tp.topic].topic_id)}
     return found
 
 
 def _ensure_free(pipeline: Pipeline, target: Cluster, wanted: ClaimedAs) -> None:
     """A courtesy to whoever copies: fencing makes sure of it anyhow."""
-    silence = pipeline.coordination.assignment.grace_window.total_seconds()
-    for words, partitions in read_holders(pipeline, target).of(wanted, silence).items():
+    heartbeat_timeout = pipeline.coordination.assignment.grace_window.total_seconds()
+    for words, partitions in read_holders(pipeline, target).of(wanted, heartbeat_timeout).items():
         names = ", ".join(map(str, partitions))
         raise Refused(
             f"{words} has not released {names}. Stop it first; if it is dead, or is to be taken over from, add --force"

@@ -13,7 +13,7 @@ from k2k_assets.pipeline import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedPosition:
     """One source partition.
 
     Attributes:
@@ -30,7 +30,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class CommittedPositions:
     """The positions of a pipeline.
 
     Attributes:
@@ -41,10 +41,10 @@ class State:
 
     source: str
     target: str
-    partitions: list[Committed]
+    partitions: list[CommittedPosition]
 
 
-def committed(pipeline: Pipeline, source: Cluster, target: Cluster) -> State:
+def committed(pipeline: Pipeline, source: Cluster, target: Cluster) -> CommittedPositions:
     """Reads the positions; changes nothing.
 
     Raises:
@@ -57,7 +57,9 @@ def committed(pipeline: Pipeline, source: Cluster, target: Cluster) -> State:
     there = source.describe_async({tp.topic for tp in known}, partly=True)()
     existing = [tp for tp in known if tp.topic in there and tp.partition < there[tp.topic].partitions]
     ends = ends_of_each_topic(source, existing, pipeline.readable_end, {})
-    return State(cluster, target_cluster, [_committed(tp, log.positions.get(tp), ends, log.unreadable) for tp in known])
+    return CommittedPositions(
+        cluster, target_cluster, [_committed(tp, log.positions.get(tp), ends, log.unreadable) for tp in known]
+    )
 
 
 def _committed(
@@ -65,5 +67,5 @@ def _committed(
     record: CommitRecord | None,
     ends: dict[TopicPartition, int],
     unreadable: dict[TopicPartition, str],
-) -> Committed:
-    return Committed(tp, record, ends.get(tp), unreadable.get(tp) or (record.reason if record else None))
+) -> CommittedPosition:
+    return CommittedPosition(tp, record, ends.get(tp), unreadable.get(tp) or (record.reason if record else None))

@@ -21,7 +21,7 @@ from k2k_assets.pipeline import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PartitionFacts:
     """One source partition as it is now.
 
     Attributes:
@@ -75,7 +75,7 @@ class Override:
         stays: Whether the position was left as it is, and with it what is known of the source's log there.
     """
 
-    facts: Facts
+    facts: PartitionFacts
     position: int
     accepted: tuple[str, ...]
     stays: bool
@@ -96,7 +96,7 @@ class Override:
         return range(self.position, self.position if self.before is None else self.before)
 
 
-def decide(facts: Facts, where: Where, request: Request) -> Override:
+def decide_override(facts: PartitionFacts, where: Where, request: Request) -> Override:
     """Decides about one partition.
 
     Raises:
@@ -108,7 +108,7 @@ def decide(facts: Facts, where: Where, request: Request) -> Override:
     return Override(facts, _position(facts, where), tuple(accepted), stays=where == "current")
 
 
-def _accept_new_topics(facts: Facts, request: Request) -> list[str]:
+def _accept_new_topics(facts: PartitionFacts, request: Request) -> list[str]:
     record = facts.record
     if record is None:
         return []
@@ -125,7 +125,7 @@ def _accept_new_topics(facts: Facts, request: Request) -> list[str]:
     return found
 
 
-def _position(facts: Facts, where: Where) -> int:
+def _position(facts: PartitionFacts, where: Where) -> int:
     if where == "earliest":
         return facts.start
     if where == "latest":
@@ -148,7 +148,7 @@ def _position(facts: Facts, where: Where) -> int:
     return where
 
 
-def _why(facts: Facts) -> str:
+def _why(facts: PartitionFacts) -> str:
     return f" that can be read ({facts.unreadable})" if facts.unreadable else ""
 
 
@@ -200,7 +200,7 @@ def commit_record(
     )
 
 
-def _target_end(facts: Facts, request: Request) -> int | None:
+def _target_end(facts: PartitionFacts, request: Request) -> int | None:
     """Where the next record is expected on the target: what is there already is accepted, what comes later is not."""
     if facts.record is None or facts.record.target_topic != facts.target_topic:
         return None
@@ -253,7 +253,7 @@ def mapping_record(
     )
 
 
-def in_words(override: Override) -> str:
+def describe_override(override: Override) -> str:
     """One line on what is changed."""
     facts, words = override.facts, []
     if skipped := override.skipped:

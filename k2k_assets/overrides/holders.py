@@ -22,15 +22,15 @@ _TIMEOUT = 30.0
 
 @dataclass(slots=True)
 class Holders:
-    """Claims that were not released, and signs of life.
+    """Claims that were not released, and heartbeats.
 
     Attributes:
         state: Claims and instances.
-        beats: Time of the last sign of life of a generation that gives some, milliseconds since the epoch.
+        heartbeats: Time of the last heartbeat of a generation that writes some, milliseconds since the epoch.
     """
 
     state: Assignments = field(default_factory=Assignments)
-    beats: dict[int, int] = field(default_factory=dict)
+    heartbeats: dict[int, int] = field(default_factory=dict)
 
     def apply(self, group: str, message: Message) -> None:
         """Takes in one record of the assignment topic; what cannot be read is for the slots to report."""
@@ -41,24 +41,26 @@ class Holders:
                 self._hear(generation, message)
 
     def _hear(self, generation: int, message: Message) -> None:
-        """A claim is a sign of life too, but only of an instance that has begun to give beats."""
+        """A claim counts as a heartbeat too, but only of an instance that has begun to write some."""
         is_claim = any(claim.offset == message.offset() for claim in self.state.claims.values())
-        if not is_claim or generation in self.beats:
-            self.beats[generation] = message.timestamp()[1]
+        if not is_claim or generation in self.heartbeats:
+            self.heartbeats[generation] = message.timestamp()[1]
 
-    def of(self, wanted: Mapping[tuple[str, int], TopicPartition], silence: float) -> dict[str, list[TopicPartition]]:
+    def of(
+        self, wanted: Mapping[tuple[str, int], TopicPartition], heartbeat_timeout: float
+    ) -> dict[str, list[TopicPartition]]:
         """The partitions that each live instance holds.
 
         Args:
             wanted: By topic id and partition.
-            silence: Seconds after which an instance that gave signs of life counts as dead.
+            heartbeat_timeout: Seconds after which an instance that wrote heartbeats counts as dead.
         """
         now = now_ms()
         held: dict[str, list[TopicPartition]] = {}
         for claim in self.state.claims.values():
             tp = wanted.get(claim.what)
-            silent = claim.generation in self.beats and now - self.beats[claim.generation] > silence * 1000
-            if tp is not None and not silent:
+            last = self.heartbeats.get(claim.generation, now)
+            if tp is not None and now - last <= heartbeat_timeout * 1000:
                 held.setdefault(self._words_for(claim.generation), []).append(tp)
         return {words: sorted(partitions) for words, partitions in held.items()}
 

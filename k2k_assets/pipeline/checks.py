@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import guarantees
-from k2k_assets.pipeline.client_properties import CLIENTS, ClientKind, ClusterRole, Translation
+from k2k_assets.pipeline.client_properties import CLIENTS, ClientKind, ClusterRole, PropertyTranslation
 from k2k_assets.pipeline.model import Pipeline
 from k2k_assets.pipeline.problems import Path, is_secret
 from k2k_assets.pipeline.values import format_duration
@@ -29,12 +29,12 @@ def check_clients(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
                 yield path, message
 
 
-def _faults(translation: Translation) -> Iterator[tuple[Path, str]]:
+def _faults(translation: PropertyTranslation) -> Iterator[tuple[Path, str]]:
     for fault in translation.faults:
         yield (*fault.section.split("."), fault.key), fault.text
 
 
-def _missing(cluster: ClusterRole, client: ClientKind, translation: Translation) -> Iterator[tuple[Path, str]]:
+def _missing(cluster: ClusterRole, client: ClientKind, translation: PropertyTranslation) -> Iterator[tuple[Path, str]]:
     required = {"bootstrap.servers": "common"}
     if (cluster, client) == ("source", "consumer"):
         required["group.id"] = "consumer"

@@ -65,7 +65,7 @@ class Remark(NamedTuple):
 
 
 @dataclass
-class Translation:
+class PropertyTranslation:
     """librdkafka's properties, the keys without effect, and the keys that are refused."""
 
     values: dict[str, Scalar] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def translate(
     sections: Sequence[tuple[str, Mapping[str, Scalar]]],
     *,
     exactly_once: bool,
-) -> Translation:
+) -> PropertyTranslation:
     """Translate the properties of one client.
 
     Args:
@@ -90,7 +90,7 @@ def translate(
     """
     origin = {key: name for name, section in sections for key in section}
     given = _merged(section for _, section in sections)
-    result = Translation()
+    result = PropertyTranslation()
     needs = guarantees.needs(cluster, client, exactly_once)
     ours = _set_by_engine(cluster, client, exactly_once)
     security = {key: value for key, value in given.items() if key in SECURITY_KEYS}
@@ -137,9 +137,9 @@ def _one(
     value: Scalar,
     section: str,
     client: ClientKind,
-    need: guarantees.Need | None,
+    need: guarantees.PropertyNeed | None,
     exactly_once: bool,
-    result: Translation,
+    result: PropertyTranslation,
 ) -> None:
     if need is not None and not need.holds(value):
         if exactly_once:
@@ -166,7 +166,9 @@ def _one(
         _keep(key, value, section, client, rule, result)
 
 
-def _keep(key: str, value: Scalar, section: str, client: ClientKind, rule: Renamed | None, result: Translation) -> None:
+def _keep(
+    key: str, value: Scalar, section: str, client: ClientKind, rule: Renamed | None, result: PropertyTranslation
+) -> None:
     name = rule.to if rule else key
     if name not in _SCOPES[client]:
         if not section.endswith(".common"):
@@ -184,7 +186,7 @@ def _keep(key: str, value: Scalar, section: str, client: ClientKind, rule: Renam
     result.values[name] = value
 
 
-def _finish_producer(given: Mapping[str, Scalar], origin: Mapping[str, str], result: Translation) -> None:
+def _finish_producer(given: Mapping[str, Scalar], origin: Mapping[str, str], result: PropertyTranslation) -> None:
     """What only the whole of a producer's settings can tell: partitioner, compression level, time-outs."""
     values = result.values
     # A Java producer hashes with murmur2; librdkafka's own default would put keys elsewhere.
@@ -211,7 +213,7 @@ def _finish_producer(given: Mapping[str, Scalar], origin: Mapping[str, str], res
     _limit_request_timeout(given, origin, result)
 
 
-def _limit_request_timeout(given: Mapping[str, Scalar], origin: Mapping[str, str], result: Translation) -> None:
+def _limit_request_timeout(given: Mapping[str, Scalar], origin: Mapping[str, str], result: PropertyTranslation) -> None:
     """A request of a transaction must not outlive it: librdkafka refuses such a client."""
     try:
         limit = transaction_timeout_ms(result.values) - _REQUEST_MARGIN_MS

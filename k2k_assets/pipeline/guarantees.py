@@ -19,7 +19,7 @@ SYNC_MARGIN = timedelta(seconds=10)
 then the commit topic cannot be read to its end."""
 
 
-class Need(NamedTuple):
+class PropertyNeed(NamedTuple):
     """What a setting must be: `holds` says whether a value is right, `needed` says it in words."""
 
     needed: str
@@ -36,12 +36,12 @@ def _number(holds: Callable[[int], bool]) -> Callable[[Scalar], bool]:
     return check
 
 
-_ACKS = Need("all", lambda value: str(value) in ("all", "-1"))
-_IN_FLIGHT = Need("at most 5", _number(lambda count: 1 <= count <= 5))
-_RETRIES = Need("at least 1", _number(lambda count: count >= 1))
+_ACKS = PropertyNeed("all", lambda value: str(value) in ("all", "-1"))
+_IN_FLIGHT = PropertyNeed("at most 5", _number(lambda count: 1 <= count <= 5))
+_RETRIES = PropertyNeed("at least 1", _number(lambda count: count >= 1))
 
-PRODUCER: dict[str, Need] = {
-    "enable.idempotence": Need("true", lambda value: str(value).lower() == "true"),
+PRODUCER: dict[str, PropertyNeed] = {
+    "enable.idempotence": PropertyNeed("true", lambda value: str(value).lower() == "true"),
     "acks": _ACKS,
     "request.required.acks": _ACKS,
     "max.in.flight.requests.per.connection": _IN_FLIGHT,
@@ -51,13 +51,13 @@ PRODUCER: dict[str, Need] = {
 }
 """Needed of the target's producer, always."""
 
-CONSUMER: dict[str, Need] = {
-    "isolation.level": Need("read_committed", lambda value: str(value).strip().lower() == "read_committed"),
+CONSUMER: dict[str, PropertyNeed] = {
+    "isolation.level": PropertyNeed("read_committed", lambda value: str(value).strip().lower() == "read_committed"),
 }
 """Needed of the source's consumer under exactly-once, and of the readers of control topics always."""
 
 
-def needs(cluster: str, client: str, exactly_once: bool) -> dict[str, Need]:
+def needs(cluster: str, client: str, exactly_once: bool) -> dict[str, PropertyNeed]:
     """What is needed of one client's settings."""
     if cluster == "target" and client == "producer":
         return PRODUCER

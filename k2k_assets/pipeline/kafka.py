@@ -54,13 +54,13 @@ class TargetKafka(Section):
     admin: Properties = Field(default={}, repr=False, description="Properties of the admin client.")
 
 
-class Source(Section):
+class SourceSection(Section):
     """The cluster that is copied from."""
 
     kafka: SourceKafka = Field(description="Client properties of the source cluster (required).")
 
 
-class Target(Section):
+class TargetSection(Section):
     """The cluster that is copied to."""
 
     kafka: TargetKafka = Field(description="Client properties of the target cluster (required).")

@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr
 from k2k_assets.pipeline.client_properties import (
     ClientKind,
     ClusterRole,
-    Translation,
+    PropertyTranslation,
     transaction_timeout_ms,
     translate,
 )
@@ -23,7 +23,7 @@ from k2k_assets.pipeline.error_handling import ErrorHandling
 from k2k_assets.pipeline.features import Features
 from k2k_assets.pipeline.groups import Groups
 from k2k_assets.pipeline.java_properties import Scalar
-from k2k_assets.pipeline.kafka import Source, Target
+from k2k_assets.pipeline.kafka import SourceSection, TargetSection
 from k2k_assets.pipeline.own_sections import Index, Spark, Sync
 from k2k_assets.pipeline.routing import Routing
 from k2k_assets.pipeline.selection import TopicSelection
@@ -39,8 +39,8 @@ class Pipeline(Section):
     """A pipeline file. Made by `load_pipeline`, which also checks what one section alone cannot tell."""
 
     name: str = Field(min_length=1, description="Name of the pipeline (required).")
-    source: Source = Field(description="The cluster that is copied from (required).")
-    target: Target = Field(description="The cluster that is copied to (required).")
+    source: SourceSection = Field(description="The cluster that is copied from (required).")
+    target: TargetSection = Field(description="The cluster that is copied to (required).")
     replication: Stages = Field(
         description="The stages: `- source: ...`, then `- sink: ...` (required). One pair, in this order."
     )
@@ -125,7 +125,7 @@ class Pipeline(Section):
         """
         return dict(self.translation(cluster, client).values)
 
-    def translation(self, cluster: ClusterRole, client: ClientKind) -> Translation:
+    def translation(self, cluster: ClusterRole, client: ClientKind) -> PropertyTranslation:
         """One client's properties with the remarks that were made while translating them."""
         return translate(cluster, client, self.sections(cluster, client), exactly_once=self.features.exactly_once)
 

@@ -27,7 +27,7 @@ class ControlTopicSettings(Section):
         )
 
 
-class ControlTopics(Section):
+class ControlTopicCreation(Section):
     """Control topics; each inherits from `common`."""
 
     common: ControlTopicSettings = Field(
@@ -47,7 +47,7 @@ class ControlTopics(Section):
 class TopicCreation(Section):
     """Topics that this pipeline creates."""
 
-    control: ControlTopics = Field(default_factory=ControlTopics, description="The control topics.")
+    control: ControlTopicCreation = Field(default_factory=ControlTopicCreation, description="The control topics.")
 
     def control_topic(self, which: ControlTopic) -> ControlTopicSettings:
         """The settings of one control topic, `common` included."""

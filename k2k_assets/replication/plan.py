@@ -34,7 +34,7 @@ class PartitionPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class ControlTopics:
+class ControlPartitions:
     """What is to be known of the control topics.
 
     Attributes:
@@ -66,7 +66,7 @@ class SlotPlan:
         known_topics: Source topics that had commit records when the plan was made, or appeared while the instance ran:
             a partition of theirs without one starts at its beginning.
         dead: Slots, by generation and number, whose partitions are taken over without waiting: of earlier generations
-            of this instance, and of others that have given no sign of life for `graceWindow`.
+            of this instance, and of others that have written no heartbeat for `graceWindow`.
         settings: Fingerprint of the settings that decide what a copy looks like.
     """
 
@@ -77,7 +77,7 @@ class SlotPlan:
     slots: int
     partitions: tuple[PartitionPlan, ...]
     extent: Extent
-    control: ControlTopics
+    control: ControlPartitions
     one_to_one: bool
     batch_bytes: int
     known_topics: frozenset[str] = frozenset()

@@ -66,7 +66,7 @@ _TEST_FLAGS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-
 _BENCHMARK_FLAGS = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:-UsePerfData")
 
 
-class Identity(NamedTuple):
+class BrokerIdentity(NamedTuple):
     """What stays the same over a broker's restarts.
 
     `port` is where clients connect, `controller_port` where the broker finds its own controller, and `mtls_port` where
@@ -84,22 +84,22 @@ class Identity(NamedTuple):
         return all(ports) and all(map(is_free, ports))
 
 
-def load_identity(directory: Path) -> Identity:
+def load_identity(directory: Path) -> BrokerIdentity:
     """The identity that a broker's directory holds, or a new one, which is then kept there.
 
     Ports that are in use by now are replaced.
     """
     path = directory / "identity.json"
-    known = Identity(**json.loads(path.read_text())) if path.exists() else None
+    known = BrokerIdentity(**json.loads(path.read_text())) if path.exists() else None
     if known is not None and known.is_usable():
         return known
-    identity = Identity(known.cluster_id if known else random_id(), *free_ports(3))
+    identity = BrokerIdentity(known.cluster_id if known else random_id(), *free_ports(3))
     directory.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(identity._asdict()))
     return identity
 
 
-def server_properties(data: Path, identity: Identity, extra: Mapping[str, str]) -> str:
+def server_properties(data: Path, identity: BrokerIdentity, extra: Mapping[str, str]) -> str:
     """The text of a broker's `server.properties`.
 
     Args:

@@ -11,7 +11,7 @@ import secrets
 from functools import cached_property
 from pathlib import Path
 
-from k2k_assets.sandbox.broker_settings import Identity
+from k2k_assets.sandbox.broker_settings import BrokerIdentity
 from k2k_assets.sandbox.certificates import Authority
 from k2k_assets.sandbox.private_files import private_directory, write_private
 
@@ -56,7 +56,7 @@ class BrokerSecurity:
         path = self.directory / f"{user}.password"
         return path if path.exists() else write_private(path, secrets.token_urlsafe(24))
 
-    def settings(self, identity: Identity) -> dict[str, str]:
+    def settings(self, identity: BrokerIdentity) -> dict[str, str]:
         """The lines of `server.properties` that secure a broker.
 
         Args:

@@ -66,7 +66,7 @@ _OF_SESSIONS = (
     "spark.task.",
     "spark.ui.",
 )
-_LOOK_SECONDS = 0.01
+_POLL_SECONDS = 0.01
 
 
 class JavaProcess:
@@ -141,7 +141,7 @@ class JavaProcess:
             while not self._answer.is_file():
                 if self.process.poll() is not None:
                     raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
             with self._answer.open("rb") as answer:
                 return read_int(answer), UTF8Deserializer().loads(answer)
         finally:

@@ -14,7 +14,7 @@ from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from k2k_assets.core.errors import K2KError, words_of
+from k2k_assets.core.errors import K2KError, message_lines
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult
@@ -68,7 +68,7 @@ class LastingSpark:
             except LOST as error:
                 if not _jvm_ends():
                     raise
-                _log.warning("Spark's Java process ended before it was told to: %s", words_of(error)[0])
+                _log.warning("Spark's Java process ended before it was told to: %s", message_lines(error)[0])
         forget()
 
     def _built(self, java: JavaProcess | None) -> SlotEngine:
@@ -83,7 +83,7 @@ class LastingSpark:
             except LOST as error:
                 if self._pipeline.spark.remote or _was_ended(java) or not (_has_ended(java) or _jvm_ends()):
                     raise not_started(spark_conf(self._pipeline), error) from None
-                _log.warning("Spark's Java process ended while it started: %s", words_of(error)[0])
+                _log.warning("Spark's Java process ended while it started: %s", message_lines(error)[0])
                 forget(SparkSession._instantiatedSession)
                 java = None
         raise K2KError(f"Spark's Java process ended {_ATTEMPTS} times while it started; what it said is above")

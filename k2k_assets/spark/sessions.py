@@ -18,7 +18,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from k2k_assets.core.errors import K2KError, words_of
+from k2k_assets.core.errors import K2KError, message_lines
 from k2k_assets.java.find import find_java
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.connect_server import CONNECT_SCHEME, await_connect_server
@@ -119,7 +119,7 @@ def not_started(conf: Mapping[str, Any], error: Exception) -> K2KError:
 
 def _cause(error: Exception) -> str:
     """The line that tells why: of an exception in Java the one that names it, of a failed call its details."""
-    lines = words_of(error)
+    lines = message_lines(error)
     telling = (line.removeprefix(": ") for line in lines if line.startswith(": "))
     details = (line.partition("=")[2].strip(' "') for line in lines if line.startswith("details ="))
     return next(telling, next(details, lines[0]))

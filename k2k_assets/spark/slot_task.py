@@ -29,7 +29,7 @@ _WATCH = "k2k-parent-watch"
 # `M_ARENA_MAX` of glibc's malloc.h, and how many arenas are enough for a consumer and a producer.
 _ARENA_MAX, _ARENAS = -8, 2
 
-RESULT_DDL = "slot int, error string, message string, stopped string, taken string"
+RESULT_DDL = "slot int, error string, message string, stopped string, superseded_by string"
 
 
 def run_slots(spark: SparkSession, plans: Sequence[SlotPlan]) -> list[SlotResult]:
@@ -41,7 +41,7 @@ def run_slots(spark: SparkSession, plans: Sequence[SlotPlan]) -> list[SlotResult
     """
     # A range with as many partitions as rows: each task gets exactly one slot.
     rows = spark.range(0, len(plans), 1, len(plans)).mapInArrow(copy_task(plans), RESULT_DDL).collect()
-    return [SlotResult(row.slot, row.error, row.message, _read(row.stopped), _read(row.taken)) for row in rows]
+    return [SlotResult(row.slot, row.error, row.message, _read(row.stopped), _read(row.superseded_by)) for row in rows]
 
 
 def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -81,9 +81,9 @@ def _row(result: SlotResult) -> pa.RecordBatch:
             pa.array([result.error], pa.string()),
             pa.array([result.message], pa.string()),
             pa.array([_written(result.stopped)], pa.string()),
-            pa.array([_written(result.taken)], pa.string()),
+            pa.array([_written(result.superseded_by)], pa.string()),
         ],
-        names=["slot", "error", "message", "stopped", "taken"],
+        names=["slot", "error", "message", "stopped", "superseded_by"],
     )
 
 

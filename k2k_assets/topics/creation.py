@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("k2k.topics")
 
 # How often a topic is looked for while it is awaited: most are there within 100 ms.
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _ABOUT_CONFIG = (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION)
 
 
@@ -197,7 +197,7 @@ def _await_ready(pipeline: Pipeline, cluster: Cluster, wanted: Mapping[str, int]
         return True
 
     try:
-        wait_until(ready, seconds, "new topics", interval=min(delay, _LOOK_SECONDS))
+        wait_until(ready, seconds, "new topics", interval=min(delay, _POLL_SECONDS))
     except TimeoutError:
         missing = ", ".join(unseen())
         why = f"does not show all of {missing}" if missing else f"does not serve them: {refusals[-1]}"

@@ -14,8 +14,8 @@ from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap
 from k2k_assets.mapping.algebra.translate import (
     NO_OFFSET,
-    State,
     Translated,
+    TranslationState,
     may_repeat,
     translate,
     translate_back,
@@ -23,23 +23,14 @@ from k2k_assets.mapping.algebra.translate import (
 )
 from k2k_assets.translation.routes import Routes, Standing
 
-EXPIRED = len(State)
-"""The answer lay below the log start of the partition that it is in, and was raised to that."""
 
-MAY_REPEAT = EXPIRED + 1
-"""Back to the source, at least once: records that were read already may be read again (`may_repeat`)."""
-
-WORDS = (*(state.words for state in State), "expired", "may be read again")
-"""The states as people are told, by number."""
-
-
-class Answers(NamedTuple):
+class PositionAnswers(NamedTuple):
     """Answers to positions of one partition, in their order.
 
     Attributes:
         place: The partition on the other side; None: there is none.
         offsets: `NO_OFFSET` where there is no answer.
-        states: Values of `State`, `EXPIRED` or `MAY_REPEAT`.
+        states: Values of `TranslationState`.
     """
 
     place: TopicPartition | None
@@ -47,7 +38,9 @@ class Answers(NamedTuple):
     states: NDArray[np.uint8]
 
 
-def on_target(routes: Routes, mapping: PartitionMap, positions: Offsets, log_end: int | None = None) -> list[Answers]:
+def on_target(
+    routes: Routes, mapping: PartitionMap, positions: Offsets, log_end: int | None = None
+) -> list[PositionAnswers]:
     """Positions of a source partition, in each target partition that it goes to.
 
     Args:
@@ -82,7 +75,7 @@ def on_target(routes: Routes, mapping: PartitionMap, positions: Offsets, log_end
 
 def on_source(
     routes: Routes, maps: Iterable[PartitionMap], target: Target, positions: Offsets, mapped_to: int | None = None
-) -> list[Answers]:
+) -> list[PositionAnswers]:
     """Positions of a target partition, in each source partition that feeds it.
 
     Args:
@@ -101,23 +94,24 @@ def on_source(
             place = TopicPartition(mapping.source.topic, mapping.source.partition)
             back = translate_back(mapping, target, positions, mapped_to)
             if routes.may_repeat(place.topic):
-                repeats = (back.states == State.EXACT) & may_repeat(mapping, target, positions)
-                back = replace(back, states=np.where(repeats, np.uint8(MAY_REPEAT), back.states))
+                repeats = (back.states == TranslationState.EXACT) & may_repeat(mapping, target, positions)
+                back = replace(back, states=np.where(repeats, np.uint8(TranslationState.MAY_REPEAT), back.states))
             answers.append(_clamped(place, back, routes.source))
     return answers or [nowhere(len(positions))]
 
 
-def nowhere(count: int) -> Answers:
+def nowhere(count: int) -> PositionAnswers:
     """No answer: the partition is not replicated."""
-    states = np.full(count, State.NOT_REPLICATED, dtype=np.uint8)
-    return Answers(None, np.full(count, NO_OFFSET, dtype=np.int64), states)
+    states = np.full(count, TranslationState.NOT_REPLICATED, dtype=np.uint8)
+    return PositionAnswers(None, np.full(count, NO_OFFSET, dtype=np.int64), states)
 
 
-def _clamped(place: TopicPartition, translated: Translated, standing: Standing) -> Answers:
+def _clamped(place: TopicPartition, translated: Translated, standing: Standing) -> PositionAnswers:
     offsets, states = translated.offsets, translated.states
     start = standing.starts.get(place, 0)
     expired = (offsets < start) & (offsets != NO_OFFSET)
-    return Answers(place, np.where(expired, start, offsets), np.where(expired, np.uint8(EXPIRED), states))
+    states = np.where(expired, np.uint8(TranslationState.EXPIRED), states)
+    return PositionAnswers(place, np.where(expired, start, offsets), states)
 
 
 def _place(target: Target) -> TopicPartition:

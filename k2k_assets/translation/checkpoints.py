@@ -13,15 +13,14 @@ import numpy as np
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
+from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.algebra.spread import combine_back
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, may_repeat, translate_back
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS, TranslationState, may_repeat, translate_back
 from k2k_assets.translation import spark_offsets
-from k2k_assets.translation.answers import EXPIRED, MAY_REPEAT, WORDS
-from k2k_assets.translation.groups import Copied, translate_groups
-from k2k_assets.translation.translator import PipelineFiles, Translator
+from k2k_assets.translation.groups import CopiedPositions, translate_groups
+from k2k_assets.translation.translator import OffsetTranslator, PipelineFiles
 
 _READER = "the reader"
 # At least once, with a source that does not answer: more may have been copied than is known.
@@ -85,11 +84,11 @@ def translate_checkpoint(
         ClusterUnreachable: A cluster that is needed does not answer.
     """
     positions = spark_offsets.parse(offsets, "the text") if isinstance(offsets, str) else dict(offsets)
-    with Translator.open(pipeline) as translator:
+    with OffsetTranslator.open(pipeline) as translator:
         return checkpoint_back(translator, positions) if reverse else checkpoint(translator, positions)
 
 
-def checkpoint(translator: Translator, positions: Mapping[TopicPartition, int]) -> TranslatedCheckpoint:
+def checkpoint(translator: OffsetTranslator, positions: Mapping[TopicPartition, int]) -> TranslatedCheckpoint:
     """Positions on the source as positions on the target."""
     routes = translator.routes
     topics = sorted({tp.topic for tp in positions})
@@ -98,7 +97,7 @@ def checkpoint(translator: Translator, positions: Mapping[TopicPartition, int]) 
     # Also those of other topics: they may share a target partition with these.
     sources = {TopicPartition(s.topic, s.partition): s for s in translator.partitions_of(routes.targets)}
     own = {tp for tp in sources if tp.topic in topics}
-    asked = {tp: Committed(positions.get(tp, 0)) for tp in own | set(positions)}
+    asked = {tp: CommittedOffset(positions.get(tp, 0)) for tp in own | set(positions)}
     found = translate_groups(
         {_READER: GroupOffsets(_READER, asked)},
         lambda tp, lowest, _: translator.mappings.map_of(sources[tp], lowest),
@@ -113,11 +112,11 @@ def checkpoint(translator: Translator, positions: Mapping[TopicPartition, int]) 
         rows[answer.target] = _row(answer.target, answer.offset, answer.state, come_from, starts)
     # Partitions that no source partition feeds have nothing to skip.
     unfed = {tp for tp in starts if tp.topic in {routes.targets[topic] for topic in topics}} - set(rows)
-    rows |= {tp: _row(tp, starts[tp], State.EXACT, {}, starts) for tp in unfed}
+    rows |= {tp: _row(tp, starts[tp], TranslationState.EXACT, {}, starts) for tp in unfed}
     return _found(rows.values(), topics)
 
 
-def checkpoint_back(translator: Translator, positions: Mapping[TopicPartition, int]) -> TranslatedCheckpoint:
+def checkpoint_back(translator: OffsetTranslator, positions: Mapping[TopicPartition, int]) -> TranslatedCheckpoint:
     """Positions on the target as positions on the source."""
     routes = translator.routes
     topics = sorted({tp.topic for tp in positions})
@@ -144,17 +143,19 @@ def _found(rows: Iterable[TranslatedPartition], topics: Sequence[str]) -> Transl
     return TranslatedCheckpoint(partitions)
 
 
-def _copied(translator: Translator, sources: Mapping[TopicPartition, SourcePartition]) -> Copied:
+def _copied(translator: OffsetTranslator, sources: Mapping[TopicPartition, SourcePartition]) -> CopiedPositions:
     commits, cut = translator.mappings.copied(), translator.cut
     positions = {tp: commits[source].position for tp, source in sources.items() if source in commits}
     ends = {tp: Ends(cut.starts[tp], stable) for tp, stable in cut.stable.items()}
     logs = translator.source_logs(sources)
     exactly_once = translator.pipeline.features.exactly_once
     source_ends = None if exactly_once else {tp: (logs or {}).get(tp, _FAR) for tp in sources}
-    return Copied(positions, ends, cut.topic_ids, source_ends, logs, cut.leaderless)
+    return CopiedPositions(positions, ends, cut.topic_ids, source_ends, logs, cut.offline_partitions)
 
 
-def _read(translator: Translator, mapping: PartitionMap, positions: Mapping[TopicPartition, int]) -> dict[Target, int]:
+def _read(
+    translator: OffsetTranslator, mapping: PartitionMap, positions: Mapping[TopicPartition, int]
+) -> dict[Target, int]:
     """What was read of a source partition on the target: by target partition that it goes to, 0 where nothing was."""
     topic = translator.routes.targets[mapping.source.topic]
     of_today = translator.routes.target.ids.get(topic)
@@ -162,18 +163,18 @@ def _read(translator: Translator, mapping: PartitionMap, positions: Mapping[Topi
     return {target: positions.get(TopicPartition(target.topic, target.partition), 0) for target in targets}
 
 
-def _back(translator: Translator, mapping: PartitionMap, read: Mapping[Target, int]) -> tuple[int, int]:
+def _back(translator: OffsetTranslator, mapping: PartitionMap, read: Mapping[Target, int]) -> tuple[int, int]:
     if len(read) != 1:
         offset, state = combine_back(mapping, read)
     else:
         ((target, position),) = read.items()
         stable = translator.cut.stable.get(TopicPartition(target.topic, target.partition))
         back = translate_back(mapping, target, np.array([position]), stable)
-        offset, state = int(back.offsets[0]), State(int(back.states[0]))
+        offset, state = int(back.offsets[0]), TranslationState(int(back.states[0]))
     repeats = translator.routes.may_repeat(mapping.source.topic) and any(
         bool(may_repeat(mapping, target, np.array([position]))[0]) for target, position in read.items()
     )
-    return offset, MAY_REPEAT if repeats and state is State.EXACT else state
+    return offset, TranslationState.MAY_REPEAT if repeats and state is TranslationState.EXACT else state
 
 
 def _row(
@@ -184,6 +185,8 @@ def _row(
     starts: Mapping[TopicPartition, int],
 ) -> TranslatedPartition:
     if offset == NO_OFFSET:
-        return TranslatedPartition(place, None, WORDS[state], come_from)
+        return TranslatedPartition(place, None, STATE_LABELS[state], come_from)
     start = starts.get(place, 0)
-    return TranslatedPartition(place, max(offset, start), WORDS[EXPIRED if offset < start else state], come_from)
+    return TranslatedPartition(
+        place, max(offset, start), STATE_LABELS[TranslationState.EXPIRED if offset < start else state], come_from
+    )

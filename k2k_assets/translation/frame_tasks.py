@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap, SourcePartition
-from k2k_assets.mapping.algebra.translate import NO_OFFSET
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS
 from k2k_assets.mapping.index import IndexReader
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.portion_table import read_portions
-from k2k_assets.translation.answers import WORDS, Answers, nowhere, on_source, on_target
+from k2k_assets.translation.answers import PositionAnswers, nowhere, on_source, on_target
 from k2k_assets.translation.routes import Routes
 
 ASKED = ("topic", "partition", "offset")
@@ -117,14 +117,14 @@ class FrameTask:
         """A batch with its answers: a row for each answer, in the order of the rows asked."""
         positions = _numbers(batch, "offset", np.int64)
         rows: list[NDArray[np.int64]] = []
-        answers: list[Answers] = []
+        answers: list[PositionAnswers] = []
         for asked, of_group in _groups(batch):
             for answer in self._answers(asked, positions[of_group]):
                 rows.append(of_group)
                 answers.append(answer)
         return self._joined(batch, rows, answers)
 
-    def _answers(self, asked: TopicPartition | None, positions: Offsets) -> list[Answers]:
+    def _answers(self, asked: TopicPartition | None, positions: Offsets) -> list[PositionAnswers]:
         if asked is None:
             return [nowhere(len(positions))]
         if not self.reverse:
@@ -139,7 +139,9 @@ class FrameTask:
         sources = [s for s in self._maps.sources.get(target, ()) if (s.topic, s.topic_id) in today]
         return on_source(self.routes, [self._maps.map_of(source) for source in sources], target, positions)
 
-    def _joined(self, batch: pa.RecordBatch, rows: list[NDArray[np.int64]], answers: list[Answers]) -> pa.RecordBatch:
+    def _joined(
+        self, batch: pa.RecordBatch, rows: list[NDArray[np.int64]], answers: list[PositionAnswers]
+    ) -> pa.RecordBatch:
         at = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
         order = np.argsort(at, kind="stable")
         if len(at) != len(batch):
@@ -154,7 +156,7 @@ class FrameTask:
             _chosen(pa.array([p.topic if p else None for p in places], pa.string()), place),
             _chosen(pa.array([p.partition if p else None for p in places], pa.int32()), place),
             pa.array(offsets, mask=offsets == NO_OFFSET),
-            _chosen(pa.array(WORDS, pa.string()), states),
+            _chosen(pa.array(STATE_LABELS, pa.string()), states),
         ]
         schema = pa.schema([*batch.schema, *added_fields(self.reverse)])
         return pa.RecordBatch.from_arrays(columns, schema=schema)

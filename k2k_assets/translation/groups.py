@@ -23,11 +23,11 @@ from k2k_assets.control.group_versions import parse
 from k2k_assets.core.bulk import without_cycle_collection
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
+from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.cut import Feed, combine
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, Translated, translate, unknown_where
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, Translated, TranslationState, translate, unknown_where
 from k2k_assets.pipeline.routing import Routing
 
 MapOf = Callable[[TopicPartition, int, int], PartitionMap]
@@ -36,7 +36,7 @@ MapOf = Callable[[TopicPartition, int, int], PartitionMap]
 _NOWHERE = Ends(0, 0)
 # A source position that no log reaches: asks for what is at hand of a map, without its runs.
 _BEYOND = 2**62
-_STATES = {int(state): state for state in State}
+_STATES = {int(state): state for state in TranslationState}
 
 
 class Answer(NamedTuple):
@@ -52,24 +52,24 @@ class Answer(NamedTuple):
 
     target: TopicPartition
     offset: int
-    state: State
-    sources: tuple[tuple[TopicPartition, Committed], ...]
+    state: TranslationState
+    sources: tuple[tuple[TopicPartition, CommittedOffset], ...]
     translated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedPositions:
     """What has been copied, at a cut (`k2k_assets.mapping.algebra.cut`).
 
     Attributes:
-        positions: Committed position of each source partition that is copied, of today's topic ids.
+        positions: CommittedOffset position of each source partition that is copied, of today's topic ids.
         ends: Log start and last stable offset of each target partition.
         topic_ids: Of the target topics: runs into other ids are never consulted.
         source_ends: At-least-once: end of each source partition. None with exactly-once.
         source_logs: High watermark of each source partition, read after the positions. A position beyond it is of a log
             that is no more (truncated, created anew): nobody knows where it belongs. None: it is not looked at; nor is
             it in partitions that are not there, which have no leader: mappings answer for them.
-        leaderless: Target partitions that have no leader, with the reason: positions in them are unknown.
+        offline_partitions: Target partitions that have no leader, with the reason: positions in them are unknown.
     """
 
     positions: Mapping[TopicPartition, int]
@@ -77,12 +77,12 @@ class Copied:
     topic_ids: Mapping[str, str]
     source_ends: Mapping[TopicPartition, int] | None = None
     source_logs: Mapping[TopicPartition, int] | None = None
-    leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
+    offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @without_cycle_collection()
 def translate_groups(
-    groups: Mapping[str, GroupOffsets], map_of: MapOf, routing: Routing, copied: Copied, prefix: str
+    groups: Mapping[str, GroupOffsets], map_of: MapOf, routing: Routing, copied: CopiedPositions, prefix: str
 ) -> dict[str, list[Answer]]:
     """Where each group belongs in each target partition.
 
@@ -104,9 +104,11 @@ class _Translation:
     groups: Mapping[str, GroupOffsets]
     map_of: MapOf
     routing: Routing
-    copied: Copied
+    copied: CopiedPositions
     prefix: str
-    _standing: dict[TopicPartition, list[tuple[str, Committed]]] = field(default_factory=lambda: defaultdict(list))
+    _standing: dict[TopicPartition, list[tuple[str, CommittedOffset]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     _topics: dict[str, set[str]] = field(default_factory=dict)
     _is_ours: dict[str, bool] = field(default_factory=dict)
 
@@ -116,14 +118,16 @@ class _Translation:
             for source, committed in group.offsets.items():
                 self._standing[source].append((name, committed))
         found: dict[str, list[Answer]] = defaultdict(list)
-        targets_of_all = {**self.copied.ends, **dict.fromkeys(self.copied.leaderless, _NOWHERE)}
+        targets_of_all = {**self.copied.ends, **dict.fromkeys(self.copied.offline_partitions, _NOWHERE)}
         fed = list(feeding({*self.copied.positions, *self._standing}, self.routing, targets_of_all))
         left = self._left_by_others(fed)
         for targets, sources in fed:
             alone = len(sources) == 1 and len(targets) == 1
             for name, answer in self._alone(sources[0], targets[0]) if alone else self._shared(sources, targets):
                 is_hidden = not all(self._has_read(name, *each) for each in left.get(answer.target, ()))
-                found[name].append(answer._replace(offset=NO_OFFSET, state=State.UNKNOWN) if is_hidden else answer)
+                found[name].append(
+                    answer._replace(offset=NO_OFFSET, state=TranslationState.UNKNOWN) if is_hidden else answer
+                )
         return {name: sorted(answers, key=lambda answer: answer.target) for name, answers in found.items()}
 
     def _left_by_others(
@@ -173,7 +177,7 @@ class _Translation:
 
     def _translated(self, source: TopicPartition, target: TopicPartition, positions: Offsets) -> Translated:
         mapping, ends = self._map(source, positions), self.copied.ends.get(target)
-        if target in self.copied.leaderless:
+        if target in self.copied.offline_partitions:
             return _unknown(len(positions))
         if mapping is None or ends is None:
             return _not_replicated(len(positions))
@@ -206,14 +210,16 @@ class _Translation:
                 if mapping is not None
             ]
             ends = self.copied.ends.get(target)
-            combined = _unknown(len(names)) if target in self.copied.leaderless else _not_replicated(len(names))
+            combined = _unknown(len(names)) if target in self.copied.offline_partitions else _not_replicated(len(names))
             if feeds and ends:
                 combined = unknown_where(other_logs, combine(self._identified(target), feeds, ends.end))
             rows = zip(names, combined.offsets.tolist(), combined.states.tolist(), commits, ours, strict=True)
             for name, offset, state, own, translated in rows:
                 yield name, Answer(target, offset, _STATES[state], own, translated)
 
-    def _commits(self, name: str, sources: Sequence[TopicPartition]) -> tuple[tuple[TopicPartition, Committed], ...]:
+    def _commits(
+        self, name: str, sources: Sequence[TopicPartition]
+    ) -> tuple[tuple[TopicPartition, CommittedOffset], ...]:
         offsets = self.groups[name].offsets
         return tuple((source, offsets[source]) for source in sources if source in offsets)
 
@@ -262,7 +268,7 @@ class _Translation:
     def _identified(self, target: TopicPartition) -> Target:
         return Target(target.topic, self.copied.topic_ids.get(target.topic, ""), target.partition)
 
-    def _ours(self, committed: Committed) -> bool:
+    def _ours(self, committed: CommittedOffset) -> bool:
         metadata = committed.metadata
         if not metadata:
             return False
@@ -302,8 +308,8 @@ def feeding(
 
 
 def _unknown(count: int) -> Translated:
-    return Translated(np.full(count, NO_OFFSET), np.full(count, State.UNKNOWN, dtype=np.uint8))
+    return Translated(np.full(count, NO_OFFSET), np.full(count, TranslationState.UNKNOWN, dtype=np.uint8))
 
 
 def _not_replicated(count: int) -> Translated:
-    return Translated(np.full(count, NO_OFFSET), np.full(count, State.NOT_REPLICATED, dtype=np.uint8))
+    return Translated(np.full(count, NO_OFFSET), np.full(count, TranslationState.NOT_REPLICATED, dtype=np.uint8))

@@ -1,6 +1,6 @@
 """Translates single positions with the mappings as they are now: the index, and what the mapping topic has after it.
 
-    with Translator.open("pipeline.yaml") as translator:
+    with OffsetTranslator.open("pipeline.yaml") as translator:
         for answer in translator.translate("orders", 3, [1200, 1201]):
             print(answer.offset, "->", answer.to_offset, answer.state)
 
@@ -23,10 +23,11 @@ from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.algebra.partition_map import Offsets, SourcePartition
+from k2k_assets.mapping.algebra.translate import STATE_LABELS
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
 from k2k_assets.mapping.live.live import Cut, LiveMappings
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.translation.answers import WORDS, Answers, nowhere, on_source, on_target
+from k2k_assets.translation.answers import PositionAnswers, nowhere, on_source, on_target
 from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
 
 PipelineFiles = Pipeline | str | Path | Sequence[str | Path]
@@ -79,7 +80,7 @@ def translate_offsets(
         Refused: The pipeline does not copy the topic, or there are no mappings.
         ClusterUnreachable: A cluster that is needed does not answer.
     """
-    with Translator.open(pipeline) as translator:
+    with OffsetTranslator.open(pipeline) as translator:
         ask = translator.translate_back if reverse else translator.translate
         return ask(topic, partition, offsets)
 
@@ -92,7 +93,7 @@ def loaded(pipeline: PipelineFiles) -> Pipeline:
 
 
 @dataclass
-class Translator:
+class OffsetTranslator:
     """The mappings of a pipeline at one moment, for single positions.
 
     Attributes:
@@ -113,7 +114,7 @@ class Translator:
 
     @classmethod
     @contextmanager
-    def open(cls, pipeline: PipelineFiles) -> Iterator[Translator]:
+    def open(cls, pipeline: PipelineFiles) -> Iterator[OffsetTranslator]:
         """Reads the mappings to their end.
 
         A source that does not answer is taken as it was when it was copied last, if there is an index.
@@ -235,12 +236,12 @@ def _not_copied(side: str, topic: str, known: Iterable[str], pipeline: Pipeline)
     )
 
 
-def _rows(asked: TopicPartition, positions: Offsets, answers: Sequence[Answers]) -> list[TranslatedOffset]:
+def _rows(asked: TopicPartition, positions: Offsets, answers: Sequence[PositionAnswers]) -> list[TranslatedOffset]:
     rows: list[TranslatedOffset] = []
     for n, position in enumerate(positions.tolist()):
         for place, offsets, states in answers:
             topic, partition = place or (None, None)
             offset = int(offsets[n])
             found = offset if offset >= 0 else None
-            rows.append(TranslatedOffset(*asked, position, topic, partition, found, WORDS[states[n]]))
+            rows.append(TranslatedOffset(*asked, position, topic, partition, found, STATE_LABELS[states[n]]))
     return rows

@@ -29,7 +29,7 @@ from k2k_assets.mapping.index.portions import (
     settings_ranges,
 )
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.pieces import Copied, Piece, pieces
+from k2k_assets.verification.pieces import ComparedPiece, CopiedRange, pieces
 from k2k_assets.verification.sampling import Stretch, joined, stretches
 
 # In one run; more would only be asked for their ends, and not be reached in time.
@@ -111,27 +111,27 @@ class Comparison:
         partitions: How many partitions there are to be looked at, of which `pieces` may have a part.
         unknown: Sampled offsets that were copied under settings that nobody knows any more.
         former_topics: Topics in the index that do not exist any more under their id, on the source.
-        leaderless: Partitions on either side that have no leader, with the reason: they are left out.
+        offline_partitions: Partitions on either side that have no leader, with the reason: they are left out.
         skipped: Source ranges that were skipped by hand, also such as are not looked at.
     """
 
     source: Side
     target: Side
     source_cluster: str
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[ComparedPiece] = field(default_factory=list)
     partitions: int = 0
     unknown: int = 0
     former_topics: int = 0
-    leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
+    offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
     skipped: Sequence[Stretch] = ()
 
     def source_ids(self) -> list[tuple[str, str]]:
         """Topic and topic id of the source topics that take part."""
         return [(topic.name, topic.topic_id) for topic in self.source.topics.values()]
 
-    def rounds(self) -> Iterator[list[Piece]]:
+    def rounds(self) -> Iterator[list[ComparedPiece]]:
         """The pieces, as many at a time as are compared in one go."""
-        some: list[Piece] = []
+        some: list[ComparedPiece] = []
         records = 0
         for piece in self.pieces:
             some.append(piece)
@@ -161,11 +161,11 @@ def plan_comparison(pipeline: Pipeline, index: MappingIndex, source: Cluster, ta
     }
     topics = {tp.topic: existing[tp.topic] for tp in today}
     chosen = {tp: mapped.of(today[tp]) for tp in _chosen(today, seed)}
-    leaderless: dict[TopicPartition, str] = {}
-    source_side = _side(source, topics, list(chosen), leaderless)
-    target_side = _target_side(target, chosen.values(), leaderless)
+    offline_partitions: dict[TopicPartition, str] = {}
+    source_side = _side(source, topics, list(chosen), offline_partitions)
+    target_side = _target_side(target, chosen.values(), offline_partitions)
     covered = {tp: covered_ranges(chosen[tp]) for tp in chosen if tp in source_side.stable}
-    starts = offsets_where_led(source, covered, "earliest", leaderless)
+    starts = offsets_where_led(source, covered, "earliest", offline_partitions)
     drawn = stretches({tp: covered[tp] for tp in starts}, starts, seed)
     shared = shared_targets(rows)
     copied = {tp: _copied(of_source, shared) for tp, of_source in chosen.items()}
@@ -173,14 +173,14 @@ def plan_comparison(pipeline: Pipeline, index: MappingIndex, source: Cluster, ta
     cut = pieces(drawn, copied, known, settings)
     uncommitted = {TopicPartition(p.topic, p.partition) for p in cut.found if p.isolation == "read_uncommitted"}
     return Comparison(
-        replace(source_side, latest=offsets_where_led(source, uncommitted, "latest", leaderless)),
+        replace(source_side, latest=offsets_where_led(source, uncommitted, "latest", offline_partitions)),
         target_side,
         cluster_id,
         cut.found,
         partitions=len(today),
         unknown=cut.unknown,
         former_topics=len({(at.topic, at.topic_id) for at in mapped.sources()}) - len(topics),
-        leaderless=leaderless,
+        offline_partitions=offline_partitions,
         skipped=_skipped(rows, today),
     )
 
@@ -198,7 +198,7 @@ def _skipped(rows: pa.Table, today: Mapping[TopicPartition, SourcePartition]) ->
 
 
 def _settings(
-    pipeline: Pipeline, copied: Iterable[Copied], target: Cluster
+    pipeline: Pipeline, copied: Iterable[CopiedRange], target: Cluster
 ) -> tuple[Mapping[str, CopySettings], CopySettings]:
     """What the fingerprints stand for, and the settings of today: others are asked for only if there are any."""
     today = CopySettings.of(pipeline)
@@ -206,7 +206,7 @@ def _settings(
     return (noted_settings(pipeline, target) if others else today.by_fingerprint), today
 
 
-def _copied(portions: Sequence[Portion], shared: Collection[Target]) -> Copied:
+def _copied(portions: Sequence[Portion], shared: Collection[Target]) -> CopiedRange:
     into = by_target(portions)
     targets = [target for target, _ in into]
     one_each = len({(target.topic, target.topic_id) for target in targets}) == len(targets)
@@ -214,10 +214,12 @@ def _copied(portions: Sequence[Portion], shared: Collection[Target]) -> Copied:
     ranges = sorted((min(p.start for _, p in of), max(p.last.source_end for _, p in of)) for _, of in into)
     came_back = any(one[1] > other[0] for one, other in pairwise(ranges))
     one_to_one = one_each and not came_back and not any(target in shared for target in targets)
-    return Copied(settings_ranges(portions), set_by_hand(portions), one_to_one)
+    return CopiedRange(settings_ranges(portions), set_by_hand(portions), one_to_one)
 
 
-def _target_side(target: Cluster, chosen: Iterable[Sequence[Portion]], leaderless: dict[TopicPartition, str]) -> Side:
+def _target_side(
+    target: Cluster, chosen: Iterable[Sequence[Portion]], offline_partitions: dict[TopicPartition, str]
+) -> Side:
     into = {to for portions in chosen for to, _ in by_target(portions)}
     existing = target.describe({to.topic for to in into})
     there = {
@@ -225,16 +227,16 @@ def _target_side(target: Cluster, chosen: Iterable[Sequence[Portion]], leaderles
         for to in into
         if to.topic in existing and to.partition < existing[to.topic].partitions
     }
-    return _side(target, existing, sorted(there), leaderless)
+    return _side(target, existing, sorted(there), offline_partitions)
 
 
 def _side(
     cluster: Cluster,
     topics: Mapping[str, TopicDescription],
     partitions: Collection[TopicPartition],
-    leaderless: dict[TopicPartition, str],
+    offline_partitions: dict[TopicPartition, str],
 ) -> Side:
-    stable = offsets_where_led(cluster, partitions, "stable", leaderless)
+    stable = offsets_where_led(cluster, partitions, "stable", offline_partitions)
     return Side(cluster, topics, stable, compacted_topics(cluster, topics))
 
 

@@ -34,7 +34,7 @@ from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.comparison import LIMITS, Comparison, plan_comparison
 from k2k_assets.verification.digests import digests
-from k2k_assets.verification.pieces import Piece
+from k2k_assets.verification.pieces import ComparedPiece
 from k2k_assets.verification.unmapped import Span, to_read, unmapped
 from k2k_assets.verification.verdict import SHOWN, Offender, Verdict, verdict
 
@@ -110,7 +110,7 @@ def _verdict(plan: Comparison, tally: _Tally, mapped: bool) -> Verdict:
         "not_looked_at": plan.partitions - len(tally.partitions),
         "unmapped_on_target": counted[UNMAPPED] + tally.uncertain,
         "former_topics": plan.former_topics,
-        "without_leader": len(plan.leaderless),
+        "without_leader": len(plan.offline_partitions),
         "offending": tally.faults,
     }
     good = f"{equal} records are the same on both clusters" if equal or mapped else "nothing is mapped yet"
@@ -140,15 +140,15 @@ def _besides(plan: Comparison, counts: dict[str, int]) -> str:
         )
     if plan.unknown:
         words.append(f"{plan.unknown} were copied under settings that are not known any more, and not compared")
-    if plan.leaderless:
-        first = next(iter(plan.leaderless.values()))
-        words.append(f"{len(plan.leaderless)} partitions have no leader and were not looked at: {first}")
-    if counts["partitions"] and (left := counts["not_looked_at"] - len(plan.leaderless)) > 0:
+    if plan.offline_partitions:
+        first = next(iter(plan.offline_partitions.values()))
+        words.append(f"{len(plan.offline_partitions)} partitions have no leader and were not looked at: {first}")
+    if counts["partitions"] and (left := counts["not_looked_at"] - len(plan.offline_partitions)) > 0:
         words.append(f"{left} of {plan.partitions} partitions were not looked at this time")
     return "".join(f"; {each}" for each in words)
 
 
-def clipped_runs(spark: SparkSession, runs: DataFrame, plan: Comparison, some: Sequence[Piece]) -> DataFrame:
+def clipped_runs(spark: SparkSession, runs: DataFrame, plan: Comparison, some: Sequence[ComparedPiece]) -> DataFrame:
     """The parts of runs that lie in pieces: columns of the runs, source_start to count clipped, and of the pieces.
 
     Args:
@@ -248,7 +248,7 @@ def _compare(
     pipeline: Pipeline,
     index: MappingIndex,
     plan: Comparison,
-    some: Sequence[Piece],
+    some: Sequence[ComparedPiece],
     tally: _Tally,
 ) -> None:
     """Compares some pieces, and adds what is found."""
@@ -295,7 +295,7 @@ def _add_unmapped(tally: _Tally, found: Sequence[tuple[Span, int]]) -> None:
             tally.offenders.append(Offender(f"{at} {UNMAPPED}", *place))
 
 
-def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some: Sequence[Piece]) -> DataFrame:
+def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some: Sequence[ComparedPiece]) -> DataFrame:
     """The source records of pieces, columns `digests.DIGESTS`: under the isolation level of each."""
     properties = pipeline.client_properties("source", "consumer")
     frames = []

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Covered
-from k2k_assets.mapping.index.manifest import Lost, Position, Pruned
+from k2k_assets.mapping.index.manifest import Lost, NotedPosition, Pruned
 from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
 
@@ -37,7 +37,7 @@ class CoveredRow(NamedTuple):
 
 def check_coverage(
     covered: Iterable[CoveredRow],
-    positions: Iterable[Position],
+    positions: Iterable[NotedPosition],
     positions_now: Mapping[TopicPartition, int],
     lost: Iterable[Lost],
     pruned: Iterable[Pruned] = (),
@@ -81,7 +81,7 @@ def check_coverage(
     return verdict(offenders, len(offenders), good, counts, _doubt(gone, unsure, beginnings, half_built))
 
 
-def _nothing_copied(position: Position) -> bool:
+def _nothing_copied(position: NotedPosition) -> bool:
     return position.records == 0 if position.began is None else position.position == position.began
 
 

@@ -23,11 +23,11 @@ import pyarrow as pa
 from k2k_assets.control.copy_settings import CopySettings, Isolation, shared
 from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Row, Word
+from k2k_assets.groups.decide import CommitDecision, Row
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.group_reader import fetch_offsets
-from k2k_assets.kafka.groups import Committed
+from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index import IndexUnusable
@@ -37,8 +37,8 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.groups import feeding
 from k2k_assets.verification.comparison import compacted_topics
 from k2k_assets.verification.digests import digest
-from k2k_assets.verification.group_holding import Holding, holding
-from k2k_assets.verification.group_match import Match, Sides, Window, match
+from k2k_assets.verification.group_holding import CommitOwner, holding
+from k2k_assets.verification.group_match import Match, RecordWindow, Sides, match
 from k2k_assets.verification.group_settings import isolation_in_index
 from k2k_assets.verification.group_skips import skipped_by_hand, without
 from k2k_assets.verification.group_windows import At, read_windows
@@ -47,9 +47,14 @@ from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
 MOST_PARTITIONS = 2000
 """Target partitions that are looked at in one run, over all groups: some seconds of reading."""
-_COMPARED = (Word.EXACT, Word.AHEAD, Word.EXPIRED)
+_COMPARED = (CommitDecision.EXACT, CommitDecision.AHEAD, CommitDecision.EXPIRED)
 # Somebody else is at work there, as policies say: nothing of ours is there to be compared.
-_LEFT_ALONE = {Word.ACTIVE.value, Word.FOREIGN.value, Word.TRANSLATION.value, Word.OLDER.value}
+_LEFT_ALONE = {
+    CommitDecision.ACTIVE.value,
+    CommitDecision.FOREIGN.value,
+    CommitDecision.TRANSLATION.value,
+    CommitDecision.OLDER.value,
+}
 _UNDECIDED = {
     "waiting": "ahead: waiting for the copy, nothing to compare yet",
     "moved_since": "moved on since",
@@ -68,7 +73,7 @@ class _Place:
     target: At
     sources: tuple[At, ...]
     alone: bool
-    word: Word
+    decision: CommitDecision
 
 
 @dataclass(slots=True)
@@ -123,9 +128,9 @@ def check_groups(
     led = []
     for place in looked_at:
         told[place.group].counts["not_looked_at"] -= 1
-        if hidden := [tp for tp, _ in (place.target, *place.sources) if tp in result.leaderless]:
+        if hidden := [tp for tp, _ in (place.target, *place.sources) if tp in result.offline_partitions]:
             told[place.group].counts["without_leader"] += 1
-            told[place.group].unreadable = result.leaderless[hidden[0]]
+            told[place.group].unreadable = result.offline_partitions[hidden[0]]
         else:
             led.append(place)
     for place, compared in _compared(pipeline, result, led, source, target):
@@ -147,7 +152,7 @@ def _places(
     for group in groups:
         own = {tp.topic for row in result.decisions[group].rows for tp, _ in row.sources}
         for row in result.decisions[group].rows:
-            word = Word.ACTIVE if row.commit and group in result.active else row.word
+            word = CommitDecision.ACTIVE if row.commit and group in result.active else row.decision
             told[group].words[word.value] += 1
             if word in _COMPARED and row.target in feeds:
                 sources, alone = feeds[row.target]
@@ -171,16 +176,16 @@ def _held(
             partition, offset = place.target
             held = offsets.get(partition)
             match holding(offset, held, result.version, pipeline.groups.offset_guard_prefix):
-                case Holding.OURS:
+                case CommitOwner.OURS:
                     yield place
-                case Holding.MOVED:
+                case CommitOwner.MOVED:
                     told[group].counts["moved_since"] += 1
                 case _:
                     told[group].counts["offending"] += 1
                     told[group].offenders.append(_not_held(place, held))
 
 
-def _not_held(place: _Place, held: Committed | None) -> Offender:
+def _not_held(place: _Place, held: CommittedOffset | None) -> Offender:
     (partition, offset), (source, standing) = place.target, place.sources[0]
     what = f"holds {held.offset} ({held.metadata})" if held else "holds nothing"
     return Offender(
@@ -290,7 +295,7 @@ def _windows(
     source: Cluster,
     target: Cluster,
     settings: CopySettings,
-) -> tuple[dict[At, Window], dict[At, Window]]:
+) -> tuple[dict[At, RecordWindow], dict[At, RecordWindow]]:
     routes = {(tp.topic, place.target[0].topic) for place in places for tp, _ in place.sources}
     on_source = source.describe({topic for topic, _ in routes})
     on_target = target.describe({topic for _, topic in routes})
@@ -324,8 +329,8 @@ def _windows(
 
 def _match(
     place: _Place,
-    on_source: Mapping[At, Window],
-    on_target: Mapping[At, Window],
+    on_source: Mapping[At, RecordWindow],
+    on_target: Mapping[At, RecordWindow],
     by_hand: Mapping[TopicPartition, Collection[Covered]],
     exactly_once: bool,
 ) -> _Compared | None:
@@ -335,7 +340,7 @@ def _match(
     if window is None or not sources:
         return None
     # Whoever stands ahead of the copy reads again what was copied since, as is said.
-    exact_alone = place.alone and place.word is Word.EXACT
+    exact_alone = place.alone and place.decision is CommitDecision.EXACT
     found = match(Sides(sources, window, exact_alone, exactly_once))
     nothing_there = not window.records or not any(one.records for one in sources.values())
     return _Compared(
@@ -353,7 +358,7 @@ def _judge(place: _Place, compared: _Compared | None, told: _Told) -> None:
     found = compared.match
     if found.compared or compared.nothing_there or compared.faulty:
         told.counts["compared"] += 1
-    elif place.word is Word.AHEAD:
+    elif place.decision is CommitDecision.AHEAD:
         # It has read what is not copied yet: no record around the one position is around the other.
         told.counts["waiting"] += 1
     else:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Enum
 
 from k2k_assets.control.group_versions import Version, parse
-from k2k_assets.kafka.groups import Committed
+from k2k_assets.kafka.groups import CommittedOffset
 
 
-class Holding(Enum):
+class CommitOwner(Enum):
     """What is found in one partition of a target group."""
 
     OURS = "ours"  # the translated position
@@ -17,7 +17,7 @@ class Holding(Enum):
     OTHER = "another position"
 
 
-def holding(offset: int, held: Committed | None, version: Version, prefix: str) -> Holding:
+def holding(offset: int, held: CommittedOffset | None, version: Version, prefix: str) -> CommitOwner:
     """Compares what a group holds with what a poll translated.
 
     Args:
@@ -27,8 +27,8 @@ def holding(offset: int, held: Committed | None, version: Version, prefix: str) 
         prefix: `groups.offsetGuardPrefix`.
     """
     if held is None:
-        return Holding.NOTHING
+        return CommitOwner.NOTHING
     if held.offset == offset:
-        return Holding.OURS
+        return CommitOwner.OURS
     found = parse(held.metadata, prefix)
-    return Holding.MOVED if found is None or found > version else Holding.OTHER
+    return CommitOwner.MOVED if found is None or found > version else CommitOwner.OTHER

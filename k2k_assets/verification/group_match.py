@@ -31,7 +31,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RecordWindow:
     """The records around a position.
 
     Attributes:
@@ -84,8 +84,8 @@ class Sides:
         exactly_once: Whether a record is on the target once.
     """
 
-    sources: Mapping[TopicPartition, Window]
-    target: Window
+    sources: Mapping[TopicPartition, RecordWindow]
+    target: RecordWindow
     alone: bool
     exactly_once: bool
 
@@ -111,7 +111,7 @@ def match(sides: Sides) -> Match:
     return found
 
 
-def _facing(source: Window, target: Window, shift: int) -> Iterator[tuple[Seen, Seen]]:
+def _facing(source: RecordWindow, target: RecordWindow, shift: int) -> Iterator[tuple[Seen, Seen]]:
     """The records that lie over each other when the target's are moved by `shift` towards the source's start."""
     ours, theirs = source.records, target.records
     moved = len(source.before) - len(target.before) - shift
@@ -119,12 +119,12 @@ def _facing(source: Window, target: Window, shift: int) -> Iterator[tuple[Seen, 
     return ((ours[i + moved], theirs[i]) for i in range(first, last))
 
 
-def _fits(source: Window, target: Window, shift: int, least: int) -> bool:
+def _fits(source: RecordWindow, target: RecordWindow, shift: int, least: int) -> bool:
     facing = list(_facing(source, target, shift))
     return len(facing) >= least and all(one.digest == two.digest for one, two in facing)
 
 
-def _shift(source: Window, target: Window) -> int | None:
+def _shift(source: RecordWindow, target: RecordWindow) -> int | None:
     """By how many records the target's position is too low (above zero) or too high; None: no shift fits."""
     least = max(1, min(len(source.records), len(target.records)) // 2)
     for distance in range(1, max(len(source.records), len(target.records)) + 1):
@@ -134,7 +134,7 @@ def _shift(source: Window, target: Window) -> int | None:
     return None
 
 
-def _of_shift(shift: int, source: TopicPartition, window: Window, target: Window) -> Match:
+def _of_shift(shift: int, source: TopicPartition, window: RecordWindow, target: RecordWindow) -> Match:
     compared = sum(1 for _ in _facing(window, target, shift))
     if not shift:
         return Match(compared)

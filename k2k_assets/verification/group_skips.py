@@ -11,7 +11,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index.portion_columns import skipped_by_source
-from k2k_assets.verification.group_match import Seen, Window
+from k2k_assets.verification.group_match import RecordWindow, Seen
 
 
 def skipped_by_hand(portions: pa.Table, source: Cluster) -> Mapping[TopicPartition, Collection[Covered]]:
@@ -31,7 +31,7 @@ def skipped_by_hand(portions: pa.Table, source: Cluster) -> Mapping[TopicPartiti
     }
 
 
-def without(window: Window, ranges: Collection[Covered]) -> Window:
+def without(window: RecordWindow, ranges: Collection[Covered]) -> RecordWindow:
     """A window without the records in ranges of offsets."""
 
     def left(records: Iterable[Seen]) -> tuple[Seen, ...]:

@@ -16,7 +16,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import ReadStalled
-from k2k_assets.verification.group_match import Seen, Window
+from k2k_assets.verification.group_match import RecordWindow, Seen
 
 BEFORE, AFTER = 24, 48
 """How many records are wanted on each side of a position."""
@@ -43,7 +43,7 @@ def read_windows(
     ends: Mapping[TopicPartition, int],
     digest: Callable[[Message], bytes],
     compacted: Collection[str],
-) -> dict[At, Window]:
+) -> dict[At, RecordWindow]:
     """The windows.
 
     Args:
@@ -121,9 +121,9 @@ class _Around:
         self.step += 1
         return self.before
 
-    def window(self, compacted: bool) -> Window:
+    def window(self, compacted: bool) -> RecordWindow:
         jobs = [job for job in (self.before, self.after) if job]
-        return Window(
+        return RecordWindow(
             self.position,
             tuple(self.before.records[-BEFORE:]) if self.before else (),
             tuple(self.after.records) if self.after else (),

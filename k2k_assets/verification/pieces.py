@@ -23,7 +23,7 @@ from k2k_assets.mapping.index.portions import Under
 from k2k_assets.verification.sampling import Stretch
 
 
-class Piece(NamedTuple):
+class ComparedPiece(NamedTuple):
     """Source offsets that were copied under the same settings: start inclusive, end exclusive.
 
     Attributes:
@@ -50,7 +50,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedRange:
     """How one source partition was copied.
 
     Attributes:
@@ -73,13 +73,13 @@ class Pieces:
         unknown: Offsets that are left out, for nobody knows what their settings stand for.
     """
 
-    found: list[Piece] = field(default_factory=list)
+    found: list[ComparedPiece] = field(default_factory=list)
     unknown: int = 0
 
 
 def pieces(
     stretches: Iterable[Stretch],
-    copied: Mapping[TopicPartition, Copied],
+    copied: Mapping[TopicPartition, CopiedRange],
     known: Mapping[str, CopySettings],
     today: CopySettings,
 ) -> Pieces:
@@ -95,7 +95,7 @@ def pieces(
     assumed = today if today.isolation == "read_committed" else None
     result = Pieces()
     for stretch in stretches:
-        of_partition = copied.get(TopicPartition(stretch.topic, stretch.partition), Copied())
+        of_partition = copied.get(TopicPartition(stretch.topic, stretch.partition), CopiedRange())
         for start, end, fingerprint in _cut(stretch, of_partition):
             settings = known.get(fingerprint) if fingerprint else assumed
             if settings is None:
@@ -103,11 +103,11 @@ def pieces(
                 continue
             alone = bool(fingerprint) and settings.alone and of_partition.one_to_one
             what = settings.isolation, settings.headers, settings.timestamps, bool(fingerprint), alone
-            result.found.append(Piece(stretch.topic, stretch.partition, start, end, *what))
+            result.found.append(ComparedPiece(stretch.topic, stretch.partition, start, end, *what))
     return result
 
 
-def _cut(stretch: Stretch, copied: Copied) -> list[Under]:
+def _cut(stretch: Stretch, copied: CopiedRange) -> list[Under]:
     """All of a stretch, cut where the settings change; those that are not known are empty."""
     bounds = {stretch.start, stretch.end, *(at for at in copied.set_at if stretch.start < at < stretch.end)}
     within = [under for under in copied.under if under.end > stretch.start and under.start < stretch.end]

@@ -70,14 +70,14 @@ def check_watermarks(extents: Iterable[TargetExtent], source: Cluster, target: C
         for e in found
         if e.topic in topics and e.partition < topics[e.topic].partitions
     ]
-    leaderless: dict[TopicPartition, str] = {}
-    low = offsets_where_led(target, existing, "earliest", leaderless)
-    high = offsets_where_led(target, low, "latest", leaderless)
+    offline_partitions: dict[TopicPartition, str] = {}
+    low = offsets_where_led(target, existing, "earliest", offline_partitions)
+    high = offsets_where_led(target, low, "latest", offline_partitions)
     counts = {
         "target_partitions": len(found),
         "of_former_topics": 0,
         "partly_expired": 0,
-        "without_leader": len(leaderless),
+        "without_leader": len(offline_partitions),
     }
     offenders = []
     looked_at = 0
@@ -89,7 +89,7 @@ def check_watermarks(extents: Iterable[TargetExtent], source: Cluster, target: C
             offenders.append(_offender(extent, f"{tp}: the topic does not exist on the target any more"))
         elif topics[extent.topic].topic_id != extent.topic_id:
             counts["of_former_topics"] += 1
-        elif tp in leaderless:
+        elif tp in offline_partitions:
             continue
         elif tp not in high:
             offenders.append(_offender(extent, f"{tp}: the target topic has no such partition"))
@@ -101,8 +101,9 @@ def check_watermarks(extents: Iterable[TargetExtent], source: Cluster, target: C
             counts["partly_expired"] += extent.start < low[tp]
     good = f"the mappings of {looked_at} target partitions lie within their watermarks"
     doubt = None
-    if leaderless:
-        hidden = f"{len(leaderless)} have no leader and were not looked at: {next(iter(leaderless.values()))}"
+    if offline_partitions:
+        why = next(iter(offline_partitions.values()))
+        hidden = f"{len(offline_partitions)} have no leader and were not looked at: {why}"
         good, doubt = f"{good}; {hidden}", None if looked_at else hidden
     return verdict(offenders, len(offenders), good, counts, doubt)
 

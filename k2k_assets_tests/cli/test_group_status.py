@@ -8,30 +8,37 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from k2k_assets.cli.group_status import LineDisplay, poll_line, status_table, summary
+from k2k_assets.cli.group_status import GroupLines, poll_line, status_table, summary
 from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Decision, Row, Word
+from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.groups.report import PollResult
-from k2k_assets.kafka.groups import Committed, Ends
+from k2k_assets.kafka.groups import CommittedOffset, Ends
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("copy.orders", 0)
 
 
-def poll(words: dict[str, Word], **rest: object) -> PollResult:
+def poll(words: dict[str, CommitDecision], **rest: object) -> PollResult:
     """Every group stands at 5 on the source, and belongs at 7 on the target."""
     rows = {
-        name: Row(TARGET, ((SOURCE, Committed(5)),), -1 if word is Word.UNKNOWN else 7, None, word, word is Word.EXACT)
+        name: Row(
+            TARGET,
+            ((SOURCE, CommittedOffset(5)),),
+            -1 if word is CommitDecision.UNKNOWN else 7,
+            None,
+            word,
+            word is CommitDecision.EXACT,
+        )
         for name, word in words.items()
     }
-    decisions = {name: Decision(name, {TARGET: 7} if row.commit else {}, [row]) for name, row in rows.items()}
+    decisions = {name: GroupDecision(name, {TARGET: 7} if row.commit else {}, [row]) for name, row in rows.items()}
     found = PollResult(Version(1, 2), decisions, source_ends={SOURCE: 9}, target_ends={TARGET: Ends(0, 10)})
     return replace(found, **rest)  # type: ignore[arg-type]
 
 
 def test_a_poll_in_one_line() -> None:
     result = poll(
-        {"a": Word.EXACT, "b": Word.EXACT, "c": Word.FOREIGN},
+        {"a": CommitDecision.EXACT, "b": CommitDecision.EXACT, "c": CommitDecision.FOREIGN},
         committed=frozenset("a"),
         active=frozenset("b"),
         failed={"d": "no answer"},
@@ -45,7 +52,9 @@ def test_a_poll_in_one_line() -> None:
 
 
 def test_a_summary_has_a_line_a_group() -> None:
-    result = poll({"short": Word.EXACT, "a-longer-one": Word.UNKNOWN}, committed=frozenset(["short"]))
+    result = poll(
+        {"short": CommitDecision.EXACT, "a-longer-one": CommitDecision.UNKNOWN}, committed=frozenset(["short"])
+    )
     assert summary("p", result).splitlines()[1:] == [
         "  a-longer-one  1 partition  unknown  left 4 on the source  0 on the target",
         "  short         1 partition  exact    left 4 on the source  3 on the target  committed",
@@ -55,7 +64,9 @@ def test_a_summary_has_a_line_a_group() -> None:
 def test_of_many_groups_those_that_need_a_look_come_first() -> None:
     console = Console(width=100)
     with console.capture() as captured:
-        console.print(status_table(poll({**dict.fromkeys("abc", Word.EXACT), "z": Word.FOREIGN}), 2))
+        console.print(
+            status_table(poll({**dict.fromkeys("abc", CommitDecision.EXACT), "z": CommitDecision.FOREIGN}), 2)
+        )
     shown = captured.get()
     assert shown.index("foreign") < shown.index("exact")
     assert "and 2 more groups" in shown
@@ -63,7 +74,7 @@ def test_of_many_groups_those_that_need_a_look_come_first() -> None:
 
 def test_what_is_known_already_is_not_told_again(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
-    display = LineDisplay(lambda: now[0])
+    display = GroupLines(lambda: now[0])
 
     def told(result: PollResult) -> list[str]:
         caplog.clear()
@@ -71,13 +82,13 @@ def test_what_is_known_already_is_not_told_again(caplog: pytest.LogCaptureFixtur
             display.show(result)
         return [record.message for record in caplog.records]
 
-    strange = poll({"a": Word.EXACT, "b": Word.FOREIGN})
+    strange = poll({"a": CommitDecision.EXACT, "b": CommitDecision.FOREIGN})
     assert told(strange) == ["group b: foreign", poll_line(strange)]
     assert told(strange) == []
-    failed = poll({"a": Word.EXACT, "b": Word.FOREIGN}, failed={"c": "no answer"})
+    failed = poll({"a": CommitDecision.EXACT, "b": CommitDecision.FOREIGN}, failed={"c": "no answer"})
     assert told(failed) == ["group c: no answer", poll_line(failed)]
     assert told(failed) == []
-    moved = poll({"a": Word.EXACT}, committed=frozenset("a"))
+    moved = poll({"a": CommitDecision.EXACT}, committed=frozenset("a"))
     assert told(moved) == [poll_line(moved)]
     assert told(strange)[0] == "group b: foreign", "it is so again"
     now[0] = 61.0

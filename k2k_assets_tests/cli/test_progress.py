@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from k2k_assets.cli.progress import LineDisplay, LiveDisplay, shown, status_table
+from k2k_assets.cli.progress import LiveDisplay, ProgressLines, shown, status_table
 from k2k_assets.cli.topic_status import StatusReader
 from k2k_assets_tests.cli.reports import partition, progress_of
 
@@ -124,7 +124,7 @@ def test_a_terminal_gets_the_table_and_all_else_lines(terminal: bool, caplog: py
 
 def test_lines_are_spaced_and_only_of_what_changed(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    display = LineDisplay(interval=5, clock=clock)
+    display = ProgressLines(interval=5, clock=clock)
     with caplog.at_level(logging.INFO, "k2k.progress"):
         for second, payments in [(0, 1), (1, 2), (5, 2), (10, 2)]:
             clock.seconds = 100.0 + second
@@ -140,7 +140,7 @@ def test_many_topics_share_a_line_and_warnings_keep_theirs(caplog: pytest.LogCap
     topics = {f"t{n:02}": [partition(n, 10, n)] for n in range(12)}
     topics["t03"] = [partition(3, 10, 3, stopped="gone")]
     with caplog.at_level(logging.INFO, "k2k.progress"):
-        LineDisplay(clock=Clock()).show(progress_of(99.0, **topics))
+        ProgressLines(clock=Clock()).show(progress_of(99.0, **topics))
     total, warning = caplog.records
     assert total.getMessage().startswith("12 topics: position 66 of 120, 66 copied, lag 55, ")
     assert warning.levelno == logging.WARNING

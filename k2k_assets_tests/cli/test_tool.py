@@ -17,7 +17,7 @@ from k2k_assets.cli.timestamps import Timestamp, shown
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.translation import TranslatedOffset, Translator, checkpoints
+from k2k_assets.translation import OffsetTranslator, TranslatedOffset, checkpoints
 from k2k_assets.translation.checkpoints import TranslatedCheckpoint, TranslatedPartition
 from k2k_assets_tests.support.pipelines import write_pipeline
 
@@ -56,7 +56,7 @@ def _answers(monkeypatch: pytest.MonkeyPatch, *answers: TranslatedOffset) -> _Fa
     def opened(_: object) -> Iterator[_Fake]:
         yield fake
 
-    monkeypatch.setattr(Translator, "open", opened)
+    monkeypatch.setattr(OffsetTranslator, "open", opened)
     return fake
 
 

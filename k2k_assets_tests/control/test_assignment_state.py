@@ -1,4 +1,4 @@
-"""What the assignment topic says: instances, stops, claims, beats, and nothing of other groups."""
+"""What the assignment topic says: instances, stops, claims, heartbeats, and nothing of other groups."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from k2k_assets.control.assignment_records import (
     Claim,
-    Instance,
-    beat_key,
+    InstanceRecord,
+    heartbeat_key,
     instance_key,
     instance_value,
     stop_key,
@@ -19,8 +19,8 @@ from k2k_assets.control.assignment_records import (
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.coordination.presence import Presence, continuous_instances
 
-FIRST = Instance("i1", "p", 3, "commit-id", "host-a", 11, 1_700_000_000_000)
-SECOND = Instance("i2", "p", 5, "commit-id", "host-b", 12, 1_700_000_001_000, continuous=True)
+FIRST = InstanceRecord("i1", "p", 3, "commit-id", "host-a", 11, 1_700_000_000_000)
+SECOND = InstanceRecord("i2", "p", 5, "commit-id", "host-b", 12, 1_700_000_001_000, continuous=True)
 CLAIM = Claim("s", 2, "k2k.p.k2k.g.0", "c1", 9, 0, "orders", 4)
 KEY, VALUE = CLAIM.key_bytes("k2k.g"), CLAIM.value_bytes(1)
 
@@ -63,11 +63,11 @@ def test_a_claim_lives_until_the_tombstone_of_its_very_own_key() -> None:
     assert state.by_partition() == {("s", 2): list(state.claims.values())}
 
 
-def test_claims_and_beats_are_signs_of_life() -> None:
-    beat = beat_key("k2k.g", 9, 0)
+def test_claims_and_heartbeats_are_signs_of_life() -> None:
+    heartbeat = heartbeat_key("k2k.g", 9, 0)
     assert told((4, KEY, VALUE)).signs == {(9, 0): 4}
-    assert told((4, KEY, VALUE), (7, beat, time_value(1)), (8, KEY, None)).signs == {(9, 0): 7}
-    assert told((4, KEY, VALUE), (7, beat, time_value(1)), (9, beat, None)).signs == {}
+    assert told((4, KEY, VALUE), (7, heartbeat, time_value(1)), (8, KEY, None)).signs == {(9, 0): 7}
+    assert told((4, KEY, VALUE), (7, heartbeat, time_value(1)), (9, heartbeat, None)).signs == {}
 
 
 def test_continuous_instances_that_a_run_would_take_partitions_from() -> None:
@@ -78,7 +78,7 @@ def test_continuous_instances_that_a_run_would_take_partitions_from() -> None:
     begun = told(bounded, goes_on)
     assert continuous_instances(begun, "p", {"orders"}) == {"i2": Presence(sign=9, who=who)}
     assert continuous_instances(begun, "another", {"orders"}) == {}, "it copies nothing of that pipeline"
-    claimed = (10, KEY, VALUE), (12, beat_key("k2k.g", 9, 0), time_value(1))
+    claimed = (10, KEY, VALUE), (12, heartbeat_key("k2k.g", 9, 0), time_value(1))
     copies = told(bounded, goes_on, *claimed)
     for pipeline in ("p", "another"):
         assert continuous_instances(copies, pipeline, {"orders"}) == {"i2": Presence(sign=12, who=who)}

@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from k2k_assets.control.assignment_records import Claim, Instance
+from k2k_assets.control.assignment_records import Claim, InstanceRecord
 from k2k_assets.coordination import rules
 from k2k_assets.coordination.rules import transactional_id
 
@@ -37,7 +37,7 @@ _MOST = 5_000_000
 # Where a claimant has no transactional id, and what it can do only under one that it still holds.
 _WITHOUT_ID = ("new", "init", "gone", "refused")
 _WRITES = ("claim", "mark", "commit", "release")
-_INSTANCE = Instance("", "p", 1, "", "", 0, 0)
+_INSTANCE = InstanceRecord("", "p", 1, "", "", 0, 0)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import pytest
 
 from k2k_assets.control.assignment_records import (
     Claim,
-    Instance,
-    beat_key,
+    InstanceRecord,
+    heartbeat_key,
     instance_key,
     instance_value,
     stop_key,
@@ -24,15 +24,15 @@ GROUP, LONG_AGO = "k2k.g", 1_000
 def state() -> Assignments:
     """One earlier instance, of generation 3, that has claimed, beaten and been told to stop, long ago."""
     state = Assignments()
-    instance = Instance("earlier", "p", 1, "c", "host", 1, LONG_AGO)
+    instance = InstanceRecord("earlier", "p", 1, "c", "host", 1, LONG_AGO)
     state.apply(GROUP, 3, instance_key(GROUP, "earlier"), instance_value(instance))
-    state.apply(GROUP, 4, beat_key(GROUP, 3, 0), time_value(LONG_AGO))
+    state.apply(GROUP, 4, heartbeat_key(GROUP, 3, 0), time_value(LONG_AGO))
     state.apply(GROUP, 5, stop_key(GROUP, 3), stop_value(LONG_AGO, again=False))
     return state
 
 
 def test_all_of_one_that_was_not_heard_of_for_long(state: Assignments) -> None:
-    left = {instance_key(GROUP, "earlier"), beat_key(GROUP, 3, 0), stop_key(GROUP, 3)}
+    left = {instance_key(GROUP, "earlier"), heartbeat_key(GROUP, 3, 0), stop_key(GROUP, 3)}
     assert set(_left_over(GROUP, state, 9, LONG_AGO + 1)) == left
     assert _left_over(GROUP, state, 3, LONG_AGO + 1) == [], "none of its own, nor of a later one"
 
@@ -40,7 +40,7 @@ def test_all_of_one_that_was_not_heard_of_for_long(state: Assignments) -> None:
 def test_nothing_of_one_that_beats_or_was_announced_since_though_it_claims_nothing_now(state: Assignments) -> None:
     """Its slots may be about to begin; or somebody has claimed their ids, and they are about to claim anew."""
     assert _left_over(GROUP, state, 9, LONG_AGO) == []
-    state.apply(GROUP, 6, beat_key(GROUP, 3, 0), time_value(LONG_AGO + 100))
+    state.apply(GROUP, 6, heartbeat_key(GROUP, 3, 0), time_value(LONG_AGO + 100))
     assert _left_over(GROUP, state, 9, LONG_AGO + 100) == []
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.control.assignment_records import Claim, Instance
+from k2k_assets.control.assignment_records import Claim, InstanceRecord
 from k2k_assets.coordination.rules import free_id, ids_above, is_higher, of_a_later_attempt, rivals, transactional_id
 
 OWN = Claim("s", 0, "k2k.p.g.1.0", "own", 9, 0, "orders", 20)
@@ -18,13 +18,13 @@ def name(number: int) -> str:
     return transactional_id("p", "g", number)
 
 
-def own_id(slot: int, slots: int, held: list[Claim], above: dict[int, Instance]) -> str:
+def own_id(slot: int, slots: int, held: list[Claim], above: dict[int, InstanceRecord]) -> str:
     """That of a slot of generation 9."""
     return free_id("p", "g", slot, slots, ids_above("g", 9, held, above))
 
 
-def instance(pipeline: str = "p", slots: int = 2) -> Instance:
-    return Instance(f"{pipeline}-{slots}", pipeline, slots, "c", "host", 1, 0)
+def instance(pipeline: str = "p", slots: int = 2) -> InstanceRecord:
+    return InstanceRecord(f"{pipeline}-{slots}", pipeline, slots, "c", "host", 1, 0)
 
 
 def test_a_higher_generation_wins_and_of_one_generation_the_later_claim() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k2k_assets.control.assignment_tail import AssignmentTopicLost
-from k2k_assets.core.errors import ClusterUnreachable, Hidden, K2KError, NotAllowed, Superseded, kind_of, words_of
+from k2k_assets.core.errors import ClusterUnreachable, Hidden, K2KError, NotAllowed, Superseded, kind_of, message_lines
 from k2k_assets.kafka.topic_tail import Replaced
 from k2k_assets.replication.driver.job import Job
 from k2k_assets.replication.slot.task import SlotResult
@@ -28,7 +28,7 @@ class OfADeadJvm(Exception):
     ],
 )
 def test_an_error_always_has_words(error: Exception, words: list[str]) -> None:
-    assert words_of(error) == words
+    assert message_lines(error) == words
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_ends_a_slot_ends_its_run_in_the_same_way(error: K2KError) -> None:
     job = Job(lambda _: [], [])
     job._results = [SlotResult(0, kind_of(error), str(error), {}, {})]
     if isinstance(error, Superseded):
-        assert job.outrun == str(error)
+        assert job.superseded == str(error)
         return
     with pytest.raises(K2KError, match=str(error)) as raised:
         job.raise_errors()

@@ -101,7 +101,7 @@ def line_of(result: PollResult, group: str, partition: TopicPartition) -> Line:
 
 
 def words(result: PollResult, group: str) -> dict[int, str]:
-    return {line.partition.partition: line.word.value for line in result.lines(group)}
+    return {line.partition.partition: line.decision.value for line in result.lines(group)}
 
 
 def await_held(world: World, group: str, **positions: int) -> dict[TopicPartition, str]:

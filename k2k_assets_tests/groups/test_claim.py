@@ -9,9 +9,9 @@ import pytest
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_record import is_other_kind
 from k2k_assets.core.errors import Refused, Superseded
-from k2k_assets.groups.claim import Claim, Claims
+from k2k_assets.groups.claim import MapperClaim, MapperClaims
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
+from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all
@@ -19,7 +19,7 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 
 
 def test_the_replicator_passes_them_over() -> None:
-    claim = Claim.new("p", "g")
+    claim = MapperClaim.new("p", "g")
     assignments = Assignments()
     assignments.apply("g", 3, claim.key_bytes(), claim.value_bytes())
     assert assignments == Assignments()
@@ -33,14 +33,14 @@ def test_the_later_one_is_right(clusters: KafkaSandbox, tmp_path: Path) -> None:
     topic = pipeline.coordination.assignment.topic
     with Cluster("target", {"bootstrap.servers": servers}) as target:
         with pytest.raises(Refused, match="does not exist"):
-            Claims(pipeline, target)
+            MapperClaims(pipeline, target)
         create_topic(servers, topic)
-        with Claims(pipeline, target) as first, Claims(_named(pipeline, "other"), target) as other:
+        with MapperClaims(pipeline, target) as first, MapperClaims(_named(pipeline, "other"), target) as other:
             other.write()
             first.write()
             first.ensure_newest()
             other.ensure_newest()  # another pipeline's mapper is no rival
-            with Claims(pipeline, target) as second:
+            with MapperClaims(pipeline, target) as second:
                 assert second.write() == 2
                 second.ensure_newest()
                 with pytest.raises(
@@ -54,12 +54,12 @@ def test_the_later_one_is_right(clusters: KafkaSandbox, tmp_path: Path) -> None:
                 with pytest.raises(Superseded):
                     first.ensure_newest()
         produce(servers, topic, [(b"not json", b"")], partition=0)
-        with Claims(pipeline, target) as third:
+        with MapperClaims(pipeline, target) as third:
             for _ in range(2):  # it is not passed over by asking again
                 with pytest.raises(Refused, match=f"{topic}-0@4"):
                     third.ensure_newest()
         policy = pipeline.error_handling.model_copy(update={"on_control_message_deserialization_error": "ignore"})
-        with Claims(pipeline.model_copy(update={"error_handling": policy}), target) as fourth:
+        with MapperClaims(pipeline.model_copy(update={"error_handling": policy}), target) as fourth:
             fourth.write()
             fourth.ensure_newest()
 
@@ -74,8 +74,8 @@ def test_a_pipeline_of_the_same_name_is_no_rival_unless_it_moves_the_same_groups
     own = pipeline.group
     with (
         Cluster("target", {"bootstrap.servers": servers}) as target,
-        Claims(pipeline, target) as first,
-        Claims(_of_group(pipeline, "another"), target) as another,
+        MapperClaims(pipeline, target) as first,
+        MapperClaims(_of_group(pipeline, "another"), target) as another,
     ):
         first.write()
         assert first.rivals() == {None}, "the ids of older releases are fenced once"
@@ -83,19 +83,19 @@ def test_a_pipeline_of_the_same_name_is_no_rival_unless_it_moves_the_same_groups
         assert another.rivals() == {None}
         another.forget_older()
         first.ensure_newest()
-        with Claims(pipeline, target) as second:
+        with MapperClaims(pipeline, target) as second:
             second.write()
             assert second.rivals() == set()
             with pytest.raises(Superseded):
                 first.ensure_newest()
             another.ensure_newest()
             # As an older release writes it: nobody knows whose groups it moves.
-            old = Claim(pipeline.name, None, "m", "there", 1, 1)
+            old = MapperClaim(pipeline.name, None, "m", "there", 1, 1)
             produce(servers, pipeline.coordination.assignment.topic, [(old.key_bytes(), old.value_bytes())], 0)
             for claims in (second, another):
                 with pytest.raises(Superseded, match="on there"):
                     claims.ensure_newest()
-        with Claims(_of_group(pipeline, ANY_GROUP), target) as of_all:
+        with MapperClaims(_of_group(pipeline, ANY_GROUP), target) as of_all:
             of_all.write()
             assert of_all.rivals() == {None, own, "another"}
 

@@ -18,11 +18,11 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups import committer as committer_module
 from k2k_assets.groups import shard
 from k2k_assets.groups.committer import SHARDS, GroupCommitter
-from k2k_assets.groups.decide import Decision, Row, Word
+from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.group_reader import fetch_offsets
-from k2k_assets.kafka.groups import Committed, GroupKind, GroupState
+from k2k_assets.kafka.groups import CommittedOffset, GroupKind, GroupState
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.groups import await_held, commit, delete_group, held, member
@@ -39,7 +39,7 @@ class Hooked(TargetGroups):
 
     after_look: Callable[[], None] | None = None
 
-    def changed(self, expected: Mapping[str, Mapping[TopicPartition, Committed | None]]) -> dict[str, str]:
+    def changed(self, expected: Mapping[str, Mapping[TopicPartition, CommittedOffset | None]]) -> dict[str, str]:
         seen = super().changed(expected)
         if self.after_look:
             do, self.after_look = self.after_look, None
@@ -81,14 +81,14 @@ class Place:
         committer.claim()
         return committer
 
-    def decision(self, group: str, offset: int, more: Mapping[TopicPartition, int] | None = None) -> Decision:
-        return Decision(group, {self.t0: offset, **(more or {})}, [])
+    def decision(self, group: str, offset: int, more: Mapping[TopicPartition, int] | None = None) -> GroupDecision:
+        return GroupDecision(group, {self.t0: offset, **(more or {})}, [])
 
-    def seen(self, group: str, offset: int) -> Decision:
+    def seen(self, group: str, offset: int) -> GroupDecision:
         """By what the group holds now."""
         before = held(self.servers, group).get(self.t0)
-        row = Row(self.t0, (), offset, Committed(*before) if before else None, Word.EXACT, True)
-        return Decision(group, {self.t0: offset}, [row])
+        row = Row(self.t0, (), offset, CommittedOffset(*before) if before else None, CommitDecision.EXACT, True)
+        return GroupDecision(group, {self.t0: offset}, [row])
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_many_groups_with_their_version(place: Place, monkeypatch: pytest.Monkey
     commit(place.servers, names[0], {place.t1: 3}, "untouched")
     committer = place.claimed()
     decisions = [place.decision(name, at) for at, name in enumerate(names)]
-    report = committer.commit([*decisions, Decision(unique("nothing-to-do"), {}, [])], FIRST)
+    report = committer.commit([*decisions, GroupDecision(unique("nothing-to-do"), {}, [])], FIRST)
     assert sorted(report.committed) == sorted(names)
     assert (report.active, report.failed) == ([], {})
     await_held(place.servers, names[0], {place.t0: (0, "k2k_1.1"), place.t1: (3, "untouched")})
@@ -120,7 +120,7 @@ def test_no_leader_epoch_is_committed(place: Place) -> None:
     assert place.claimed().commit([place.decision(group, 5)], FIRST).committed == [group]
     await_held(place.servers, group, {place.t0: (5, "k2k_1.1")})
     with Cluster("target", {"bootstrap.servers": place.servers}) as target:
-        assert fetch_offsets(target, [group]).groups[group].offsets == {place.t0: Committed(5, "k2k_1.1", None)}
+        assert fetch_offsets(target, [group]).groups[group].offsets == {place.t0: CommittedOffset(5, "k2k_1.1", None)}
 
 
 def test_groups_with_members_are_left_alone(place: Place) -> None:
@@ -291,7 +291,7 @@ def test_a_zombie_that_claims_again_finds_out_before_it_commits(place: Place) ->
 
 def test_one_refused_group_does_not_stop_the_others(place: Place) -> None:
     names = [unique("g") for _ in range(3 * SHARDS)]
-    gone = Decision(unique("gone"), {TopicPartition(unique("no-such-topic"), 0): 1}, [])
+    gone = GroupDecision(unique("gone"), {TopicPartition(unique("no-such-topic"), 0): 1}, [])
     # The client asks again for as long as it may: the broker could be about to learn of the topic.
     report = place.claimed(timeout=5).commit([gone, *(place.decision(name, 1) for name in names)], FIRST)
     assert sorted(report.committed) == sorted(names)
@@ -307,20 +307,20 @@ def test_refused_groups_come_last_and_have_a_share_of_the_time(place: Place, mon
     of_shard = [name for name in (unique("g") for _ in range(80)) if zlib.crc32(name.encode()) % SHARDS == 0][:12]
     refused, good = of_shard[:6], of_shard[6:]
     committer = place.claimed(timeout=4)
-    decisions = [*(Decision(group, {missing: 1}, []) for group in refused), *(place.decision(g, 1) for g in good)]
+    decisions = [*(GroupDecision(group, {missing: 1}, []) for group in refused), *(place.decision(g, 1) for g in good)]
     first = committer.commit(decisions, FIRST)
     assert sorted(first.committed) == sorted(good)
 
     sent: list[str] = []
     real = shard.Shard._send
 
-    def noting(self: shard.Shard, producer: Any, decision: Decision, metadata: str) -> str | None:
+    def noting(self: shard.Shard, producer: Any, decision: GroupDecision, metadata: str) -> str | None:
         sent.append(decision.group)
         return real(self, producer, decision, metadata)
 
     monkeypatch.setattr(shard.Shard, "_send", noting)
     began = time.monotonic()
-    again = [*(Decision(group, {missing: 1}, []) for group in refused), *(place.decision(g, 2) for g in good)]
+    again = [*(GroupDecision(group, {missing: 1}, []) for group in refused), *(place.decision(g, 2) for g in good)]
     second = committer.commit(again, Version(1, 2))
     assert time.monotonic() - began < 4, "a share of the time, not all that the client asks for each of them"
     assert sorted(second.committed) == sorted(good)
@@ -337,7 +337,7 @@ def test_a_group_with_a_thousand_partitions_and_long_names(place: Place) -> None
     topic = create_topic(place.servers, unique("wide" * 50), 1200, {"segment.index.bytes": "4096"})
     group = unique("g" * 200)
     commits = {TopicPartition(topic, p): p for p in range(1200)}
-    assert place.claimed().commit([Decision(group, commits, [])], FIRST).committed == [group]
+    assert place.claimed().commit([GroupDecision(group, commits, [])], FIRST).committed == [group]
     await_held(place.servers, group, {tp: (at, "k2k_1.1") for tp, at in commits.items()})
     delete_topic(place.servers, topic)
 

@@ -15,7 +15,7 @@ from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.position_translator import PositionTranslator
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.kafka.groups import Committed, GroupOffsets
+from k2k_assets.kafka.groups import CommittedOffset, GroupOffsets
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy
@@ -121,7 +121,7 @@ def test_what_is_copied_without_mappings_meanwhile(
         commit(world.source, world.group, {first: 10})
         world.write(first)
         result = poller.poll()
-        assert [line.word for line in result.lines(world.group)] == ["unknown"]
+        assert [line.decision for line in result.lines(world.group)] == ["unknown"]
         assert result.committed == frozenset()
 
 
@@ -130,18 +130,18 @@ def test_a_topic_created_anew_meanwhile(clusters: KafkaSandbox, tmp_path: Path) 
     first = world.topic()
     world.write(first)
     copy(world.pipeline)
-    groups = {world.group: GroupOffsets(world.group, {first: Committed(4)})}
+    groups = {world.group: GroupOffsets(world.group, {first: CommittedOffset(4)})}
     with (
         both_clusters(world.pipeline) as (source, target),
         PositionTranslator(world.pipeline, source, target) as translator,
     ):
-        assert translator.look() == {first.topic}
+        assert translator.refresh() == {first.topic}
         assert translator.translate(groups).answers[world.group][0].offset == 4
         delete_topic(world.source, first.topic)
         create_topic(world.source, first.topic)
         with pytest.raises(Changed, match=f"created anew.*{first.topic}"):
             translator.translate(groups)
-        translator.look()
+        translator.refresh()
         assert translator.translate(groups).answers == {}
 
 

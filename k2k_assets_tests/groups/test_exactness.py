@@ -19,11 +19,11 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from k2k_assets.core.deadline import Deadline, wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
-from k2k_assets.groups.position_translator import PositionTranslator, Translation
+from k2k_assets.groups.position_translator import PositionTranslator, TranslatedGroups
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.kafka.groups import Committed, GroupOffsets
-from k2k_assets.mapping.algebra.translate import State
+from k2k_assets.kafka.groups import CommittedOffset, GroupOffsets
+from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation.groups import Answer
@@ -161,7 +161,7 @@ def translator_of(pipeline: Pipeline) -> Iterator[PositionTranslator]:
 def as_groups(positions: list[Positions]) -> dict[str, GroupOffsets]:
     """Groups that nobody needs to commit."""
     return {
-        f"g{number}": GroupOffsets(f"g{number}", {tp: Committed(offset) for tp, offset in at.items()})
+        f"g{number}": GroupOffsets(f"g{number}", {tp: CommittedOffset(offset) for tp, offset in at.items()})
         for number, at in enumerate(positions)
     }
 
@@ -178,7 +178,7 @@ def by_target(answers: list[Answer]) -> dict[TopicPartition, Answer]:
     return {answer.target: answer for answer in answers}
 
 
-def assert_exact(world: World, both: BothSides, positions: list[Positions], found: Translation) -> None:
+def assert_exact(world: World, both: BothSides, positions: list[Positions], found: TranslatedGroups) -> None:
     """S = 0 everywhere; R = 0 one to one, and the best there is where sources are mixed."""
     by_source = world.pipeline.routing.partition == "source"
     assert len(found.answers) == len(positions)
@@ -187,7 +187,7 @@ def assert_exact(world: World, both: BothSides, positions: list[Positions], foun
         for target, answer in answers.items():
             feeding = dict(answer.sources)
             own = {tp: offset for tp, offset in at.items() if tp in feeding}
-            assert answer.state is State.EXACT, (own, answer)
+            assert answer.state is TranslationState.EXACT, (own, answer)
             assert both.skipped(own, target, answer.offset) == 0, (own, answer)
             if by_source and sum(tp.partition == target.partition for tp in world.sources) == 1:
                 assert both.reread(own, target, answer.offset) == 0, (own, answer)
@@ -296,7 +296,7 @@ def test_while_slots_copy_and_commit_at_different_times(
             written.set()
 
     writer = threading.Thread(target=write, daemon=True)
-    asked: list[tuple[list[Positions], Translation]] = []
+    asked: list[tuple[list[Positions], TranslatedGroups]] = []
     with translator_of(world.pipeline) as translator:
         writer.start()
         while not written.is_set() and len(asked) < 100:
@@ -326,10 +326,10 @@ def test_while_slots_copy_and_commit_at_different_times(
         for number, at in enumerate(positions):
             for answer in found.answers[f"g{number}"]:
                 own = {tp: at[tp] for tp, _ in answer.sources}
-                assert answer.state in (State.EXACT, State.AHEAD)
+                assert answer.state in (TranslationState.EXACT, TranslationState.AHEAD)
                 assert answer.offset <= found.target_ends[answer.target].end
                 assert both.skipped(own, answer.target, answer.offset) == 0, (own, answer)
-                if alone and answer.state is State.EXACT:
+                if alone and answer.state is TranslationState.EXACT:
                     assert both.reread(own, answer.target, answer.offset) == 0, (own, answer)
 
 

@@ -13,12 +13,12 @@ from k2k_assets.cli.offset_mapping import run
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Word
-from k2k_assets.groups.failback import BackRow, BackWord, FailbackPlan, execute
+from k2k_assets.groups.decide import CommitDecision
+from k2k_assets.groups.failback import BackRow, FailbackDecision, FailbackPlan, execute
 from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.groups import Committed
+from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy
@@ -43,11 +43,13 @@ def plan(
     topic: str,
     target_at: int,
     source_at: int,
-    word: BackWord = BackWord.EXACT,
+    word: FailbackDecision = FailbackDecision.EXACT,
     back_to: str | None = None,
 ) -> FailbackPlan:
-    here, there = TopicPartition(back_to or topic, 0), ((TopicPartition(topic, 0), Committed(target_at)),)
-    return FailbackPlan(group, [BackRow(here, there, Committed(2), source_at, word, word is BackWord.EXACT)])
+    here, there = TopicPartition(back_to or topic, 0), ((TopicPartition(topic, 0), CommittedOffset(target_at)),)
+    return FailbackPlan(
+        group, [BackRow(here, there, CommittedOffset(2), source_at, word, word is FailbackDecision.EXACT)]
+    )
 
 
 def test_groups_return_to_the_source(both: tuple[Cluster, Cluster]) -> None:
@@ -62,8 +64,8 @@ def test_groups_return_to_the_source(both: tuple[Cluster, Cluster]) -> None:
         commit(target.servers, name, {t0: 12})
     plans = [
         plan(names["moved"], topic, 12, 8),
-        plan(names["kept"], topic, 12, 2, BackWord.KEPT),
-        plan(names["ours"], topic, 12, -1, BackWord.TRANSLATION),
+        plan(names["kept"], topic, 12, 2, FailbackDecision.KEPT),
+        plan(names["ours"], topic, 12, -1, FailbackDecision.TRANSLATION),
         plan(names["on-source"], topic, 12, 8),
         plan(names["on-target"], topic, 12, 8),
         plan(names["gone"], topic, 12, 8, back_to=unique("no-such-topic")),
@@ -163,7 +165,7 @@ def test_there_and_back_every_record_once(
     assert failback_plans(pipeline, source, target)[0].commits == {}  # nothing was read on the target
     second = consume(target.servers, group, topic, 70)
     (plan,) = failback_plans(pipeline, source, target)
-    assert {row.word for row in plan.rows} <= {BackWord.EXACT, BackWord.KEPT}
+    assert {row.decision for row in plan.rows} <= {FailbackDecision.EXACT, FailbackDecision.KEPT}
     before = held(source.servers, group)
     assert execute([plan], source, target, "k2k_").written == [group]
     assert held(source.servers, group) != before
@@ -175,7 +177,7 @@ def test_there_and_back_every_record_once(
     # And it is kept in step on the target again.
     decided = sync_once(pipeline).decisions[group]
     assert decided.commits
-    assert {row.word for row in decided.rows} == {Word.EXACT}
+    assert {row.decision for row in decided.rows} == {CommitDecision.EXACT}
     assert consume(target.servers, group, topic, None) == []
 
 

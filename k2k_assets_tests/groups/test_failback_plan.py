@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.failback_plan import BackWord, FailbackPlan, Pipe, plan_failback
-from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
+from k2k_assets.groups.failback_plan import FailbackDecision, FailbackPlan, Pipe, plan_failback
+from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import translate
 from k2k_assets.pipeline.routing import Routing, SinkTopic
-from k2k_assets.translation.groups import Copied
+from k2k_assets.translation.groups import CopiedPositions
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 XA0, ALL0, ALL1 = TopicPartition("x.a", 0), TopicPartition("all", 0), TopicPartition("all", 1)
@@ -39,7 +39,7 @@ def mapping(source: TopicPartition, end: int, runs: Mapping[TopicPartition, list
 def pipe(routing: Routing, ends: Mapping[TopicPartition, Ends], *maps: PartitionMap) -> Pipe:
     by_source = {TopicPartition(m.source.topic, 0): m for m in maps}
     positions = {source: m.covered_end for source, m in by_source.items()}
-    copied = Copied(positions, ends, {tp.topic: "id" for tp in ends})
+    copied = CopiedPositions(positions, ends, {tp.topic: "id" for tp in ends})
     return Pipe(by_source.__getitem__, routing, copied)
 
 
@@ -47,13 +47,13 @@ ONE = pipe(PREFIXED, {XA0: Ends(0, 14)}, mapping(A0, 9, DRAWN))
 
 
 def planned(
-    on_target: Mapping[TopicPartition, int | Committed],
+    on_target: Mapping[TopicPartition, int | CommittedOffset],
     on_source: Mapping[TopicPartition, int] | None = None,
     by: Pipe = ONE,
     source_start: int = 0,
 ) -> list[FailbackPlan]:
-    held = {tp: at if isinstance(at, Committed) else Committed(at) for tp, at in on_target.items()}
-    stands = {tp: Committed(at) for tp, at in (on_source or {}).items()}
+    held = {tp: at if isinstance(at, CommittedOffset) else CommittedOffset(at) for tp, at in on_target.items()}
+    stands = {tp: CommittedOffset(at) for tp, at in (on_source or {}).items()}
     ends = {tp: Ends(source_start, 100) for tp in (A0, B0)}
     return plan_failback({"g": GroupOffsets("g", held)}, {"g": GroupOffsets("g", stands)}, by, ends, "k2k_")
 
@@ -79,7 +79,7 @@ def planned(
 def test_one_to_one(on_target: int, on_source: int | None, offset: int, word: str) -> None:
     (plan,) = planned({XA0: on_target}, None if on_source is None else {A0: on_source})
     (row,) = plan.rows
-    assert (row.offset, row.word) == (offset, word)
+    assert (row.offset, row.decision) == (offset, word)
     assert plan.commits == ({} if word == "kept" else {A0: offset})
     assert plan.returned == {XA0: on_target}
 
@@ -103,16 +103,16 @@ def test_at_least_once_copies_that_nothing_maps_may_be_read_again(on_target: int
     careful = pipe(PREFIXED, {XA0: Ends(0, 9)}, known)
     careless = replace(careful, copied=replace(careful.copied, source_ends={A0: 100}))
     (plan,) = planned({XA0: on_target}, by=careless)
-    assert [(row.offset, row.word) for row in plan.rows] == [(offset, word)]
+    assert [(row.offset, row.decision) for row in plan.rows] == [(offset, word)]
     assert plan.commits == {A0: offset}
     (plan,) = planned({XA0: on_target}, by=careful)
-    assert [row.word for row in plan.rows] == ["exact"], "exactly once only markers and aborted records lie between"
+    assert [row.decision for row in plan.rows] == ["exact"], "exactly once only markers and aborted records lie between"
 
 
 def test_our_own_commits_are_not_progress() -> None:
     """The group never consumed on the target: its position on the source may be newer than what is held there."""
-    (plan,) = planned({XA0: Committed(7, OURS)}, {A0: 8})
-    assert [row.word for row in plan.rows] == [BackWord.TRANSLATION]
+    (plan,) = planned({XA0: CommittedOffset(7, OURS)}, {A0: 8})
+    assert [row.decision for row in plan.rows] == [FailbackDecision.TRANSLATION]
     assert (plan.commits, plan.returned) == ({}, {})
 
 
@@ -122,7 +122,7 @@ def test_groups_without_a_replicated_topic_are_left_out() -> None:
 
 def test_a_record_that_the_source_has_deleted() -> None:
     (plan,) = planned({XA0: 7}, source_start=4)
-    assert (plan.rows[0].offset, plan.rows[0].word) == (4, "expired")
+    assert (plan.rows[0].offset, plan.rows[0].decision) == (4, "expired")
 
 
 def test_what_is_not_proven_is_left_alone() -> None:
@@ -130,12 +130,12 @@ def test_what_is_not_proven_is_left_alone() -> None:
         SourcePartition("c", "a", "id", 0), 0, (Covered(0, 4), Covered(6, 9)), mapping(A0, 9, DRAWN).runs
     )
     by = pipe(PREFIXED, {XA0: Ends(0, 14)}, holes)
-    assert [planned({XA0: at}, by=by)[0].rows[0].word for at in (8, 11)] == ["exact", "exact"]
-    assert planned({XA0: 0}, by=by)[0].rows[0].word in ("exact", "unknown")
+    assert [planned({XA0: at}, by=by)[0].rows[0].decision for at in (8, 11)] == ["exact", "exact"]
+    assert planned({XA0: 0}, by=by)[0].rows[0].decision in ("exact", "unknown")
     late = pipe(PREFIXED, {XA0: Ends(0, 14)}, PartitionMap(holes.source, None, (Covered(6, 9),), {
         Target("x.a", "id", 0): RunTable.of([Run(6, 10, 3)])}))  # fmt: skip
     (plan,) = planned({XA0: 7}, {A0: 2}, by=late)
-    assert (plan.rows[0].word, plan.commits) == ("unknown", {})
+    assert (plan.rows[0].decision, plan.commits) == ("unknown", {})
 
 
 def test_several_sources_in_one_partition() -> None:
@@ -146,7 +146,7 @@ def test_several_sources_in_one_partition() -> None:
         mapping(B0, 2, {ALL0: [Run(0, 2, 2)]}),
     )
     (plan,) = planned({ALL0: 3}, {A0: 0, B0: 1}, by=by)
-    assert [(row.source, row.offset, row.word) for row in plan.rows] == [(A0, 2, "exact"), (B0, 1, "kept")]
+    assert [(row.source, row.offset, row.decision) for row in plan.rows] == [(A0, 2, "exact"), (B0, 1, "kept")]
     assert plan.returned == {ALL0: 3}
 
 
@@ -157,10 +157,10 @@ def test_a_source_that_was_spread() -> None:
         mapping(A0, 5, {ALL0: [Run(0, 0, 1), Run(2, 1, 1)], ALL1: [Run(1, 0, 1), Run(3, 1, 2)]}),
     )
     (plan,) = planned({ALL0: 2, ALL1: 1}, {A0: 1}, by=by)
-    assert [(row.offset, row.word) for row in plan.rows] == [(3, "exact")]
+    assert [(row.offset, row.decision) for row in plan.rows] == [(3, "exact")]
     (plan,) = planned({ALL0: 2}, {A0: 1}, by=by)
     assert plan.commits == {}  # of the other one it has read nothing: 1 is the first record that it has not read
-    assert plan.rows[0].word == "kept"
+    assert plan.rows[0].decision == "kept"
 
 
 def test_a_source_that_was_spread_under_another_routing() -> None:
@@ -174,7 +174,7 @@ def test_a_source_that_was_spread_under_another_routing() -> None:
         ({ALL0: 4}, 1),
     ):
         (plan,) = planned(on_target, by=by)
-        assert [(row.offset, row.word) for row in plan.rows] == [(offset, "exact")]
+        assert [(row.offset, row.decision) for row in plan.rows] == [(offset, "exact")]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_source_that_went_to_another_topic_under_another_routing(
     runs = {ALL0: [Run(0, 0, 3)], XA0: [Run(3, 0, 4)]}
     by = pipe(PREFIXED, {XA0: Ends(0, 4)}, mapping(A0, 7, runs))
     plans = planned(on_target, None if on_source is None else {A0: on_source}, by=by)
-    assert [(r.offset, r.word) for plan in plans for r in plan.rows] == ([row] if row else [])
+    assert [(r.offset, r.decision) for plan in plans for r in plan.rows] == ([row] if row else [])
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=6), st.integers(0, 30))
@@ -209,7 +209,7 @@ def test_there_and_back_changes_nothing(gaps: list[int], position: int) -> None:
     by = pipe(PREFIXED, {XA0: Ends(0, target + 1)}, own)
     there = int(translate(own, Target("x.a", "id", 0), np.array([position]), floor=0).offsets[0])
     (plan,) = planned({XA0: there}, {A0: position}, by=by)
-    assert (plan.rows[0].word, plan.rows[0].offset) == ("kept", position)
+    assert (plan.rows[0].decision, plan.rows[0].offset) == ("kept", position)
 
 
 def test_with_a_reverse_pipeline_what_was_written_there_counts_too() -> None:
@@ -222,7 +222,7 @@ def test_with_a_reverse_pipeline_what_was_written_there_counts_too() -> None:
         Routing(topic=SinkTopic(), partition="source"), {A0: Ends(0, 6)}, mapping(there, 5, {A0: [Run(3, 3, 2)]})
     )
     for position, offset in ((2, 3), (3, 3), (4, 4), (5, 6), (1, 1)):
-        held = {"g": GroupOffsets("g", {there: Committed(position)})}
+        held = {"g": GroupOffsets("g", {there: CommittedOffset(position)})}
         (plan,) = plan_failback(held, {}, forth, {A0: Ends(0, 6)}, "k2k_", back)
         assert plan.rows[0].offset == offset, position
 
@@ -232,33 +232,33 @@ def test_with_a_reverse_pipeline_that_mixes_partitions_nothing_is_guessed() -> N
     there_0, there_1 = mapping(ALL0, 2, {}), mapping(ALL1, 2, {A0: [Run(1, 2, 1)]})
     ends = {ALL0: Ends(0, 3), ALL1: Ends(0, 2)}
     back_to = Routing(topic=SinkTopic(static="a"), partition="producer")
-    copied = Copied({ALL0: 2, ALL1: 2}, {A0: Ends(0, 4)}, {"a": "id"})
+    copied = CopiedPositions({ALL0: 2, ALL1: 2}, {A0: Ends(0, 4)}, {"a": "id"})
     back = Pipe({ALL0: there_0, ALL1: there_1}.__getitem__, back_to, copied)
     spread = pipe(SPREAD, ends, mapping(A0, 4, {ALL0: [Run(0, 0, 1), Run(3, 1, 1)], ALL1: [Run(1, 0, 1)]}))
     alone = pipe(STATIC, ends, mapping(A0, 4, {ALL0: [Run(0, 0, 2), Run(3, 2, 1)]}))
     for forth, at in ((spread, 2), (alone, 3)):
-        held = {"g": GroupOffsets("g", {ALL0: Committed(at), ALL1: Committed(1)})}
+        held = {"g": GroupOffsets("g", {ALL0: CommittedOffset(at), ALL1: CommittedOffset(1)})}
         (plan,) = plan_failback(held, {}, forth, {A0: Ends(0, 4)}, "k2k_", back)
-        assert [(row.word, row.commit) for row in plan.rows] == [("unknown", False)]
+        assert [(row.decision, row.commit) for row in plan.rows] == [("unknown", False)]
 
 
 def test_what_a_reverse_pipeline_copied_without_mappings_is_not_guessed() -> None:
     """here: a0 a1 b' a3, there: a0' a1' a3' b: the group has read a0' and a1', and no mapping tells of b'."""
     forth = pipe(STATIC, {ALL0: Ends(0, 4)}, mapping(A0, 4, {ALL0: [Run(0, 0, 2), Run(3, 2, 1)]}))
-    held = {"g": GroupOffsets("g", {ALL0: Committed(2)})}
+    held = {"g": GroupOffsets("g", {ALL0: CommittedOffset(2)})}
     back_to = Routing(topic=SinkTopic(static="a"), partition="source")
     # Nothing is covered up to its position; all is, and nothing was copied; nothing was copied yet.
     for covered, began, word in (((Covered(4, 4),), 0, "unknown"), ((Covered(0, 4),), 0, "exact"), ((), 4, "exact")):
         unmapped = replace(mapping(ALL0, 4, {}), covered=covered, began=began)
-        back = Pipe({ALL0: unmapped}.__getitem__, back_to, Copied({ALL0: 4}, {A0: Ends(0, 4)}, {"a": "id"}))
+        back = Pipe({ALL0: unmapped}.__getitem__, back_to, CopiedPositions({ALL0: 4}, {A0: Ends(0, 4)}, {"a": "id"}))
         (plan,) = plan_failback(held, {}, forth, {A0: Ends(0, 4)}, "k2k_", back)
-        assert [row.word for row in plan.rows] == [word]
+        assert [row.decision for row in plan.rows] == [word]
 
 
 def test_a_position_beyond_the_target_s_log_is_of_another_log() -> None:
     """Truncated, or created anew: what was read there nobody knows."""
-    held = {"g": GroupOffsets("g", {XA0: Committed(30)})}
+    held = {"g": GroupOffsets("g", {XA0: CommittedOffset(30)})}
     for end, offset, word in ((30, 9, "ahead"), (29, -1, "unknown")):
         ends = {A0: Ends(0, 100), B0: Ends(0, 100)}
         (plan,) = plan_failback(held, {}, ONE, ends, "k2k_", target_logs={XA0: end})
-        assert (plan.rows[0].offset, plan.rows[0].word, plan.rows[0].commit) == (offset, word, offset >= 0)
+        assert (plan.rows[0].offset, plan.rows[0].decision, plan.rows[0].commit) == (offset, word, offset >= 0)

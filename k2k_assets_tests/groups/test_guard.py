@@ -13,9 +13,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from k2k_assets.control.group_versions import Version, generation_above, next_poll, parse
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Decision, Rules, decide
-from k2k_assets.kafka.groups import Committed, Ends
-from k2k_assets.mapping.algebra.translate import State
+from k2k_assets.groups.decide import GroupDecision, Rules, decide_group
+from k2k_assets.kafka.groups import CommittedOffset, Ends
+from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.translation.groups import Answer
 from k2k_assets_tests.support.properties import examples
 
@@ -32,7 +32,7 @@ class Mapper:
     clock: float
     poll: int = 0
     seen: tuple[int, int] | None = None  # when, and the position
-    decision: Decision | None = None
+    decision: GroupDecision | None = None
 
 
 class Guarded(RuleBasedStateMachine):
@@ -46,7 +46,7 @@ class Guarded(RuleBasedStateMachine):
         self.position = 0
         self.claims = 0
         self.newest_claim = -1
-        self.held: Committed | None = None
+        self.held: CommittedOffset | None = None
         self.held_seen = -1  # when the newest observation was made that agreed with what is held
 
     @rule(position=st.integers(0, 5))
@@ -73,10 +73,10 @@ class Guarded(RuleBasedStateMachine):
     def look_at_the_target(self, mapper: Mapper) -> None:
         if mapper.seen is None:
             return
-        answer = Answer(TP, mapper.seen[1], State.EXACT, ((TP, Committed(mapper.seen[1])),))
+        answer = Answer(TP, mapper.seen[1], TranslationState.EXACT, ((TP, CommittedOffset(mapper.seen[1])),))
         held = {TP: self.held} if self.held else {}
         rules = Rules(Version(mapper.generation, mapper.poll), PREFIX)
-        mapper.decision = decide("g", [answer], held, {TP: Ends(0, 9)}, rules)
+        mapper.decision = decide_group("g", [answer], held, {TP: Ends(0, 9)}, rules)
 
     @rule(mapper=mappers)
     def commit(self, mapper: Mapper) -> None:
@@ -87,7 +87,7 @@ class Guarded(RuleBasedStateMachine):
         newest = mapper.claim == self.newest_claim
         if TP in decision.commits and newest:  # any other is refused by the broker
             assert seen >= self.held_seen, "an older observation replaced a newer one"
-            self.held = Committed(position, Version(mapper.generation, mapper.poll).metadata(PREFIX))
+            self.held = CommittedOffset(position, Version(mapper.generation, mapper.poll).metadata(PREFIX))
         if newest:
             assert self.held is not None
             assert self.held.offset == position, "a poll of the newest mapper did not arrive"
@@ -105,9 +105,11 @@ TestGuarded.settings = examples(50, stateful_step_count=30)
 def test_without_fencing_the_guard_alone_keeps_older_observations_off() -> None:
     """Two mappers that fence nobody: whoever looks at the target later sees the version of the other."""
     older, newer = Version(1, 500), Version(2, 3)
-    answers = {v: [Answer(TP, p, State.EXACT, ((TP, Committed(p)),))] for v, p in ((older, 50), (newer, 40))}
-    held: dict[TopicPartition, Committed] = {}
+    answers = {
+        v: [Answer(TP, p, TranslationState.EXACT, ((TP, CommittedOffset(p)),))] for v, p in ((older, 50), (newer, 40))
+    }
+    held: dict[TopicPartition, CommittedOffset] = {}
     for version in (newer, older, newer):
-        decision = decide("g", answers[version], held, {TP: Ends(0, 99)}, Rules(version, PREFIX))
-        held.update({tp: Committed(offset, version.metadata(PREFIX)) for tp, offset in decision.commits.items()})
-        assert held[TP] == Committed(40, "k2k_2.3")
+        decision = decide_group("g", answers[version], held, {TP: Ends(0, 99)}, Rules(version, PREFIX))
+        held.update({tp: CommittedOffset(offset, version.metadata(PREFIX)) for tp, offset in decision.commits.items()})
+        assert held[TP] == CommittedOffset(40, "k2k_2.3")

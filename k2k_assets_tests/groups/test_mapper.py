@@ -17,7 +17,7 @@ from k2k_assets.cli.offset_mapping import run
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Word
+from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.groups.mapper import sync, sync_once
 from k2k_assets.groups.policies import ActiveGroup, MultipleMappings
 from k2k_assets.groups.shard import Shard
@@ -306,4 +306,11 @@ def test_a_later_observation_than_any_of_this_generation(world: World) -> None:
 
 
 def test_words_are_those_of_the_docs() -> None:
-    assert {word.value for word in Word} >= {"exact", "ahead", "expired", "unknown", "not replicated", "foreign"}
+    assert {word.value for word in CommitDecision} >= {
+        "exact",
+        "ahead",
+        "expired",
+        "unknown",
+        "not replicated",
+        "foreign",
+    }

@@ -14,7 +14,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.groups.mapper_file import load_mapper_pipeline, routing_of
 from k2k_assets.mapping.algebra.fold import Target
-from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
+from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox

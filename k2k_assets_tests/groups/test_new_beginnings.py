@@ -61,7 +61,7 @@ class World:
         for group, position in self.groups.items():
             [line] = result.lines(group)
             there = held(self.target, group).get(self.at)
-            found[position] = line.word.value, there and there[0]
+            found[position] = line.decision.value, there and there[0]
         return found
 
 

@@ -23,7 +23,7 @@ from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka import group_reader
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.groups import Committed, GroupKind
+from k2k_assets.kafka.groups import CommittedOffset, GroupKind
 from k2k_assets.pipeline.group_selection import GroupSelection
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.jars import fetch_jars
@@ -65,8 +65,8 @@ def test_offsets_and_states_of_many_groups(source: Cluster) -> None:
     assert seen.failed == {}
     found = {name.removeprefix(f"{prefix}-"): group.offsets for name, group in seen.groups.items()}
     assert set(found) == {"meta", *map(str, range(group_reader.IN_FLIGHT + 20))}
-    assert found["17"] == {t0: Committed(17)}
-    assert found["meta"] == {t1: Committed(5, "of the application")}
+    assert found["17"] == {t0: CommittedOffset(17)}
+    assert found["meta"] == {t1: CommittedOffset(5, "of the application")}
     after = SourceGroups(source, GroupSelection((f"{prefix}-kip848", f"{prefix}-17"))).observe([topic])
     assert set(after.states) == {f"{prefix}-kip848", f"{prefix}-17"}
     assert not after.states[f"{prefix}-kip848"].active
@@ -80,14 +80,14 @@ def test_offsets_in_an_open_transaction_are_waited_for(source: Cluster, monkeypa
     pending = open_offset_transaction(servers, group, {t0: 2})
     monkeypatch.setattr(group_reader, "SETTLE_SECONDS", 0.1)
     seen = group_reader.fetch_offsets_here(source, [group])
-    assert seen.groups[group].offsets == {t1: Committed(1)}
+    assert seen.groups[group].offsets == {t1: CommittedOffset(1)}
     assert seen.groups[group].unstable == {t0}
     assert "open transaction holds back" in seen.failed[group]
     assert str(t0) in seen.failed[group]
     pending.commit_transaction(10)
     monkeypatch.setattr(group_reader, "SETTLE_SECONDS", 10)
     seen = group_reader.fetch_offsets_here(source, [group])
-    assert seen.groups[group].offsets == {t0: Committed(2), t1: Committed(1)}
+    assert seen.groups[group].offsets == {t0: CommittedOffset(2), t1: CommittedOffset(1)}
 
 
 def _commit_without_a_name(servers: str, topic: str) -> None:
@@ -142,7 +142,7 @@ def test_a_partition_that_gives_an_error_is_not_one_without_a_commit(
 
     monkeypatch.setattr(source.admin, "list_consumer_group_offsets", answer)
     seen = group_reader.fetch_offsets_here(source, ["g"])
-    assert (seen.groups["g"].offsets, seen.groups["g"].unstable) == ({t0: Committed(4)}, {t1})
+    assert (seen.groups["g"].offsets, seen.groups["g"].unstable) == ({t0: CommittedOffset(4)}, {t1})
     assert "TOPIC_AUTHORIZATION_FAILED" in seen.failed["g"]
 
 
@@ -154,7 +154,7 @@ def test_what_the_target_holds(clusters: KafkaSandbox) -> None:
         target = TargetGroups(cluster)
         absent = unique("absent")
         seen = target.observe([group, absent])
-        assert seen.groups[group].offsets == {t0: Committed(4, "here-77.8")}
+        assert seen.groups[group].offsets == {t0: CommittedOffset(4, "here-77.8")}
         assert seen.groups[absent].offsets == {}
         assert absent not in seen.states
         assert target.held_versions("here-") == {Version(77, 8)}
@@ -208,7 +208,7 @@ def test_one_group_that_cannot_be_read_does_not_stop_the_others(
 
     monkeypatch.setattr(source.admin, "list_consumer_group_offsets", refuse_one)
     seen = group_reader.fetch_offsets_here(source, [bad, good])
-    assert seen.groups[good].offsets == {t0: Committed(1)}
+    assert seen.groups[good].offsets == {t0: CommittedOffset(1)}
     assert "GROUP_AUTHORIZATION_FAILED" in seen.failed[bad]
 
 
@@ -235,7 +235,7 @@ def test_groups_whose_coordinator_is_gone_do_not_hold_up_the_others(
 
     monkeypatch.setattr(source.admin, "list_consumer_group_offsets", answer_one)
     seen = group_reader.fetch_offsets_here(source, [*gone, good])
-    assert seen.groups[good].offsets == {t0: Committed(1)}
+    assert seen.groups[good].offsets == {t0: CommittedOffset(1)}
     assert set(seen.failed) == set(gone)
 
 

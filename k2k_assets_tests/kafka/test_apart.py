@@ -60,17 +60,17 @@ def coordinator_that_moves(fetch: Fetch) -> None:
         wait_until(lambda: _answered(fetch, cluster), SECONDS, "the coordinator to be one again")
 
 
-Scene = Callable[[Fetch], None]
+Fixture = Callable[[Fetch], None]
 
 
-@pytest.mark.parametrize("scene", [broker_that_comes_back, coordinator_that_moves])
-def test_asked_apart(scene: Scene) -> None:
-    scene(fetch_offsets)
+@pytest.mark.parametrize("fixture", [broker_that_comes_back, coordinator_that_moves])
+def test_asked_apart(fixture: Fixture) -> None:
+    fixture(fetch_offsets)
 
 
-def _here(scene: Scene) -> None:
+def _here(fixture: Fixture) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    scene(fetch_offsets_here)
+    fixture(fetch_offsets_here)
 
 
 def broker_that_was_frozen(look: Callable[[Cluster], str], topic: str = "") -> None:
@@ -130,10 +130,10 @@ def test_by_describe_cluster_the_process_dies() -> None:
 
 @pytest.mark.storm
 @pytest.mark.parametrize(
-    ("scene", "death"), [(broker_that_comes_back, signal.SIGABRT), (coordinator_that_moves, signal.SIGSEGV)]
+    ("fixture", "death"), [(broker_that_comes_back, signal.SIGABRT), (coordinator_that_moves, signal.SIGSEGV)]
 )
-def test_asked_here_the_process_dies(scene: Scene, death: signal.Signals) -> None:
-    assert _exit_code(multiprocessing.get_context("spawn").Process(target=_here, args=(scene,))) == -death
+def test_asked_here_the_process_dies(fixture: Fixture, death: signal.Signals) -> None:
+    assert _exit_code(multiprocessing.get_context("spawn").Process(target=_here, args=(fixture,))) == -death
 
 
 def _exit_code(process: SpawnProcess) -> int | None:

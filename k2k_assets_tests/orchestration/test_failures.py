@@ -6,11 +6,11 @@ import dagster as dg
 import pytest
 
 from k2k_assets.core.errors import ClusterUnreachable
-from k2k_assets.orchestration.failures import failures_in_words, last_words
+from k2k_assets.orchestration.failures import failures_as_messages, last_words
 
 
 def test_an_error_for_the_user_becomes_the_failure() -> None:
-    with pytest.raises(dg.Failure) as caught, failures_in_words():
+    with pytest.raises(dg.Failure) as caught, failures_as_messages():
         raise ClusterUnreachable("the source cluster at a:1 does not answer")
     assert caught.value.description == "the source cluster at a:1 does not answer"
 

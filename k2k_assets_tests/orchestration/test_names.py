@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.naming import escape, unescape
-from k2k_assets.orchestration.names import BROKEN_FILES_GROUP, Translator, broken_file_key, broken_file_op, key_part
+from k2k_assets.orchestration.names import BROKEN_FILES_GROUP, AssetNames, broken_file_key, broken_file_op, key_part
 
 _TRICKY = st.text(alphabet="ab_.-x25e/ ü0dot", max_size=12)
 _NAMES = st.one_of(st.text(min_size=1, max_size=30), _TRICKY.filter(bool))
@@ -32,7 +32,7 @@ def test_different_names_stay_different(one: str, other: str) -> None:
 
 
 def _op_names(pipeline: str) -> list[str]:
-    names = Translator(pipeline)
+    names = AssetNames(pipeline)
     ops = [names.op(what) for what in ("topics", "commit_log", "offset_mappings", "consumer_groups")]
     return [
         *ops,
@@ -44,7 +44,7 @@ def _op_names(pipeline: str) -> list[str]:
 
 
 def _sensors(pipeline: str) -> list[Callable[[bool], str]]:
-    names = Translator(pipeline)
+    names = AssetNames(pipeline)
     return [names.sensor, names.offset_sensor]
 
 
@@ -53,7 +53,7 @@ def test_ops_of_different_pipelines_never_meet(one: str, other: str) -> None:
     assert len(set(_op_names(one))) == len(_op_names(one))
     if one != other:
         assert not set(_op_names(one)) & set(_op_names(other))
-        assert Translator(one).group != Translator(other).group
+        assert AssetNames(one).group != AssetNames(other).group
         sensors = [make(False) for name in (one, other) for make in _sensors(name)]
         assert len(set(sensors)) == 4
 
@@ -61,7 +61,7 @@ def test_ops_of_different_pipelines_never_meet(one: str, other: str) -> None:
 @given(_NAMES, _NAMES, _NAMES, _NAMES)
 def test_keys_are_injective_also_as_strings(one: str, topic: str, other: str, other_topic: str) -> None:
     def keys(pipeline: str, name: str) -> list[str]:
-        names = Translator(pipeline)
+        names = AssetNames(pipeline)
         by_name = (names.source_key(name), names.topic_key(name), names.consumer_group_key(name))
         made = (*by_name, names.commit_log_key, names.offset_mappings_key)
         return [key.to_user_string() for key in made]
@@ -75,11 +75,11 @@ def test_keys_are_injective_also_as_strings(one: str, topic: str, other: str, ot
 
 @given(_NAMES)
 def test_the_group_of_broken_files_is_nobodys_group(name: str) -> None:
-    assert Translator(name).group != BROKEN_FILES_GROUP
+    assert AssetNames(name).group != BROKEN_FILES_GROUP
 
 
 def test_the_names_people_use_stay_readable() -> None:
-    names = Translator("my-pipeline")
+    names = AssetNames("my-pipeline")
     assert names.group == "my_dash_pipeline"
     assert names.topic_key("orders.v1").path == ["my-pipeline", "topics", "orders.v1"]
     assert {names.output(topic) for topic in ("a.b", "a-b", "a_b")} == {"topic_a_dot_b", "topic_a_dash_b", "topic_a__b"}
@@ -88,6 +88,6 @@ def test_the_names_people_use_stay_readable() -> None:
     assert names.offset_sensor(first=True) == "k2k_offset_sync_sensor"
     assert names.is_consumer_group(names.consumer_group_key("a/b"))
     assert names.is_consumer_group(names.undiscovered_groups_key("a/.*"))
-    assert not names.is_consumer_group(Translator("other").consumer_group_key("a/b"))
+    assert not names.is_consumer_group(AssetNames("other").consumer_group_key("a/b"))
     assert not names.is_consumer_group(names.topic_key("consumer_groups"))
     assert broken_file_key("orders.yaml").path == ["broken_pipeline_files", "orders.yaml"]

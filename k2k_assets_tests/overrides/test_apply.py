@@ -16,12 +16,12 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
-from k2k_assets.mapping.index.manifest import Position
+from k2k_assets.mapping.index.manifest import NotedPosition
 from k2k_assets.overrides import apply
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.plan import slot_of
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.translation import Translator
+from k2k_assets.translation import OffsetTranslator
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets_tests.support.copying import Running, commit_records, copy, mapping_records
 from k2k_assets_tests.support.kafka import (
@@ -39,7 +39,7 @@ from k2k_assets_tests.support.storms import MODES
 pytestmark = pytest.mark.integration
 
 
-class Stage:
+class OverrideFixture:
     """A pipeline file, the copies of it, and the tool on it."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Stage:
         return [record for record in commit_records(self.pipeline, self.target) if record.source == at][-1]
 
     def translated(self, topic: str, offset: int) -> tuple[int | None, str]:
-        with Translator.open(self.pipeline) as translator:
+        with OffsetTranslator.open(self.pipeline) as translator:
             (row,) = translator.translate(topic, 0, [offset])
         return row.to_offset, row.state
 
@@ -86,8 +86,10 @@ class Stage:
             for covered in fold(PartitionMapping(), records).covered
         ]
         positions = [
-            Position(topic=tp.topic, partition=tp.partition, source_topic_id=r.source_topic_id, position=r.position,
-                     records=r.records)
+            NotedPosition(
+                topic=tp.topic, partition=tp.partition, source_topic_id=r.source_topic_id, position=r.position,
+                records=r.records,
+            )
             for tp, r in newest.items()
         ]  # fmt: skip
         said = check_coverage(rows, positions, {tp: r.position for tp, r in newest.items()}, [])
@@ -108,8 +110,8 @@ def test_the_remedies_of_the_stops_at_a_start(clusters: KafkaSandbox, tmp_path: 
     anew, pruned, lost, further, good = topics = [create_topic(source, unique(n)) for n in names]
     for topic in topics:
         produce(source, topic, [b"a"] * 3)
-    stage = Stage(clusters, tmp_path, capsys, *topics)
-    assert copy(stage.pipeline).stopped == {}
+    fixture = OverrideFixture(clusters, tmp_path, capsys, *topics)
+    assert copy(fixture.pipeline).stopped == {}
     delete_topic(source, anew)
     create_topic(source, anew)
     for topic in (lost, further):
@@ -118,40 +120,40 @@ def test_the_remedies_of_the_stops_at_a_start(clusters: KafkaSandbox, tmp_path: 
     for topic in topics:
         produce(source, topic, [b"b%d" % i for i in range(10)])
     delete_records(source, pruned, 0, 8)
-    stopped = copy(stage.pipeline).stopped
+    stopped = copy(fixture.pipeline).stopped
     assert set(stopped) == {anew, pruned, lost, further}
-    _, shown = stage.tool("describe")
+    _, shown = fixture.tool("describe")
     described = {row["topic"]: row for row in yaml.safe_load(shown)["committed"]}
     assert {topic: stopped[topic].partition(": ")[2] for topic in stopped} == {
         topic: row["stopped"] for topic, row in described.items() if topic != good
     }
     assert (described[pruned]["committed"], described[pruned]["last"], "stopped" in described[good]) == (3, 13, False)
 
-    said = stage.remedy(stopped[pruned])
+    said = fixture.remedy(stopped[pruned])
     assert f"{pruned}-0: 3 -> 8   skips 5 offsets, 3 to 7: they are never copied" in said
-    stage.remedy(stopped[anew])
-    stage.remedy(stopped[lost])
-    stage.remedy(stopped[further], 1)
-    stage.assert_covered()
-    assert stage.translated(pruned, 5) == (3, "exact"), "nothing of what was skipped is on the target"
-    assert set(copy(stage.pipeline).stopped) == set()
+    fixture.remedy(stopped[anew])
+    fixture.remedy(stopped[lost])
+    fixture.remedy(stopped[further], 1)
+    fixture.assert_covered()
+    assert fixture.translated(pruned, 5) == (3, "exact"), "nothing of what was skipped is on the target"
+    assert set(copy(fixture.pipeline).stopped) == set()
 
     new = [b"b%d" % i for i in range(10)]
-    assert stage.values(pruned) == [b"a"] * 3 + new[5:]
-    assert stage.values(anew) == [b"a"] * 3 + new, "behind what was copied of the old topic"
-    assert stage.values(lost) == [b"a"] * 3 + new, "everything again"
-    assert stage.values(further) == new, "from the position on"
-    stage.assert_covered()
-    assert {stage.translated(pruned, at) for at in (3, 5, 8)} == {(4, "exact")}, "a commit marker lies at 3"
-    assert stage.translated(pruned, 2) == (2, "exact")
-    assert stage.translated(anew, 0) == (4, "exact"), "offset 0 is one of the new topic"
-    assert stage.translated(further, 3) == (0, "exact")
-    assert stage.translated(further, 1) == (None, "unknown"), "1 and 2 were in the topic that is gone"
-    (noted,) = [r for r in mapping_records(stage.pipeline, target) if r.override and r.topic == pruned]
+    assert fixture.values(pruned) == [b"a"] * 3 + new[5:]
+    assert fixture.values(anew) == [b"a"] * 3 + new, "behind what was copied of the old topic"
+    assert fixture.values(lost) == [b"a"] * 3 + new, "everything again"
+    assert fixture.values(further) == new, "from the position on"
+    fixture.assert_covered()
+    assert {fixture.translated(pruned, at) for at in (3, 5, 8)} == {(4, "exact")}, "a commit marker lies at 3"
+    assert fixture.translated(pruned, 2) == (2, "exact")
+    assert fixture.translated(anew, 0) == (4, "exact"), "offset 0 is one of the new topic"
+    assert fixture.translated(further, 3) == (0, "exact")
+    assert fixture.translated(further, 1) == (None, "unknown"), "1 and 2 were in the topic that is gone"
+    (noted,) = [r for r in mapping_records(fixture.pipeline, target) if r.override and r.topic == pruned]
     assert (noted.covered_from, noted.covered_to) == (3, 8)
     assert noted.override is not None
     assert noted.override.endswith(": it is known")
-    (done,) = [r for r in commit_records(stage.pipeline, target) if r.kind == "override" and r.source.topic == pruned]
+    (done,) = [r for r in commit_records(fixture.pipeline, target) if r.kind == "override" and r.source.topic == pruned]
     assert done.overridden is not None
     assert (done.overridden.position, done.overridden.why) == (3, "it is known")
     assert done.overridden.stopped is not None
@@ -164,15 +166,17 @@ def test_the_only_position_is_set_anew_when_it_cannot_be_read(
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("unreadable"))
     produce(source, topic, [b"a", b"b"])
-    stage = Stage(clusters, tmp_path, capsys, topic, errorHandling={"onControlMessageDeserializationError": "ignore"})
-    copy(stage.pipeline)
-    commits = stage.pipeline.coordination.commit.topic
+    fixture = OverrideFixture(
+        clusters, tmp_path, capsys, topic, errorHandling={"onControlMessageDeserializationError": "ignore"}
+    )
+    copy(fixture.pipeline)
+    commits = fixture.pipeline.coordination.commit.topic
     (known,) = {(record.key, record.partition) for record in read_all(target, commits)}
     produce(target, commits, [Record(known[0], b"no JSON", partition=known[1])])
-    stopped = copy(stage.pipeline).stopped
-    stage.remedy(stopped[topic].replace("OFFSET", "1"))
-    assert copy(stage.pipeline).stopped == {}
-    assert stage.values(topic) == [b"a", b"b", b"b"]
+    stopped = copy(fixture.pipeline).stopped
+    fixture.remedy(stopped[topic].replace("OFFSET", "1"))
+    assert copy(fixture.pipeline).stopped == {}
+    assert fixture.values(topic) == [b"a", b"b", b"b"]
 
 
 def test_foreign_records_are_accepted_but_not_those_that_come_later(
@@ -180,24 +184,24 @@ def test_foreign_records_are_accepted_but_not_those_that_come_later(
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("shared"))
-    stage = Stage(clusters, tmp_path, capsys, topic)
+    fixture = OverrideFixture(clusters, tmp_path, capsys, topic)
 
     def again() -> dict[str, str]:
         produce(source, topic, [b"ours"] * 2)
-        return copy(stage.pipeline).stopped
+        return copy(fixture.pipeline).stopped
 
     assert again() == {}
     for times in (1, 2):
         produce(target, topic, [b"foreign"])
         stopped = again()
         assert "1 records at" in stopped[topic]
-        stage.remedy(stopped[topic])
-        assert copy(stage.pipeline).stopped == {}
-        assert stage.values(topic).count(b"foreign") == times
-    assert stage.values(topic) == [b"ours"] * 2 + [b"foreign"] + [b"ours"] * 2 + [b"foreign"] + [b"ours"] * 2
-    stage.assert_covered()
+        fixture.remedy(stopped[topic])
+        assert copy(fixture.pipeline).stopped == {}
+        assert fixture.values(topic).count(b"foreign") == times
+    assert fixture.values(topic) == [b"ours"] * 2 + [b"foreign"] + [b"ours"] * 2 + [b"foreign"] + [b"ours"] * 2
+    fixture.assert_covered()
     ours = [record.offset for record in read_all(target, topic) if record.value == b"ours"]
-    assert [stage.translated(topic, at) for at in range(6)] == [(offset, "exact") for offset in ours]
+    assert [fixture.translated(topic, at) for at in range(6)] == [(offset, "exact") for offset in ours]
 
 
 def test_back_and_forth_and_what_is_refused(clusters: KafkaSandbox, tmp_path: Path, capsys: Any) -> None:
@@ -205,63 +209,63 @@ def test_back_and_forth_and_what_is_refused(clusters: KafkaSandbox, tmp_path: Pa
     topic, other = create_topic(source, unique("moved"), 2), create_topic(source, unique("other"))
     for partition in (0, 1):
         produce(source, topic, [b"%d" % i for i in range(6)], partition)
-    stage = Stage(clusters, tmp_path, capsys, topic, other)
-    assert copy(stage.pipeline).stopped == {}
+    fixture = OverrideFixture(clusters, tmp_path, capsys, topic, other)
+    assert copy(fixture.pipeline).stopped == {}
 
-    code, said = stage.tool("set", "-o", f"{topic}:0:7", "-o", f"{topic}:1:2")
+    code, said = fixture.tool("set", "-o", f"{topic}:0:7", "-o", f"{topic}:1:2")
     assert code == 3
     assert f"{topic}-0: offset 7 is not in the source, which holds 0 to 6" in said
-    assert stage.newest(topic, 1).position == 6, "all or nothing"
-    code, said = stage.tool("set", "-o", f"{topic}:0:4", "--dry-run")
-    assert (code, stage.newest(topic).position) == (0, 6)
+    assert fixture.newest(topic, 1).position == 6, "all or nothing"
+    code, said = fixture.tool("set", "-o", f"{topic}:0:4", "--dry-run")
+    assert (code, fixture.newest(topic).position) == (0, 6)
     assert said.endswith(f"{topic}-0: 6 -> 4   copies 4 to 5 a second time\n1 position would be set; nothing was\n")
-    assert stage.tool("set", "-o", "unknown:0:4")[0] == 3
+    assert fixture.tool("set", "-o", "unknown:0:4")[0] == 3
 
-    assert stage.tool("set", "-o", f"{topic}:0:4")[0] == 0
-    stage.assert_covered()
-    assert stage.translated(topic, 5) == (4, "ahead"), "until it is copied again"
+    assert fixture.tool("set", "-o", f"{topic}:0:4")[0] == 0
+    fixture.assert_covered()
+    assert fixture.translated(topic, 5) == (4, "ahead"), "until it is copied again"
     produce(source, topic, [b"new"], 0)
     produce(source, other, [b"new"])
-    assert copy(stage.pipeline).stopped == {}
-    stage.assert_covered()
-    again = [r.value for r in read_all(stage.target, topic, 0)]
+    assert copy(fixture.pipeline).stopped == {}
+    fixture.assert_covered()
+    again = [r.value for r in read_all(fixture.target, topic, 0)]
     assert again == [b"%d" % i for i in range(6)] + [b"4", b"5", b"new"]
-    assert [stage.translated(topic, at)[0] for at in (3, 4, 5, 6)] == [3, 7, 8, 9], "the later copy counts"
+    assert [fixture.translated(topic, at)[0] for at in (3, 4, 5, 6)] == [3, 7, 8, 9], "the later copy counts"
 
-    assert stage.tool("set", "-o", f"{topic}:0:5", "-o", f"{topic}:0:latest")[0] == 0
-    code, said = stage.tool("reset", "--reason", "a new start")
+    assert fixture.tool("set", "-o", f"{topic}:0:5", "-o", f"{topic}:0:latest")[0] == 0
+    code, said = fixture.tool("reset", "--reason", "a new start")
     assert code == 0
     assert f"{topic}-1: 6 -> 0   copies 0 to 5 a second time" in said
     assert said.endswith("3 positions set\n")
-    assert copy(stage.pipeline).stopped == {}
-    stage.assert_covered()
-    assert len(read_all(stage.target, topic)) == 6 + 9 + 7 + 6
-    assert [stage.newest(topic, p).position for p in (0, 1)] == [7, 6]
+    assert copy(fixture.pipeline).stopped == {}
+    fixture.assert_covered()
+    assert len(read_all(fixture.target, topic)) == 6 + 9 + 7 + 6
+    assert [fixture.newest(topic, p).position for p in (0, 1)] == [7, 6]
 
 
 def test_who_copies_is_asked_first_and_fenced_if_need_be(clusters: KafkaSandbox, tmp_path: Path, capsys: Any) -> None:
     source = clusters.source_servers
     topic = create_topic(source, unique("busy"))
     produce(source, topic, [b"a"] * 5)
-    stage = Stage(clusters, tmp_path, capsys, topic)
-    running = Running(stage.pipeline, 1)
+    fixture = OverrideFixture(clusters, tmp_path, capsys, topic)
+    running = Running(fixture.pipeline, 1)
     running.await_copied(5)
 
-    code, said = stage.tool("set", "-o", f"{topic}:0:2")
+    code, said = fixture.tool("set", "-o", f"{topic}:0:2")
     assert code == 3
     assert f"has not released {topic}-0. Stop it first" in said
-    assert f"pipeline {stage.pipeline.name} on " in said
-    assert stage.newest(topic).position == 5
-    code, said = stage.tool("set", "-o", f"{topic}:0:2", "--force")
+    assert f"pipeline {fixture.pipeline.name} on " in said
+    assert fixture.newest(topic).position == 5
+    code, said = fixture.tool("set", "-o", f"{topic}:0:2", "--force")
     assert code == 0, said
 
     produce(source, topic, [b"b"])  # the instance that was fenced stands by, and goes on where it was told to
-    wait_until(lambda: stage.newest(topic).position == 6, 60, "the copy to go on")
+    wait_until(lambda: fixture.newest(topic).position == 6, 60, "the copy to go on")
     running.end()
-    kinds = [(r.kind, r.position) for r in commit_records(stage.pipeline, stage.target)]
+    kinds = [(r.kind, r.position) for r in commit_records(fixture.pipeline, fixture.target)]
     assert ("override", 2) in kinds
-    assert stage.values(topic) == [b"a"] * 8 + [b"b"]
-    stage.assert_covered()
+    assert fixture.values(topic) == [b"a"] * 8 + [b"b"]
+    fixture.assert_covered()
 
 
 @MODES
@@ -272,8 +276,8 @@ def test_what_is_copied_until_the_copier_is_fenced_counts(
     source = clusters.source_servers
     topic = create_topic(source, unique("flowing"))
     produce(source, topic, [b"%d" % i for i in range(5)])
-    stage = Stage(clusters, tmp_path, capsys, topic, mode=mode)
-    running = Running(stage.pipeline, 1)
+    fixture = OverrideFixture(clusters, tmp_path, capsys, topic, mode=mode)
+    running = Running(fixture.pipeline, 1)
     running.await_copied(5)
     announce = apply.announce
 
@@ -283,13 +287,13 @@ def test_what_is_copied_until_the_copier_is_fenced_counts(
         return announce(*what)
 
     monkeypatch.setattr(apply, "announce", later)
-    code, said = stage.tool("set", "-o", f"{topic}:0:latest", "--force")
+    code, said = fixture.tool("set", "-o", f"{topic}:0:latest", "--force")
     assert code == 0, said
     produce(source, topic, [b"10"])
-    wait_until(lambda: stage.newest(topic).position == 11, 60, "the copy to go on")
+    wait_until(lambda: fixture.newest(topic).position == 11, 60, "the copy to go on")
     running.end()
-    assert stage.copied(topic) == [b"%d" % i for i in range(11)]
-    stage.assert_covered()
+    assert fixture.copied(topic) == [b"%d" % i for i in range(11)]
+    fixture.assert_covered()
 
 
 def test_who_stopped_a_topic_that_was_created_anew_still_holds_it(
@@ -298,17 +302,17 @@ def test_who_stopped_a_topic_that_was_created_anew_still_holds_it(
     """Under the id of the former topic, which its commit record tells."""
     source = clusters.source_servers
     good, bad = (create_topic(source, unique(name)) for name in ("good", "bad"))
-    stage = Stage(clusters, tmp_path, capsys, good, bad)
-    running = _copied_until_created_anew(stage, good, bad, cores=1)
+    fixture = OverrideFixture(clusters, tmp_path, capsys, good, bad)
+    running = _copied_until_created_anew(fixture, good, bad, cores=1)
     accepted = ("set", "-o", f"{bad}:all:earliest", "--accept-new-topic")
-    code, said = stage.tool(*accepted)
+    code, said = fixture.tool(*accepted)
     assert code == 3
     assert f"has not released {bad}-0. Stop it first" in said
-    assert stage.tool(*accepted, "--force")[0] == 0
-    wait_until(lambda: stage.newest(bad).position == 5, 60, "the new topic to be copied")
+    assert fixture.tool(*accepted, "--force")[0] == 0
+    wait_until(lambda: fixture.newest(bad).position == 5, 60, "the new topic to be copied")
     running.end()
-    assert stage.newest(bad).reason is None
-    assert stage.values(bad) == [b"a"] * 3 + [b"%d" % i for i in range(5)]
+    assert fixture.newest(bad).reason is None
+    assert fixture.values(bad) == [b"a"] * 3 + [b"%d" % i for i in range(5)]
 
 
 def test_a_topic_that_was_created_anew_is_taken_up_once_it_is_accepted(
@@ -319,25 +323,25 @@ def test_a_topic_that_was_created_anew_is_taken_up_once_it_is_accepted(
     bad = create_topic(source, unique("bad"))
     names = (unique("good") for _ in itertools.count())
     good = create_topic(source, next(n for n in names if _slot(n) != _slot(bad)))
-    stage = Stage(clusters, tmp_path, capsys, good, bad)
-    running = _copied_until_created_anew(stage, good, bad, cores=2)
+    fixture = OverrideFixture(clusters, tmp_path, capsys, good, bad)
+    running = _copied_until_created_anew(fixture, good, bad, cores=2)
     accepted = ("set", "-o", f"{bad}:all:earliest", "--accept-new-topic")
-    wait_until(lambda: stage.tool(*accepted)[0] == 0, 60, "the slot to let go of it")
-    wait_until(lambda: stage.newest(bad).position == 5, 60, "the new topic to be copied")
+    wait_until(lambda: fixture.tool(*accepted)[0] == 0, 60, "the slot to let go of it")
+    wait_until(lambda: fixture.newest(bad).position == 5, 60, "the new topic to be copied")
     running.end()
-    assert stage.values(bad) == [b"a"] * 3 + [b"%d" % i for i in range(5)]
+    assert fixture.values(bad) == [b"a"] * 3 + [b"%d" % i for i in range(5)]
 
 
-def _copied_until_created_anew(stage: Stage, good: str, bad: str, cores: int) -> Running:
+def _copied_until_created_anew(fixture: OverrideFixture, good: str, bad: str, cores: int) -> Running:
     """Three records of each; then one of the topics is another one with five, and stopped."""
     for topic in (good, bad):
-        produce(stage.source, topic, [b"a"] * 3)
-    running = Running(stage.pipeline, cores)
+        produce(fixture.source, topic, [b"a"] * 3)
+    running = Running(fixture.pipeline, cores)
     running.await_copied(6)
-    delete_topic(stage.source, bad)
-    create_topic(stage.source, bad)
-    produce(stage.source, bad, [b"%d" % i for i in range(5)])
-    wait_until(lambda: stage.newest(bad).reason, 60, "the topic to be stopped")
+    delete_topic(fixture.source, bad)
+    create_topic(fixture.source, bad)
+    produce(fixture.source, bad, [b"%d" % i for i in range(5)])
+    wait_until(lambda: fixture.newest(bad).reason, 60, "the topic to be stopped")
     return running
 
 

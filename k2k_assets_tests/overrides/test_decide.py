@@ -12,8 +12,15 @@ from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
-from k2k_assets.mapping.index.manifest import Position
-from k2k_assets.overrides.decide import Facts, Override, commit_record, decide, in_words, mapping_record
+from k2k_assets.mapping.index.manifest import NotedPosition
+from k2k_assets.overrides.decide import (
+    Override,
+    PartitionFacts,
+    commit_record,
+    decide_override,
+    describe_override,
+    mapping_record,
+)
 from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets_tests.support import plans
@@ -22,14 +29,14 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 P0 = TopicPartition("t", 0)
 
 
-def facts(position: int | None = 100, **changed: Any) -> Facts:
+def facts(position: int | None = 100, **changed: Any) -> PartitionFacts:
     """Position 100 in a source that holds 40 to 140, and can be read up to 130."""
     record = None if position is None else plans.commit_record(P0, position, began=50, reason="it was stopped")
     given: dict[str, Any] = {
         "source": P0, "record": record, "unreadable": None, "source_topic_id": "s-t", "target_topic": "t",
         "target_topic_id": "t-t", "start": 40, "readable": 130, "end": 140, "target_end": 95, **changed,
     }  # fmt: skip
-    return Facts(**given)
+    return PartitionFacts(**given)
 
 
 def request(**accepted: Any) -> Request:
@@ -75,7 +82,7 @@ def test_the_last_word_for_a_partition_wins_and_all_means_all() -> None:
     ("where", "position"), [("earliest", 40), ("latest", 130), ("current", 100), (40, 40), (77, 77), (140, 140)]
 )
 def test_where(where: Any, position: int) -> None:
-    assert decide(facts(), where, request()).position == position
+    assert decide_override(facts(), where, request()).position == position
 
 
 @pytest.mark.parametrize(
@@ -91,20 +98,20 @@ def test_where(where: Any, position: int) -> None:
         (facts(target_topic_id=None), 50, "target topic id t-t is now none.*add --accept-new-topic"),
     ],
 )
-def test_what_is_refused(given: Facts, where: Any, words: str) -> None:
+def test_what_is_refused(given: PartitionFacts, where: Any, words: str) -> None:
     with pytest.raises(Refused, match=words):
-        decide(given, where, request())
+        decide_override(given, where, request())
 
 
 def test_a_position_of_a_deleted_topic_means_nothing_in_the_new_one() -> None:
     with pytest.raises(Refused, match="position 100 is one of the topic that was deleted"):
-        decide(facts(source_topic_id="s-new"), "current", request(new_topic=True))
+        decide_override(facts(source_topic_id="s-new"), "current", request(new_topic=True))
 
 
 def test_a_range_that_is_skipped_is_covered_and_holds_nothing(tmp_path: Path) -> None:
-    one = decide(facts(20), "earliest", request())
+    one = decide_override(facts(20), "earliest", request())
     record, mapping = records(tmp_path, one)
-    assert in_words(one) == "t-0: 20 -> 40   skips 20 offsets, 20 to 39: they are never copied"
+    assert describe_override(one) == "t-0: 20 -> 40   skips 20 offsets, 20 to 39: they are never copied"
     assert (record.kind, record.position, record.leader_epoch, record.reason) == ("override", 40, None, None)
     assert (record.target_end, record.began) == (90, 40)
     assert record.overridden is not None
@@ -118,38 +125,40 @@ def test_a_range_that_is_skipped_is_covered_and_holds_nothing(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("where", "position", "began"), [(60, 60, 50), ("earliest", 40, 40)])
 def test_a_way_back_cancels_what_was_mapped(tmp_path: Path, where: Any, position: int, began: int) -> None:
-    one = decide(facts(), where, request())
+    one = decide_override(facts(), where, request())
     record, mapping = records(tmp_path, one)
-    assert in_words(one) == f"t-0: 100 -> {position}   copies {position} to 99 a second time"
+    assert describe_override(one) == f"t-0: 100 -> {position}   copies {position} to 99 a second time"
     assert (record.position, record.began, record.leader_epoch) == (position, began, None)
     assert mapping is not None
     assert (mapping.covered_from, mapping.covered_to) == (position, position)
 
 
 def test_after_a_truncation_nothing_is_copied_twice() -> None:
-    one = decide(facts(200), "latest", request())
-    assert in_words(one) == "t-0: 200 -> 130   copies 130 to 139 a second time"
-    assert in_words(decide(facts(200, readable=140), "latest", request())).endswith("copies what comes from there on")
+    one = decide_override(facts(200), "latest", request())
+    assert describe_override(one) == "t-0: 200 -> 130   copies 130 to 139 a second time"
+    assert describe_override(decide_override(facts(200, readable=140), "latest", request())).endswith(
+        "copies what comes from there on"
+    )
 
 
 @pytest.mark.parametrize(("where", "epoch"), [("current", 3), (100, None)])
 def test_an_offset_that_is_given_accepts_the_log_as_it_is(tmp_path: Path, where: Any, epoch: int | None) -> None:
     """The position is the same: to stay at it, or to go on at it though the log was cut off below and grew again."""
-    record, _ = records(tmp_path, decide(facts(), where, request()))
+    record, _ = records(tmp_path, decide_override(facts(), where, request()))
     assert (record.position, record.leader_epoch) == (100, epoch)
 
 
 def test_a_new_source_topic_begins_anew_behind_what_was_copied(tmp_path: Path) -> None:
-    one = decide(facts(source_topic_id="s-new", start=0), "earliest", request(new_topic=True))
+    one = decide_override(facts(source_topic_id="s-new", start=0), "earliest", request(new_topic=True))
     record, mapping = records(tmp_path, one, new_topic=True)
-    assert in_words(one) == "t-0: 100 -> 0   accepts source topic id s-t is now s-new"
+    assert describe_override(one) == "t-0: 100 -> 0   accepts source topic id s-t is now s-new"
     assert (record.source_topic_id, record.position, record.began) == ("s-new", 0, 0)
     assert (record.leader_epoch, record.target_end) == (None, 90)
     assert mapping is None, "the mapping of the old topic stays as it is"
 
 
 def test_a_new_target_topic_is_gone_on_into(tmp_path: Path) -> None:
-    one = decide(facts(target_topic_id="t-new", target_end=5), "current", request(new_topic=True))
+    one = decide_override(facts(target_topic_id="t-new", target_end=5), "current", request(new_topic=True))
     record, mapping = records(tmp_path, one, new_topic=True)
     assert (record.target_topic_id, record.position, record.leader_epoch) == ("t-new", 100, 3)
     assert record.target_end == 5, "what comes into it from now on from others is noticed"
@@ -157,20 +166,20 @@ def test_a_new_target_topic_is_gone_on_into(tmp_path: Path) -> None:
 
 
 def test_foreign_records_are_accepted_up_to_now(tmp_path: Path) -> None:
-    one = decide(facts(), "current", request(foreign_records=True))
+    one = decide_override(facts(), "current", request(foreign_records=True))
     record, mapping = records(tmp_path, one, foreign_records=True)
-    assert in_words(one) == "t-0: 100 -> 100   accepts what others wrote to the target partition"
+    assert describe_override(one) == "t-0: 100 -> 100   accepts what others wrote to the target partition"
     assert (record.position, record.leader_epoch, record.target_end) == (100, 3, 95)
     assert mapping is not None, "the content check has to know that others' records may lie there"
     assert (mapping.covered_from, mapping.covered_to, mapping.targets) == (100, 100, ())
-    other = decide(facts(target_topic="u"), "current", request(foreign_records=True))
+    other = decide_override(facts(target_topic="u"), "current", request(foreign_records=True))
     assert records(tmp_path, other, foreign_records=True)[0].target_end is None, (
         "the end of another topic means nothing"
     )
 
 
 def test_without_a_position_copying_begins_there(tmp_path: Path) -> None:
-    record, mapping = records(tmp_path, decide(facts(None), 70, request()))
+    record, mapping = records(tmp_path, decide_override(facts(None), 70, request()))
     assert (record.position, record.began, record.target_end) == (70, 70, None)
     assert mapping is not None, "the position may have been lost, and the source been mapped beyond"
     assert (mapping.covered_from, mapping.covered_to, mapping.targets) == (70, 70, ())
@@ -180,7 +189,7 @@ def test_without_a_position_copying_begins_there(tmp_path: Path) -> None:
 def test_coverage_understands_an_override(tmp_path: Path, where: Any) -> None:
     """Right after it, and when copying has gone on."""
     start = 20 if where == "earliest" else 0
-    one = decide(facts(12, start=start, readable=30, end=30), where, request())
+    one = decide_override(facts(12, start=start, readable=30, end=30), where, request())
     commit, mapping = records(tmp_path, one)
     assert mapping is not None
     copied = _copied(0, 12, 1, plans.GENERATION - 1)
@@ -188,12 +197,12 @@ def test_coverage_understands_an_override(tmp_path: Path, where: Any) -> None:
     for all_records, position in (([copied, mapping], commit.position), ([copied, mapping, after], 30)):
         known = fold(PartitionMapping(), all_records)
         rows = [CoveredRow("t", "s-t", 0, *covered) for covered in known.covered]
-        said = check_coverage(rows, [Position(topic="t", partition=0, source_topic_id="s-t", position=position,
+        said = check_coverage(rows, [NotedPosition(topic="t", partition=0, source_topic_id="s-t", position=position,
                                               records=commit.records)], {P0: position}, [])  # fmt: skip
         assert said.passed, said.summary
     assert not check_coverage(
         [CoveredRow("t", "s-t", 0, *c) for c in fold(PartitionMapping(), [copied, after]).covered],
-        [Position(topic="t", partition=0, source_topic_id="s-t", position=40, records=1)], {P0: 40}, [],
+        [NotedPosition(topic="t", partition=0, source_topic_id="s-t", position=40, records=1)], {P0: 40}, [],
     ).passed  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.principals import acls_of, binding
-from k2k_assets_tests.permissions.stage import Stage
+from k2k_assets_tests.permissions.permissions_fixture import PermissionsFixture
 from k2k_assets_tests.support import kafka, secure
 from k2k_assets_tests.support.acl_commands import granted
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
@@ -56,16 +56,16 @@ def _command_config(broker: Broker, folder: Path) -> Path:
 def test_what_is_printed_is_taken_and_is_enough(
     secure_clusters: KafkaSandbox, tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], by_pattern: bool
 ) -> None:
-    stage = Stage(secure_clusters, tmp_path)
-    source, target = stage.servers("source"), stage.servers("target")
+    fixture = PermissionsFixture(secure_clusters, tmp_path)
+    source, target = fixture.servers("source"), fixture.servers("target")
     topic = kafka.create_topic(source, kafka.unique("guarded"))
     kafka.produce(source, topic, [b"%d" % n for n in range(RECORDS)], 0, kafka.unique("tx"))
-    path = stage.pipeline_file(f"{topic}.*" if by_pattern else [topic])
+    path = fixture.pipeline_file(f"{topic}.*" if by_pattern else [topic])
     options = [
         word
-        for role, broker in stage.brokers.items()
+        for role, broker in fixture.brokers.items()
         for word in (
-            *(f"--{role}-bootstrap-server", stage.servers(role)),
+            *(f"--{role}-bootstrap-server", fixture.servers(role)),
             *(f"--{role}-command-config", str(_command_config(broker, tmp_path))),
         )
     ]
@@ -82,11 +82,13 @@ def test_what_is_printed_is_taken_and_is_enough(
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
-    wanted: dict[str, set[AclBinding]] = {role: set(granted(printed)[stage.servers(role)]) for role in stage.brokers}
-    wanted["target"].add(binding(stage.user, ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS))
+    wanted: dict[str, set[AclBinding]] = {
+        role: set(granted(printed)[fixture.servers(role)]) for role in fixture.brokers
+    }
+    wanted["target"].add(binding(fixture.user, ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS))
 
     def has() -> dict[str, set[AclBinding]]:
-        return {role: acls_of(secure.admin(broker), stage.user) for role, broker in stage.brokers.items()}
+        return {role: acls_of(secure.admin(broker), fixture.user) for role, broker in fixture.brokers.items()}
 
     wait_until(lambda: has() == wanted, 15, "the ACLs to be those that were printed")
 

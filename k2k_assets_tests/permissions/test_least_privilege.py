@@ -20,7 +20,7 @@ from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import MappingIndex
-from k2k_assets.mapping.index.manifest import Manifest, Position
+from k2k_assets.mapping.index.manifest import Manifest, NotedPosition
 from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.overrides.apply import override
 from k2k_assets.overrides.request import Request, Wanted
@@ -30,7 +30,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import binding
 from k2k_assets.verification.mapping_checks import CHECKS as MAPPING_CHECKS
 from k2k_assets.verification.mapping_checks import Evidence, run_check
-from k2k_assets_tests.permissions.stage import FEATURES, Case, Stage, Way, case_of
+from k2k_assets_tests.permissions.permissions_fixture import FEATURES, Case, PermissionsFixture, Way, case_of
 from k2k_assets_tests.support import kafka, secure
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
 from k2k_assets_tests.support.groups import commit, held
@@ -57,27 +57,27 @@ CREATED = [case for case in MAPPER if case[2] == "Create"]
 
 
 @pytest.fixture(scope="module")
-def stage(secure_clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    return Stage(secure_clusters, tmp_path_factory.mktemp("pipelines"))
+def fixture(secure_clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> PermissionsFixture:
+    return PermissionsFixture(secure_clusters, tmp_path_factory.mktemp("pipelines"))
 
 
 @pytest.fixture(scope="module")
-def topic(stage: Stage) -> str:
+def topic(fixture: PermissionsFixture) -> str:
     """A topic of the source with records, some in transactions."""
-    name = kafka.create_topic(stage.servers("source"), kafka.unique("guarded"))
+    name = kafka.create_topic(fixture.servers("source"), kafka.unique("guarded"))
     for n in range(3):
         values = [b"%d" % (n * 10 + i) for i in range(RECORDS // 3)]
-        kafka.produce(stage.servers("source"), name, values, 0, kafka.unique("tx"), abort=False)
+        kafka.produce(fixture.servers("source"), name, values, 0, kafka.unique("tx"), abort=False)
     return name
 
 
 @pytest.fixture(scope="module")
-def copied(stage: Stage, topic: str) -> Path:
+def copied(fixture: PermissionsFixture, topic: str) -> Path:
     """A pipeline file of the user, with which everything has been copied at least once; the group stands at 11."""
     group = kafka.unique("group")
-    commit(stage.servers("source"), group, {TopicPartition(topic, 0): 11})
-    path = stage.pipeline_file([topic], exactly_once=False, groups={"consumerGroups": [group]})
-    stage.grant(stage.acls(path, "replication"))
+    commit(fixture.servers("source"), group, {TopicPartition(topic, 0): 11})
+    path = fixture.pipeline_file([topic], exactly_once=False, groups={"consumerGroups": [group]})
+    fixture.grant(fixture.acls(path, "replication"))
     assert not copy(load_pipeline([path])).stopped
     return path
 
@@ -92,10 +92,12 @@ def _refusal(start: Callable[[], Any]) -> str:
     return str(refused.value)
 
 
-def _refusal_without(stage: Stage, path: Path, program: Program, case: Case, start: Callable[[], Any]) -> str:
+def _refusal_without(
+    fixture: PermissionsFixture, path: Path, program: Program, case: Case, start: Callable[[], Any]
+) -> str:
     """With all permissions but one: it is named, and nothing else is."""
-    acls, said = stage.lacking(path, program, case)
-    stage.grant(acls)
+    acls, said = fixture.lacking(path, program, case)
+    fixture.grant(acls)
     refusal = _refusal(start)
     assert said in refusal
     assert refusal.count("does not allow") == 1
@@ -104,7 +106,7 @@ def _refusal_without(stage: Stage, path: Path, program: Program, case: Case, sta
 
 def _index_of(topic: str, folder: Path) -> MappingIndex:
     """An index that knows of a position of one topic, and of nothing else: no check comes further that is refused."""
-    position = Position(topic=topic, partition=0, source_topic_id="", position=1, records=1)
+    position = NotedPosition(topic=topic, partition=0, source_topic_id="", position=1, records=1)
     nothing = dict.fromkeys(
         ("group", "source_cluster", "target_cluster", "mapping_topic", "mapping_topic_id", "directory"), ""
     )
@@ -114,23 +116,23 @@ def _index_of(topic: str, folder: Path) -> MappingIndex:
     return MappingIndex(folder, manifest, PORTIONS.empty_table())
 
 
-def _written(stage: Stage, pipeline: Pipeline, topic: str) -> list[int]:
+def _written(fixture: PermissionsFixture, pipeline: Pipeline, topic: str) -> list[int]:
     """Ends of target topic, commit topic and mapping topic; 0 of one that does not exist."""
     names = [pipeline.routing.target_topic(topic), pipeline.coordination.commit.topic, pipeline.offset_mapping.topic]
-    known = kafka.topics(stage.servers("target"))
-    ends = [kafka.end_offsets(stage.servers("target"), name) if name in known else {} for name in names]
+    known = kafka.topics(fixture.servers("target"))
+    ends = [kafka.end_offsets(fixture.servers("target"), name) if name in known else {} for name in names]
     return [sum(of_topic.values()) for of_topic in ends]
 
 
 @pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])
-def test_with_all_of_them_everything_is_copied(stage: Stage, topic: str, exactly_once: bool) -> None:
-    path = stage.pipeline_file([topic], exactly_once)
-    acls = stage.acls(path, "replication")
+def test_with_all_of_them_everything_is_copied(fixture: PermissionsFixture, topic: str, exactly_once: bool) -> None:
+    path = fixture.pipeline_file([topic], exactly_once)
+    acls = fixture.acls(path, "replication")
     assert {acl.operation for acl in acls["source"]} == {AclOperation.READ, AclOperation.DESCRIBE_CONFIGS}
     assert {acl.restype for acl in acls["source"]} == {ResourceType.TOPIC}  # no group: not even its coordinator
-    stage.grant(acls)
+    fixture.grant(acls)
     pipeline = load_pipeline([path])
-    source, target = stage.servers("source"), stage.servers("target")
+    source, target = fixture.servers("source"), fixture.servers("target")
     for _ in range(2):  # the second run takes over from the first, and fences its slots
         assert not copy(pipeline).stopped
     assert assert_same_content(source, topic, target, pipeline.routing.target_topic(topic)) == RECORDS
@@ -138,158 +140,170 @@ def test_with_all_of_them_everything_is_copied(stage: Stage, topic: str, exactly
 
 
 @pytest.mark.parametrize("case", REPLICATION, ids=_name)
-def test_without_any_one_of_them_nothing_is_copied(stage: Stage, topic: str, case: Case) -> None:
-    path = stage.pipeline_file([topic])
+def test_without_any_one_of_them_nothing_is_copied(fixture: PermissionsFixture, topic: str, case: Case) -> None:
+    path = fixture.pipeline_file([topic])
     pipeline = load_pipeline([path])
-    refusal = _refusal_without(stage, path, "replication", case, lambda: copy(pipeline))
+    refusal = _refusal_without(fixture, path, "replication", case, lambda: copy(pipeline))
     assert "k2k acls -f FILE" in refusal
-    assert _written(stage, pipeline, topic) == [0, 0, 0]
+    assert _written(fixture, pipeline, topic) == [0, 0, 0]
 
 
 @pytest.mark.parametrize("case", OF_EXISTING, ids=_name)
-def test_a_copy_that_lost_one_of_them_is_not_gone_on_with(stage: Stage, topic: str, copied: Path, case: Case) -> None:
+def test_a_copy_that_lost_one_of_them_is_not_gone_on_with(
+    fixture: PermissionsFixture, topic: str, copied: Path, case: Case
+) -> None:
     pipeline = load_pipeline([copied])
-    before = _written(stage, pipeline, topic)
-    _refusal_without(stage, copied, "replication", case, lambda: copy(pipeline))
-    assert _written(stage, pipeline, topic) == before
+    before = _written(fixture, pipeline, topic)
+    _refusal_without(fixture, copied, "replication", case, lambda: copy(pipeline))
+    assert _written(fixture, pipeline, topic) == before
 
 
 @pytest.mark.parametrize("case", CREATED, ids=_name)
-def test_a_mapper_that_may_not_create_a_topic_creates_none(stage: Stage, topic: str, case: Case) -> None:
-    path = stage.pipeline_file([topic], groups={"consumerGroups": [kafka.unique("group")]})
+def test_a_mapper_that_may_not_create_a_topic_creates_none(fixture: PermissionsFixture, topic: str, case: Case) -> None:
+    path = fixture.pipeline_file([topic], groups={"consumerGroups": [kafka.unique("group")]})
     pipeline = load_pipeline([path])
-    _refusal_without(stage, path, "mapper", case, lambda: sync_once(pipeline))
-    assert not set(control_topics(pipeline)) & set(kafka.topics(stage.servers("target")))
-    stage.grant(stage.acls(path, "mapper"))
+    _refusal_without(fixture, path, "mapper", case, lambda: sync_once(pipeline))
+    assert not set(control_topics(pipeline)) & set(kafka.topics(fixture.servers("target")))
+    fixture.grant(fixture.acls(path, "mapper"))
     assert sync_once(pipeline).groups == []
 
 
 @pytest.mark.parametrize("case", MAPPER_OF_EXISTING, ids=_name)
-def test_without_any_one_of_them_no_group_is_moved(stage: Stage, topic: str, copied: Path, case: Case) -> None:
+def test_without_any_one_of_them_no_group_is_moved(
+    fixture: PermissionsFixture, topic: str, copied: Path, case: Case
+) -> None:
     pipeline = load_pipeline([copied])
     (group,) = pipeline.groups.consumer_groups
-    _refusal_without(stage, copied, "mapper", case, lambda: sync_once(pipeline))
-    assert held(stage.servers("target"), group) == {}
+    _refusal_without(fixture, copied, "mapper", case, lambda: sync_once(pipeline))
+    assert held(fixture.servers("target"), group) == {}
 
 
-def test_with_all_of_them_groups_are_moved(stage: Stage, topic: str, copied: Path) -> None:
+def test_with_all_of_them_groups_are_moved(fixture: PermissionsFixture, topic: str, copied: Path) -> None:
     pipeline = load_pipeline([copied])
     (group,) = pipeline.groups.consumer_groups
-    acls = stage.acls(copied, "mapper")
+    acls = fixture.acls(copied, "mapper")
     assert {acl.operation for acl in acls["source"]} == {AclOperation.DESCRIBE}
-    stage.grant(acls)
+    fixture.grant(acls)
     result = sync_once(pipeline)
     assert result.committed == {group}
     target = TopicPartition(pipeline.routing.target_topic(topic), 0)
-    position, _ = held(stage.servers("target"), group)[target]
-    read = kafka.read_all(stage.servers("target"), target.topic)
+    position, _ = held(fixture.servers("target"), group)[target]
+    read = kafka.read_all(fixture.servers("target"), target.topic)
     assert next(record.value for record in read if record.offset >= position) == b"10"
 
 
 @pytest.mark.parametrize("case", FAILBACK, ids=_name)
-def test_without_any_one_of_them_no_group_returns(stage: Stage, copied: Path, case: Case) -> None:
+def test_without_any_one_of_them_no_group_returns(fixture: PermissionsFixture, copied: Path, case: Case) -> None:
     pipeline = load_pipeline([copied])
     with both_clusters(pipeline) as clusters:
-        _refusal_without(stage, copied, "failback", case, lambda: failback_plans(pipeline, *clusters))
+        _refusal_without(fixture, copied, "failback", case, lambda: failback_plans(pipeline, *clusters))
 
 
 @pytest.mark.parametrize("case", CHECKS, ids=_name)
-def test_without_any_one_of_them_no_check_judges(stage: Stage, topic: str, copied: Path, case: Case) -> None:
+def test_without_any_one_of_them_no_check_judges(
+    fixture: PermissionsFixture, topic: str, copied: Path, case: Case
+) -> None:
     """What may not be seen would seem not to exist: fewer topics to compare, or none."""
     pipeline = load_pipeline([copied])
     index = _index_of(topic, copied.parent)
     with both_clusters(pipeline) as clusters:
         evidence = Evidence(pipeline, NO_SPARK, index, *clusters)
         for check in MAPPING_CHECKS:
-            _refusal_without(stage, copied, "checks", case, lambda name=check: run_check(name, evidence))
+            _refusal_without(fixture, copied, "checks", case, lambda name=check: run_check(name, evidence))
 
 
 @pytest.mark.parametrize("case", OF_EXISTING, ids=_name)
-def test_without_any_one_of_them_no_position_is_set(stage: Stage, topic: str, copied: Path, case: Case) -> None:
+def test_without_any_one_of_them_no_position_is_set(
+    fixture: PermissionsFixture, topic: str, copied: Path, case: Case
+) -> None:
     pipeline = load_pipeline([copied])
-    before = _written(stage, pipeline, topic)
+    before = _written(fixture, pipeline, topic)
     request = Request((Wanted(topic, None, "earliest"),), "anna")
     with both_clusters(pipeline) as clusters:
-        _refusal_without(stage, copied, "replication", case, lambda: override(pipeline, *clusters, request))
-    assert _written(stage, pipeline, topic) == before
+        _refusal_without(fixture, copied, "replication", case, lambda: override(pipeline, *clusters, request))
+    assert _written(fixture, pipeline, topic) == before
 
 
 def test_positions_are_shown_with_the_permissions_of_checks_and_set_with_those_of_copying(
-    stage: Stage, topic: str, copied: Path, capsys: pytest.CaptureFixture[str]
+    fixture: PermissionsFixture, topic: str, copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     order = ["set", "-f", str(copied), "-o", f"{topic}:0:current"]
     for program, code in (("checks", 3), ("replication", 0)):
-        stage.grant(stage.acls(copied, program))
+        fixture.grant(fixture.acls(copied, program))
         assert tool.run(["describe", "-f", str(copied)]) == 0
         assert f"{topic}" in capsys.readouterr().out
         assert tool.run(order) == code
         said = capsys.readouterr()
         assert ("1 position set" in said.out) == (code == 0)
         for name in control_topics(load_pipeline([copied])):
-            assert (f"does not allow User:{stage.user} to Write the topic '{name}'" in said.err) == (code == 3)
+            assert (f"does not allow User:{fixture.user} to Write the topic '{name}'" in said.err) == (code == 3)
 
 
 def test_failback_writes_to_the_source_with_its_own_permissions_alone(
-    stage: Stage, topic: str, copied: Path, capsys: pytest.CaptureFixture[str]
+    fixture: PermissionsFixture, topic: str, copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = load_pipeline([copied])
     (group,) = pipeline.groups.consumer_groups
     at, there = TopicPartition(topic, 0), TopicPartition(pipeline.routing.target_topic(topic), 0)
-    commit(stage.servers("source"), group, {at: 11}, "of the application")
-    last = kafka.read_all(stage.servers("target"), there.topic)[-1]
-    commit(stage.servers("target"), group, {there: last.offset + 1})
-    acls = stage.acls(copied, "failback")
+    commit(fixture.servers("source"), group, {at: 11}, "of the application")
+    last = kafka.read_all(fixture.servers("target"), there.topic)[-1]
+    commit(fixture.servers("target"), group, {there: last.offset + 1})
+    acls = fixture.acls(copied, "failback")
     # By the permissions of a mapper, groups of the source can be seen and not written.
-    for granted, code in ((acls | {"source": stage.acls(copied, "mapper")["source"]}, 3), (acls, 0)):
-        stage.grant(granted)
+    for granted, code in ((acls | {"source": fixture.acls(copied, "mapper")["source"]}, 3), (acls, 0)):
+        fixture.grant(granted)
         assert offset_mapping.run(["failback", "-f", str(copied)]) == code
         said = capsys.readouterr()
-        position, metadata = held(stage.servers("source"), group)[at]
+        position, metadata = held(fixture.servers("source"), group)[at]
         if code:
-            assert f"does not allow User:{stage.user} to Read the group '{group}'" in said.err
+            assert f"does not allow User:{fixture.user} to Read the group '{group}'" in said.err
             assert (position, metadata) == (11, "of the application")
-    assert kafka.read_all(stage.servers("source"), topic)[-1].offset < position
+    assert kafka.read_all(fixture.servers("source"), topic)[-1].offset < position
 
 
-def test_the_permissions_on_a_reverse_pipeline_are_looked_at_too(stage: Stage, copied: Path, tmp_path: Path) -> None:
+def test_the_permissions_on_a_reverse_pipeline_are_looked_at_too(
+    fixture: PermissionsFixture, copied: Path, tmp_path: Path
+) -> None:
     """What of its mappings may not be seen would count as not there, and records as not read."""
     pipeline = load_pipeline([copied])
-    sides = [way(stage.brokers[role], stage.user) for role, way in stage._ways.items()]
+    sides = [way(fixture.brokers[role], fixture.user) for role, way in fixture._ways.items()]
     features = {"offsetMapping": "enabled"}
     reverse = load_pipeline([secure.write_secure_pipeline(tmp_path, *reversed(sides), ["any"], features=features)])
     for name in control_topics(reverse):
-        kafka.create_topic(stage.servers("source"), name)
-    stage.grant(stage.acls(copied, "failback"))
+        kafka.create_topic(fixture.servers("source"), name)
+    fixture.grant(fixture.acls(copied, "failback"))
     with both_clusters(pipeline) as clusters:
         refusal = _refusal(lambda: failback_plans(pipeline, *clusters, reverse))
-    assert f"does not allow User:{stage.user} to Read the topic '{reverse.offset_mapping.topic}'" in refusal
+    assert f"does not allow User:{fixture.user} to Read the topic '{reverse.offset_mapping.topic}'" in refusal
 
 
 @pytest.mark.parametrize("way", [secure.mtls, *in_storms((secure.pem_texts,))])
 def test_who_comes_with_a_certificate_is_named_by_it(
     secure_clusters: KafkaSandbox, tmp_path: Path, topic: str, way: Way
 ) -> None:
-    stage = Stage(secure_clusters, tmp_path, (secure.scram, way))
-    path = stage.pipeline_file([topic])
+    fixture = PermissionsFixture(secure_clusters, tmp_path, (secure.scram, way))
+    path = fixture.pipeline_file([topic])
     pipeline = load_pipeline([path])
-    acls = stage.acls(path, "replication")
+    acls = fixture.acls(path, "replication")
     name = pipeline.routing.target_topic(topic)
     acls["target"] = {a for a in acls["target"] if (a.name, a.operation) != (name, AclOperation.CREATE)}
-    stage.grant(acls)
+    fixture.grant(acls)
     refusal = _refusal(lambda: copy(pipeline))
-    assert f"does not allow the principal of this client's certificate (CN={stage.user}" in refusal
+    assert f"does not allow the principal of this client's certificate (CN={fixture.user}" in refusal
     assert f") to Create the topic '{name}'" in refusal
-    assert _written(stage, pipeline, topic) == [0, 0, 0]
+    assert _written(fixture, pipeline, topic) == [0, 0, 0]
 
 
-def test_all_that_is_missing_is_named_at_once(stage: Stage, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
-    path = stage.pipeline_file([topic])
+def test_all_that_is_missing_is_named_at_once(
+    fixture: PermissionsFixture, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = fixture.pipeline_file([topic])
     pipeline = load_pipeline([path])
     cases = [("source", "copied topics", "DescribeConfigs"), ("target", "slots", "Write")]
-    lacking = [stage.lacking(path, "replication", case) for case in cases]
+    lacking = [fixture.lacking(path, "replication", case) for case in cases]
     acls = {role: lacking[0][0][role] & lacking[1][0][role] for role in ("source", "target")}
-    for granted, code in ((acls, 3), (stage.acls(path, "replication"), 0)):
-        stage.grant(granted)
+    for granted, code in ((acls, 3), (fixture.acls(path, "replication"), 0)):
+        fixture.grant(granted)
         assert run(["validate", "--connect", "-f", str(path)]) == code
         shown = capsys.readouterr()
         assert all((said in shown.err) == (code == 3) for _, said in lacking)
@@ -299,64 +313,64 @@ def test_all_that_is_missing_is_named_at_once(stage: Stage, topic: str, capsys: 
             shown = capsys.readouterr()
             assert all(said in shown.err for _, said in lacking)
             assert "Traceback" not in shown.err
-    assert _written(stage, pipeline, topic) == [0, 0, 0]
+    assert _written(fixture, pipeline, topic) == [0, 0, 0]
 
 
-def test_a_pattern_that_selects_only_hidden_topics(stage: Stage, topic: str) -> None:
-    path = stage.pipeline_file(f"{topic[:-2]}.*")
-    acls, said = stage.lacking(path, "replication", ("source", "copied topics", "Read"))
-    stage.grant(acls)
+def test_a_pattern_that_selects_only_hidden_topics(fixture: PermissionsFixture, topic: str) -> None:
+    path = fixture.pipeline_file(f"{topic[:-2]}.*")
+    acls, said = fixture.lacking(path, "replication", ("source", "copied topics", "Read"))
+    fixture.grant(acls)
     assert said in _refusal(lambda: copy(load_pipeline([path])))
-    stage.grant(stage.acls(path, "replication"))
+    fixture.grant(fixture.acls(path, "replication"))
     assert not copy(load_pipeline([path])).stopped
 
 
-def test_a_topic_that_does_not_exist_is_not_called_hidden(stage: Stage) -> None:
-    path = stage.pipeline_file([kafka.unique("absent")])
-    stage.grant(stage.acls(path, "replication"))
+def test_a_topic_that_does_not_exist_is_not_called_hidden(fixture: PermissionsFixture) -> None:
+    path = fixture.pipeline_file([kafka.unique("absent")])
+    fixture.grant(fixture.acls(path, "replication"))
     refusal = _refusal(lambda: copy(load_pipeline([path])))
     assert "does not exist" in refusal
     assert "does not allow" not in refusal
 
 
-def test_creation_may_be_allowed_for_the_cluster_as_a_whole(stage: Stage, topic: str) -> None:
-    path = stage.pipeline_file([topic])
-    acls = stage.acls(path, "replication")
+def test_creation_may_be_allowed_for_the_cluster_as_a_whole(fixture: PermissionsFixture, topic: str) -> None:
+    path = fixture.pipeline_file([topic])
+    acls = fixture.acls(path, "replication")
     acls["target"] = {acl for acl in acls["target"] if acl.operation is not AclOperation.CREATE}
-    acls["target"].add(binding(stage.user, ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE))
-    stage.grant(acls)
+    acls["target"].add(binding(fixture.user, ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE))
+    fixture.grant(acls)
     assert not copy(load_pipeline([path])).stopped
 
 
-def test_the_optional_one_lets_brokers_be_asked_for_their_limits(stage: Stage, topic: str) -> None:
-    path = stage.pipeline_file([topic])
-    pipeline, acls = load_pipeline([path]), stage.acls(path, "replication")
+def test_the_optional_one_lets_brokers_be_asked_for_their_limits(fixture: PermissionsFixture, topic: str) -> None:
+    path = fixture.pipeline_file([topic])
+    pipeline, acls = load_pipeline([path]), fixture.acls(path, "replication")
     with Cluster("target", pipeline.client_properties("target", "admin")) as target:
-        stage.grant(acls)
+        fixture.grant(acls)
         with pytest.raises(Refused, match="AUTHORIZATION_FAILED"):
             target.broker_config("transaction.max.timeout.ms")
-        acls["target"].add(binding(stage.user, ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS))
-        stage.grant(acls)
+        acls["target"].add(binding(fixture.user, ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS))
+        fixture.grant(acls)
         assert target.broker_config("transaction.max.timeout.ms") == "900000"
 
 
-def test_of_groups_that_a_pattern_selects_some_will_do(stage: Stage, topic: str, copied: Path) -> None:
+def test_of_groups_that_a_pattern_selects_some_will_do(fixture: PermissionsFixture, topic: str, copied: Path) -> None:
     seen, hidden = kafka.unique("seen"), kafka.unique("hidden")
     for group in (seen, hidden):
-        commit(stage.servers("source"), group, {TopicPartition(topic, 0): 5})
+        commit(fixture.servers("source"), group, {TopicPartition(topic, 0): 5})
     over = copied.with_name("over.yaml")
     over.write_text("groups: {consumerGroups: '.*'}")
     pipeline = load_pipeline([copied, over])
-    acls = stage.acls(copied, "mapper")
+    acls = fixture.acls(copied, "mapper")
     (group,) = load_pipeline([copied]).groups.consumer_groups
     named = {role: [acl for acl in acls[role] if acl.name == group] for role in acls}
     for role, (acl,) in named.items():
         acls[role].remove(acl)
-    stage.grant(acls)
+    fixture.grant(acls)
     assert "to Describe the group every name" in _refusal(lambda: sync_once(pipeline))
-    acls["source"].add(binding(stage.user, ResourceType.GROUP, seen, AclOperation.DESCRIBE))
-    stage.grant(acls)
+    acls["source"].add(binding(fixture.user, ResourceType.GROUP, seen, AclOperation.DESCRIBE))
+    fixture.grant(acls)
     assert f"to Read the group '{seen}'" in _refusal(lambda: sync_once(pipeline))
-    acls["target"].add(binding(stage.user, ResourceType.GROUP, seen, AclOperation.READ))
-    stage.grant(acls)
+    acls["target"].add(binding(fixture.user, ResourceType.GROUP, seen, AclOperation.READ))
+    fixture.grant(acls)
     assert sync_once(pipeline).committed == {seen}

@@ -12,7 +12,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.slot import session
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.permissions.stage import Stage
+from k2k_assets_tests.permissions.permissions_fixture import PermissionsFixture
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.copying import Running, assert_same_content, copy
 from k2k_assets_tests.support.storms import in_storms
@@ -24,7 +24,7 @@ class Copying:
     """Two topics that are copied all the time by a user with all the rights that it needs."""
 
     def __init__(self, clusters: KafkaSandbox, folder: Path, exactly_once: bool) -> None:
-        self.stage = Stage(clusters, folder)
+        self.stage = PermissionsFixture(clusters, folder)
         self.topics = [kafka.create_topic(self.stage.servers("source"), kafka.unique("revoked")) for _ in range(2)]
         path = self.stage.pipeline_file(self.topics, exactly_once)
         self.pipeline: Pipeline = load_pipeline([path])

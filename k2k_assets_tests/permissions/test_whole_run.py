@@ -21,11 +21,11 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import refresh
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
-from k2k_assets_tests.permissions.stage import Stage
+from k2k_assets_tests.permissions.permissions_fixture import PermissionsFixture
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.copying import assert_same_content
 from k2k_assets_tests.support.groups import commit, held
@@ -86,7 +86,7 @@ class Programs:
 class World(NamedTuple):
     """A source topic with records and a group, and a pipeline of a user who has just been given its rights."""
 
-    stage: Stage
+    fixture: PermissionsFixture
     path: Path
     topic: str
     group: str
@@ -102,18 +102,18 @@ def world(secure_clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.Mon
 
     folder = tmp_path / "pipelines"
     folder.mkdir()
-    stage = Stage(secure_clusters, folder, (from_environment, pem_texts))
-    topic = kafka.create_topic(stage.servers("source"), kafka.unique("whole"), 2)
+    fixture = PermissionsFixture(secure_clusters, folder, (from_environment, pem_texts))
+    topic = kafka.create_topic(fixture.servers("source"), kafka.unique("whole"), 2)
     for partition in range(2):
         values = [b"%d" % n for n in range(50)]
-        kafka.produce(stage.servers("source"), topic, values, partition, kafka.unique("tx"))
+        kafka.produce(fixture.servers("source"), topic, values, partition, kafka.unique("tx"))
     group = kafka.unique("group")
-    commit(stage.servers("source"), group, {TopicPartition(topic, 1): 20})
-    path = stage.pipeline_file([topic], groups={"consumerGroups": [group]})
-    acls = stage.acls(path)
+    commit(fixture.servers("source"), group, {TopicPartition(topic, 1): 20})
+    path = fixture.pipeline_file([topic], groups={"consumerGroups": [group]})
+    acls = fixture.acls(path)
     assert {acl.operation for acl in acls["source"]} <= ONLY_READING  # G5, by the cluster's own word
-    stage.grant(acls)
-    return World(stage, path, topic, group)
+    fixture.grant(acls)
+    return World(fixture, path, topic, group)
 
 
 @pytest.mark.spark
@@ -128,13 +128,13 @@ def test_with_what_k2k_acls_prints_all_programs_do_their_work_and_write_no_secre
     with both_clusters(pipeline) as clusters:
         assert set(refresh(pipeline, *clusters).groups) == {world.group}
 
-    secrets = {**secrets_of(*world.stage.brokers.values()), "wrong": WRONG.encode()}
+    secrets = {**secrets_of(*world.fixture.brokers.values()), "wrong": WRONG.encode()}
     main = "k2k_assets.cli.main"
     with SecretsSearch(secrets, tmp_path) as search:
         programs.run("validate", main, "validate", "--connect", "-f", path)
         programs.run("start", main, "start", "--once", "-f", path, "-l", tmp_path / "ended")
         programs.run("dagster", "dagster", "job", "execute", *_everything(path, tmp_path))
-        moved = held(world.stage.servers("target"), world.group)
+        moved = held(world.fixture.servers("target"), world.group)
         programs.run("mapper", "k2k_assets.cli.offset_mapping", "start", "--once", "-f", path)
         at = ("--topic", world.topic, "--partition", 1, "--offset", 20)
         told = programs.run("tool", "k2k_assets.cli.tool", "translate", "-f", path, *at)
@@ -143,7 +143,7 @@ def test_with_what_k2k_acls_prints_all_programs_do_their_work_and_write_no_secre
     verdicts = programs.verdicts()
     assert verdicts.keys() > CHECKS.keys()
     assert all(verdicts.values()), verdicts
-    source, target = world.stage.servers("source"), world.stage.servers("target")
+    source, target = world.fixture.servers("source"), world.fixture.servers("target")
     copied = pipeline.routing.target_topic(world.topic)
     assert assert_same_content(source, world.topic, target, copied) == 100
     (offset, _) = moved[TopicPartition(copied, 1)]
@@ -187,7 +187,7 @@ def test_the_search_looks_into_databases(tmp_path: Path) -> None:
 
 def _everything(path: Path, folder: Path) -> list[object]:
     """What Dagster is told to run: all assets and checks of the pipeline, until it is caught up."""
-    names = Translator(load_pipeline([path]).name)
+    names = AssetNames(load_pipeline([path]).name)
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump({"ops": {names.op("topics"): {"config": {"extent": "caught_up"}}}}))
     return ["-m", "k2k_assets.definitions", "-j", names.job, "-c", config]

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from k2k_assets.pipeline import librdkafka_names
-from k2k_assets.pipeline.client_properties import ClientKind, ClusterRole, Scalar, Translation, translate
+from k2k_assets.pipeline.client_properties import ClientKind, ClusterRole, PropertyTranslation, Scalar, translate
 from k2k_assets.pipeline.java_properties import RULES, Renamed
 from k2k_assets_tests.pipeline.files import changed, load_text, refusal
 
@@ -22,7 +22,7 @@ def translated(
     cluster: ClusterRole | None = None,
     common: Mapping[str, Scalar] | None = None,
     exactly_once: bool = False,
-) -> Translation:
+) -> PropertyTranslation:
     cluster = cluster or ("source" if client == "consumer" else "target")
     sections = [(f"{cluster}.kafka.common", common or {}), (f"{cluster}.kafka.{client}", given)]
     return translate(cluster, client, sections, exactly_once=exactly_once)
@@ -185,12 +185,12 @@ def test_what_happens_anyway_is_not_worth_a_warning() -> None:
         "allow.auto.create.topics": "false",
         "exclude.internal.topics": True,
     }
-    assert translated("consumer", quiet) == Translation()
+    assert translated("consumer", quiet) == PropertyTranslation()
 
 
 def test_common_properties_of_other_clients_are_left_out() -> None:
     common: dict[str, Scalar] = {"bootstrap.servers": "s", "group.id": "g", "linger.ms": 5, "client.id": "c"}
-    assert translated("admin", {}, common=common) == Translation({"bootstrap.servers": "s", "client.id": "c"})
+    assert translated("admin", {}, common=common) == PropertyTranslation({"bootstrap.servers": "s", "client.id": "c"})
     assert translated("consumer", {"client.id": "d"}, common=common).values["client.id"] == "d"
 
 
@@ -259,7 +259,7 @@ def test_exactly_once_refuses_contrary_settings(
 def test_exactly_once_takes_right_settings() -> None:
     for level in ("read_committed", "READ_COMMITTED", " read_committed "):
         found = translated("consumer", {"isolation.level": level}, exactly_once=True)
-        assert found == Translation({"isolation.level": "read_committed"})
+        assert found == PropertyTranslation({"isolation.level": "read_committed"})
     right: dict[str, Scalar] = {"acks": -1, "enable.idempotence": "True", "max.in.flight": 5, "retries": 2147483647}
     assert translated("producer", right, exactly_once=True).faults == []
 

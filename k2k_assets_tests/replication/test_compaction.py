@@ -34,7 +34,7 @@ EAGER = {
 }
 
 
-class Instance:
+class InstanceRecord:
     """A continuous copy in a process of its own, driver and slots."""
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -78,7 +78,7 @@ def _copy_until(pipeline: Pipeline, stop: Any) -> None:
     copy(pipeline, Continuous(), stop=told)
 
 
-class Stage:
+class CompactionFixture:
     """A pipeline whose claims are compacted all the time, and what is known of them.
 
     Args:
@@ -103,13 +103,13 @@ class Stage:
             coordination={"assignment": {"topic": self.claims_topic, "graceWindow": "2 seconds"}},
         )
         self._flow = Flow(clusters, topic, PARTITIONS)
-        self._instances: list[Instance] = []
+        self._instances: list[InstanceRecord] = []
 
-    def begin(self) -> Instance:
+    def begin(self) -> InstanceRecord:
         """One more instance; returned when it holds everything."""
         newest = self.generation
         name = f"{self.pipeline.name}-{len(self._instances) % self._names}"
-        self._instances.append(Instance(self.pipeline.model_copy(update={"name": name})))
+        self._instances.append(InstanceRecord(self.pipeline.model_copy(update={"name": name})))
         wait_until(lambda: self._holder() > newest, SECONDS, "it to hold all partitions")
         return self._instances[-1]
 
@@ -159,59 +159,59 @@ class Stage:
 
 
 @pytest.fixture(params=[(names, mode) for names in (1, 2) for mode in ("enabled", "disabled")])
-def stage(clusters: KafkaSandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
+def fixture(clusters: KafkaSandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[CompactionFixture]:
     speed_up_compaction(clusters.target_servers)
-    made = Stage(clusters, tmp_path, *request.param)
+    made = CompactionFixture(clusters, tmp_path, *request.param)
     yield made
     made.kill_all()
 
 
-def test_instances_take_over_from_each_other(stage: Stage) -> None:
+def test_instances_take_over_from_each_other(fixture: CompactionFixture) -> None:
     """Each finds only what the cleaner has left: after one that lives, one that was killed, and one that has left."""
-    older = stage.begin()
+    older = fixture.begin()
     for _ in range(3):
-        claims = stage.held()
-        newer = stage.begin()  # from one that lives
-        stage.copy_some()
-        stage.await_compaction(claims)
+        claims = fixture.held()
+        newer = fixture.begin()  # from one that lives
+        fixture.copy_some()
+        fixture.await_compaction(claims)
         older.leave()
 
-        claims = stage.held()
+        claims = fixture.held()
         newer.kill()
-        older = stage.begin()
-        stage.copy_some()
-        stage.await_compaction(claims)
+        older = fixture.begin()
+        fixture.copy_some()
+        fixture.await_compaction(claims)
 
-        claims = stage.held()
-        newer = stage.begin()
-        stage.copy_some()
-        stage.await_compaction(claims)
-        claims = stage.held()
+        claims = fixture.held()
+        newer = fixture.begin()
+        fixture.copy_some()
+        fixture.await_compaction(claims)
+        claims = fixture.held()
         newer.leave()
-        stage.copy_some()  # the one that has stood by goes on
-        stage.await_compaction(claims)
+        fixture.copy_some()  # the one that has stood by goes on
+        fixture.await_compaction(claims)
     older.leave()
-    stage.assert_copied()
+    fixture.assert_copied()
 
 
-def test_a_stand_by_that_sleeps_while_claims_and_releases_are_compacted_away(stage: Stage) -> None:
+def test_a_stand_by_that_sleeps_while_claims_and_releases_are_compacted_away(fixture: CompactionFixture) -> None:
     """It knows of a claim whose release it will never read, and goes on all the same."""
-    sleeper = stage.begin()
-    stage.copy_some()
-    other = stage.begin()
-    stage.copy_some()
-    claims = stage.held()
+    sleeper = fixture.begin()
+    fixture.copy_some()
+    other = fixture.begin()
+    fixture.copy_some()
+    claims = fixture.held()
     sleeper.freeze()
     other.leave()
-    third = stage.begin()
-    stage.copy_some()
-    stage.await_compaction(claims)
-    claims = stage.held()
+    third = fixture.begin()
+    fixture.copy_some()
+    fixture.await_compaction(claims)
+    claims = fixture.held()
     third.kill()
-    fourth = stage.begin()
-    stage.await_compaction(claims)
+    fourth = fixture.begin()
+    fixture.await_compaction(claims)
     fourth.leave()
     sleeper.thaw()
-    stage.copy_some()
+    fixture.copy_some()
     sleeper.leave()
-    stage.assert_copied(slept=True)
+    fixture.assert_copied(slept=True)

@@ -17,7 +17,7 @@ import pytest
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.coordination import fencing
-from k2k_assets.coordination.vacancies import OTHERS_SECONDS
+from k2k_assets.coordination.takeover import OTHERS_SECONDS
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
@@ -26,7 +26,7 @@ from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.plan import slot_of
-from k2k_assets.replication.slot import holding, session
+from k2k_assets.replication.slot import session, slot_claims
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka import sink as librdkafka_sink
@@ -51,9 +51,9 @@ pytestmark = pytest.mark.integration
 
 PARTITIONS, SLOTS = 3, 8
 # Signs of life come much more often than by default: a machine that is busy for seconds makes nobody silent.
-GRACE_SECONDS, BEAT_SECONDS = 4, 0.5
+GRACE_SECONDS, HEARTBEAT_SECONDS = 4, 0.5
 # How many of them take longer than the grace window.
-GRACE_BEATS = int(GRACE_SECONDS / BEAT_SECONDS) + 1
+GRACE_HEARTBEATS = int(GRACE_SECONDS / HEARTBEAT_SECONDS) + 1
 
 
 def pipeline_of(clusters: KafkaSandbox, directory: Path, mode: str, topics: Sequence[str] = ()) -> Pipeline:
@@ -72,7 +72,7 @@ def pipeline_of(clusters: KafkaSandbox, directory: Path, mode: str, topics: Sequ
 @pytest.fixture(autouse=True)
 def any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many signs of life, and no session that begins anew because a commit was slow, which is nobody's harm."""
-    monkeypatch.setattr(holding, "beat_seconds", lambda _: BEAT_SECONDS)
+    monkeypatch.setattr(slot_claims, "heartbeat_interval_seconds", lambda _: HEARTBEAT_SECONDS)
     monkeypatch.setattr(librdkafka_sink, "AMBIGUOUS_AFTER_SECONDS", 60.0)
 
 
@@ -143,12 +143,12 @@ def test_an_instance_that_stands_by_and_slots_that_have_no_partition_do_no_harm(
     await_written(clusters, pipeline, flow)
     since, claimed, commits = end_of_claims(clusters, pipeline), list(claimed_ids), commits_of(clusters, pipeline)
 
-    await_beats(clusters, pipeline, since, GRACE_BEATS)
+    await_heartbeats(clusters, pipeline, since, GRACE_HEARTBEATS)
     assert commits_of(clusters, pipeline) == commits, "nothing to copy, nothing committed"
     for _ in range(3):
         flow.write(10)
         await_written(clusters, pipeline, flow)
-    await_beats(clusters, pipeline, end_of_claims(clusters, pipeline), 2)
+    await_heartbeats(clusters, pipeline, end_of_claims(clusters, pipeline), 2)
 
     assert changes(clusters, pipeline, since) == []
     assert claimed_ids == claimed, "no session broke, and nobody was fenced"
@@ -272,7 +272,7 @@ def test_what_has_stopped_is_not_taken_in_turns(
 
     wait_until(stopped_and_released, 60, "the topic to be stopped")
     since = end_of_claims(clusters, pipeline)
-    await_beats(clusters, pipeline, since, int((OTHERS_SECONDS + 2) / BEAT_SECONDS))
+    await_heartbeats(clusters, pipeline, since, int((OTHERS_SECONDS + 2) / HEARTBEAT_SECONDS))
     assert changes(clusters, pipeline, since) == []
     assert generations(clusters, pipeline) == 2
     flow.write()
@@ -398,7 +398,7 @@ def test_what_is_new_on_the_source_goes_to_the_instance_that_copies(
         produce(clusters.source_servers, topic, [b"new"] * 5, 0)
     wait_until(lambda: copied_to(pipeline, clusters) == 10, 60, "what is new to be copied")
     since = end_of_claims(clusters, pipeline)
-    await_beats(clusters, pipeline, since, 6)
+    await_heartbeats(clusters, pipeline, since, 6)
 
     assert changes(clusters, pipeline, since) == []
     # One, if no machine is too busy; without the rules 3 to 27 were seen.
@@ -407,14 +407,14 @@ def test_what_is_new_on_the_source_goes_to_the_instance_that_copies(
 
 def release_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a busy machine: between the releases of two slots of an instance lie several looks of the others."""
-    real = holding.Holding.release
+    real = slot_claims.SlotClaims.release
 
-    def later(self: holding.Holding, partitions: Iterable[TopicPartition] | None = None) -> None:
+    def later(self: slot_claims.SlotClaims, partitions: Iterable[TopicPartition] | None = None) -> None:
         if partitions is None:
             time.sleep(0.6 * self._plan.slot)
         real(self, partitions)
 
-    monkeypatch.setattr(holding.Holding, "release", later)
+    monkeypatch.setattr(slot_claims.SlotClaims, "release", later)
 
 
 def await_holder(clusters: KafkaSandbox, pipeline: Pipeline, after: int) -> int:
@@ -432,7 +432,7 @@ def await_holder(clusters: KafkaSandbox, pipeline: Pipeline, after: int) -> int:
 def a_quiet_while(clusters: KafkaSandbox, pipeline: Pipeline, claimed_ids: list[str]) -> tuple[int, int] | None:
     """Where it began, in the assignment topic and in claims of ids; None if something changed meanwhile."""
     since, claimed = end_of_claims(clusters, pipeline), len(claimed_ids)
-    await_beats(clusters, pipeline, since, 4)
+    await_heartbeats(clusters, pipeline, since, 4)
     return None if changes(clusters, pipeline, since) or len(claimed_ids) > claimed else (since, claimed)
 
 
@@ -452,20 +452,20 @@ def end_of_claims(clusters: KafkaSandbox, pipeline: Pipeline) -> int:
     return claims_topic(clusters, pipeline)[-1].offset + 1
 
 
-def is_beat(record: ReadRecord) -> bool:
+def is_heartbeat(record: ReadRecord) -> bool:
     return record.value is not None and json.loads(record.key or b"")["kind"] == "beat"
 
 
 def changes(clusters: KafkaSandbox, pipeline: Pipeline, since: int) -> list[tuple[bytes | None, bytes | None]]:
     """What was written but signs of life: generations, claims, releases, stops."""
-    return [(r.key, r.value) for r in claims_topic(clusters, pipeline, since) if not is_beat(r)]
+    return [(r.key, r.value) for r in claims_topic(clusters, pipeline, since) if not is_heartbeat(r)]
 
 
-def await_beats(clusters: KafkaSandbox, pipeline: Pipeline, since: int, count: int) -> None:
+def await_heartbeats(clusters: KafkaSandbox, pipeline: Pipeline, since: int, count: int) -> None:
     """Waits until as many slots as copy have each given so many signs of life."""
 
     def all_have() -> bool:
-        beats = Counter(r.key for r in claims_topic(clusters, pipeline, since) if is_beat(r))
-        return sum(found >= count for found in beats.values()) >= PARTITIONS
+        heartbeats = Counter(r.key for r in claims_topic(clusters, pipeline, since) if is_heartbeat(r))
+        return sum(found >= count for found in heartbeats.values()) >= PARTITIONS
 
     wait_until(all_have, 60, f"{count} signs of life of {PARTITIONS} slots", interval=0.2)

@@ -16,14 +16,14 @@ import pytest
 from k2k_assets.control.commit_record import key_bytes
 from k2k_assets.control.partitions import stable_hash
 from k2k_assets.coordination import announce
-from k2k_assets.coordination.neighbours import Neighbours
+from k2k_assets.coordination.peers import Peers
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver import run
+from k2k_assets.replication.driver import instance
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import starting, topic_identity
 from k2k_assets.replication.slot.session import Session
@@ -78,7 +78,7 @@ OLD, NEW = ([b"%s-%d" % (age, n) for n in range(10)] for age in (b"old", b"new")
 
 def without_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule: the driver notes where all partitions begin before any slot starts."""
-    monkeypatch.setattr(Neighbours, "first_starts", {})
+    monkeypatch.setattr(Peers, "first_starts", {})
 
 
 def without_start_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +349,7 @@ def test_a_commit_topic_and_an_assignment_topic_that_are_lost_together(
             copy_alone(pipeline)
         assert values(target, topic) == OLD
     else:
-        monkeypatch.setattr(run, "ensure_new_group", lambda *_: None)
+        monkeypatch.setattr(instance, "ensure_new_group", lambda *_: None)
         copy_alone(pipeline)
         assert values(target, topic) == OLD + OLD, "everything doubled"
 
@@ -375,7 +375,7 @@ def test_an_assignment_topic_that_was_created_anew(
         assert values(target, topic) == OLD
     else:
         # The rule, where the driver and where each slot has the positions in hand.
-        monkeypatch.setattr(Neighbours, "ensure_not_lost", lambda *_: None)
+        monkeypatch.setattr(Peers, "ensure_not_lost", lambda *_: None)
         monkeypatch.setattr(Session, "_ensure_newest", lambda *_: None)
         copy_alone(pipeline)
         assert values(target, topic) == OLD + NEW

@@ -16,8 +16,8 @@ import pytest
 from k2k_assets.coordination.fencing import fence
 from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.slot import held_targets
-from k2k_assets.replication.slot.held_targets import HeldTargets
+from k2k_assets.replication.slot import hanging_transactions
+from k2k_assets.replication.slot.hanging_transactions import HangingTransactions
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import Running, assert_same_content
 from k2k_assets_tests.support.interleaving import (
@@ -46,13 +46,13 @@ PATIENCE = 1.0
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_targets, "patience_seconds", lambda _: PATIENCE)
-    monkeypatch.setattr(held_targets, "_WATCH_SECONDS", 0.2)
+    monkeypatch.setattr(hanging_transactions, "patience_seconds", lambda _: PATIENCE)
+    monkeypatch.setattr(hanging_transactions, "_WATCH_SECONDS", 0.2)
 
 
 def without_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule: nothing is written beside a transaction that does not end."""
-    monkeypatch.setattr(HeldTargets, "stopped", lambda *_: {})
+    monkeypatch.setattr(HangingTransactions, "stopped", lambda *_: {})
 
 
 def lose_marker(clusters: KafkaSandbox, topic: str) -> None:

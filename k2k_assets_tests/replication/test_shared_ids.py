@@ -10,7 +10,7 @@ import pytest
 
 from k2k_assets.coordination import rules
 from k2k_assets.coordination.rules import transactional_id
-from k2k_assets.coordination.vacancies import Vacancies
+from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.slot.slot import Slot
@@ -85,7 +85,7 @@ def test_instances_that_use_the_same_ids_fence_each_other_with_all_that_they_cop
     sees partitions free for a moment would end it, with a generation that takes all: here none looks.
     """
     monkeypatch.setattr(rules, "free_id", lambda name, group, slot, *_: transactional_id(name, group, slot))
-    monkeypatch.setattr(Vacancies, "look", lambda *_: False)
+    monkeypatch.setattr(Takeover, "refresh", lambda *_: False)
     pipeline, topics, flows = two_topics(clusters, tmp_path)
 
     with ExitStack() as stack:

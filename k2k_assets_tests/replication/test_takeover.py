@@ -20,9 +20,9 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver import run
-from k2k_assets.replication.slot.holding import Holding
+from k2k_assets.replication.driver import instance
 from k2k_assets.replication.slot.session import Session
+from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.librdkafka.sink import TransactionalSink
@@ -149,7 +149,7 @@ def test_a_bounded_run_that_is_taken_over_from_says_so(clusters: KafkaSandbox, p
     assert_exact(clusters, pipeline)
 
 
-def test_an_instance_that_was_outrun_by_one_that_is_gone_begins_anew(
+def test_an_instance_that_was_superseded_by_one_that_is_gone_begins_anew(
     clusters: KafkaSandbox, pipeline: Pipeline
 ) -> None:
     """Its generation is older than the newest commit records: what it commits under it would count for nothing.
@@ -162,7 +162,7 @@ def test_an_instance_that_was_outrun_by_one_that_is_gone_begins_anew(
     go = threading.Event()
     begun = threading.Event()
     first_job = ExitStack()
-    first_job.enter_context(patch.object(run, "_LOOK_SECONDS", 60))
+    first_job.enter_context(patch.object(instance, "_POLL_SECONDS", 60))
 
     def slow(plans: list) -> list:  # type: ignore[type-arg]
         begun.set()
@@ -181,10 +181,10 @@ def test_an_instance_that_was_outrun_by_one_that_is_gone_begins_anew(
     assert_exact(clusters, pipeline)
 
 
-def until_told_to_stop(holding: Holding, keep_waiting: Callable[[], None]) -> None:
+def until_told_to_stop(holding: SlotClaims, keep_waiting: Callable[[], None]) -> None:
     """Stands in for waiting for the claims of others, as long as it takes."""
     while True:
-        holding._tail.look(0.1)
+        holding._tail.refresh(0.1)
         keep_waiting()
 
 
@@ -193,7 +193,7 @@ def test_a_slot_that_is_told_to_stop_before_it_has_begun_releases_what_it_has_cl
 ) -> None:
     flow = Flow(clusters, topic_of(pipeline))
     flow.write(20)
-    with patch.object(Holding, "settle", until_told_to_stop):
+    with patch.object(SlotClaims, "settle", until_told_to_stop):
         first = Running(pipeline, 1)
         wait_until(lambda: assignments(clusters, pipeline).claims, 60, "claims")
         first.end()
@@ -253,7 +253,7 @@ def test_two_instances_that_begin_a_group_at_once(
             copy(pipeline)
         return commit_log
 
-    monkeypatch.setattr(run, "read_commit_log", read)
+    monkeypatch.setattr(instance, "read_commit_log", read)
     assert copy(pipeline).topics[topic_of(pipeline)].lag == 0
     assert overtaken.is_set()
     assert_exact(clusters, pipeline)

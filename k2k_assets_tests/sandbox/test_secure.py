@@ -8,11 +8,11 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from k2k_assets.sandbox.broker_settings import Identity
+from k2k_assets.sandbox.broker_settings import BrokerIdentity
 from k2k_assets.sandbox.certificates import Authority
 from k2k_assets.sandbox.security import BrokerSecurity
 
-IDENTITY = Identity("id", 20_001, 20_002, 20_003)
+IDENTITY = BrokerIdentity("id", 20_001, 20_002, 20_003)
 
 
 def _certificate(pem: str) -> x509.Certificate:

@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
 
-from k2k_assets.core.errors import K2KError, words_of
+from k2k_assets.core.errors import K2KError, message_lines
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark import lasting_spark, slot_engines
 from k2k_assets.spark.lasting_spark import LastingSpark
@@ -75,7 +75,7 @@ def test_a_failure_has_words_though_its_jvm_was_killed_since(tmp_path: Path) -> 
     kill_jvm()
     with pytest.raises(OSError, match="refused"):
         str(failed.value)
-    assert words_of(failed.value) == ["Py4JJavaError"]
+    assert message_lines(failed.value) == ["Py4JJavaError"]
     spark.stop()
 
 

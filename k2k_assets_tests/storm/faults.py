@@ -1,4 +1,4 @@
-"""The faults of a storm: small, each with a weight, each acting on a scene.
+"""The faults of a storm: small, each with a weight, each acting on an environment.
 
 A fault that lasts (a frozen process, a broker that is down) ends by itself before its function returns; several may
 last at the same time. All its choices come from the random generator that it is given.
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from k2k_assets_tests.storm import indexing
+from k2k_assets_tests.storm.environment import Environment
 from k2k_assets_tests.storm.instances import Part
-from k2k_assets_tests.storm.scene import Scene
 from k2k_assets_tests.support.unlucky import NONE, Mishap
 
 _MOST_TOPICS = 4
 _MOST_PARTITIONS = 6
-Act = Callable[[Scene, random.Random], str]
+Act = Callable[[Environment, random.Random], str]
 
 
 @dataclass(frozen=True)
@@ -40,49 +40,49 @@ class Fault:
 
 
 def _kill(part: Part) -> Act:
-    def act(scene: Scene, rng: random.Random) -> str:
+    def act(environment: Environment, rng: random.Random) -> str:
         which = rng.randrange(8)
-        instance = scene.copiers.some(rng)
+        instance = environment.copiers.some(rng)
         killed = instance.kill(part, which) if instance else ""
         return f"{instance.name}: {killed}" if instance and killed else ""
 
     return act
 
 
-def _kill_all(scene: Scene, rng: random.Random) -> str:
-    return "; ".join(f"{instance.name}: {instance.kill('everything')}" for instance in scene.copiers.running())
+def _kill_all(environment: Environment, rng: random.Random) -> str:
+    return "; ".join(f"{instance.name}: {instance.kill('everything')}" for instance in environment.copiers.running())
 
 
 def _freeze(part: Part) -> Act:
-    def act(scene: Scene, rng: random.Random) -> str:
-        which, seconds = rng.randrange(8), scene.long(rng)
-        instance = scene.copiers.some(rng)
+    def act(environment: Environment, rng: random.Random) -> str:
+        which, seconds = rng.randrange(8), environment.long(rng)
+        instance = environment.copiers.some(rng)
         if not instance:
             return ""
         with instance.frozen(part, which) as what:
             if what:
-                scene.rest(seconds)
+                environment.rest(seconds)
             return f"{instance.name}: {what} for {seconds:.1f} s" if what else ""
 
     return act
 
 
 def _broker(role: Literal["source", "target"], how: Literal["kill", "restart", "freeze"]) -> Act:
-    def act(scene: Scene, rng: random.Random) -> str:
-        seconds = scene.long(rng) if how == "freeze" else scene.short(rng)
-        with scene.broker(role) as broker:
+    def act(environment: Environment, rng: random.Random) -> str:
+        seconds = environment.long(rng) if how == "freeze" else environment.short(rng)
+        with environment.broker(role) as broker:
             if broker is None:
                 return ""
             if how == "freeze":
                 broker.pause()
-                scene.rest(seconds)
+                environment.rest(seconds)
                 broker.resume()
             else:
                 if how == "kill":
                     broker.kill()
                 else:
                     broker.stop()
-                scene.rest(seconds)
+                environment.rest(seconds)
                 broker.start()
             return f"{role} for {seconds:.1f} s"
 
@@ -90,10 +90,12 @@ def _broker(role: Literal["source", "target"], how: Literal["kill", "restart", "
 
 
 def _second_instance(mishap: Callable[[random.Random], Mishap] = lambda _: NONE) -> Act:
-    def act(scene: Scene, rng: random.Random) -> str:
+    def act(environment: Environment, rng: random.Random) -> str:
         slots, chosen = rng.randint(1, 4), mishap(rng)
         return (
-            f"{scene.start_copier(slots, chosen).name} with {slots} slots" if len(scene.copiers.running()) < 2 else ""
+            f"{environment.start_copier(slots, chosen).name} with {slots} slots"
+            if len(environment.copiers.running()) < 2
+            else ""
         )
 
     return act
@@ -107,105 +109,105 @@ def _twice(_: random.Random) -> Mishap:
     return Mishap(twice=True)
 
 
-def _corrupt_record(scene: Scene, rng: random.Random) -> str:
-    topic = rng.choice([scene.pipeline.coordination.commit.topic, scene.pipeline.offset_mapping.topic])
-    scene.corrupt(topic)
+def _corrupt_record(environment: Environment, rng: random.Random) -> str:
+    topic = rng.choice([environment.pipeline.coordination.commit.topic, environment.pipeline.offset_mapping.topic])
+    environment.corrupt(topic)
     return topic
 
 
-def _index_update_killed(scene: Scene, rng: random.Random) -> str:
+def _index_update_killed(environment: Environment, rng: random.Random) -> str:
     seconds = rng.uniform(3, 12)  # its Java process takes some of them
-    with scene.index_update() as update:
+    with environment.index_update() as update:
         if update is None:
             return ""
-        scene.rest(seconds)
+        environment.rest(seconds)
         indexing.kill(update)
         return f"after {seconds:.1f} s"
 
 
-def _index_lost(scene: Scene, rng: random.Random) -> str:
+def _index_lost(environment: Environment, rng: random.Random) -> str:
     seconds = rng.uniform(0, 10)
-    with scene.index_update() as update:
+    with environment.index_update() as update:
         if update is None:
             return ""
-        scene.rest(seconds)
-        shutil.rmtree(scene.index_root, ignore_errors=True)
-        scene.note_update(update)
+        environment.rest(seconds)
+        shutil.rmtree(environment.index_root, ignore_errors=True)
+        environment.note_update(update)
         return f"after {seconds:.1f} s"
 
 
-def _index_not_writable(scene: Scene, rng: random.Random) -> str:
-    with scene.index_update() as update:
+def _index_not_writable(environment: Environment, rng: random.Random) -> str:
+    with environment.index_update() as update:
         if update is None:
             return ""
-        with indexing.in_the_way(scene.index_root):
-            scene.note_update(update)
+        with indexing.in_the_way(environment.index_root):
+            environment.note_update(update)
         return "for one update"
 
 
-def _stop_instance(scene: Scene, rng: random.Random) -> str:
-    instance = scene.copiers.some(rng)
+def _stop_instance(environment: Environment, rng: random.Random) -> str:
+    instance = environment.copiers.some(rng)
     if not instance or not instance.has_begun() or 0 in instance.excuses:  # a second signal ends it at once
         return ""
     instance.ask_to_stop()
     return instance.name
 
 
-def _mapper_killed(scene: Scene, rng: random.Random) -> str:
-    mapper = scene.mappers.some(rng)
+def _mapper_killed(environment: Environment, rng: random.Random) -> str:
+    mapper = environment.mappers.some(rng)
     killed = mapper.kill("everything") if mapper else ""
     return f"{mapper.name}: {killed}" if mapper and killed else ""
 
 
-def _mapper_frozen(scene: Scene, rng: random.Random) -> str:
-    seconds, mapper = scene.long(rng), scene.mappers.some(rng)
+def _mapper_frozen(environment: Environment, rng: random.Random) -> str:
+    seconds, mapper = environment.long(rng), environment.mappers.some(rng)
     if not mapper:
         return ""
     with mapper.frozen("everything") as what:
         if what:
-            scene.rest(seconds)
+            environment.rest(seconds)
         return f"{mapper.name}: {what} for {seconds:.1f} s" if what else ""
 
 
-def _second_mapper(scene: Scene, rng: random.Random) -> str:
-    return scene.start_mapper().name if len(scene.mappers.running()) < 2 else ""
+def _second_mapper(environment: Environment, rng: random.Random) -> str:
+    return environment.start_mapper().name if len(environment.mappers.running()) < 2 else ""
 
 
-def _mapper_stopped(scene: Scene, rng: random.Random) -> str:
-    mapper = scene.mappers.some(rng)
+def _mapper_stopped(environment: Environment, rng: random.Random) -> str:
+    mapper = environment.mappers.some(rng)
     if not mapper or not mapper.has_begun() or 0 in mapper.excuses:
         return ""
     mapper.ask_to_stop()
     return mapper.name
 
 
-def _foreign_transaction(scene: Scene, rng: random.Random) -> str:
-    seconds, end = scene.long(rng), rng.choice(["commit", "abort", "leave"])
-    scene.hold_commit_topic(seconds, end)
+def _foreign_transaction(environment: Environment, rng: random.Random) -> str:
+    seconds, end = environment.long(rng), rng.choice(["commit", "abort", "leave"])
+    environment.hold_commit_topic(seconds, end)
     return f"{end} after {seconds:.1f} s"
 
 
-def _source_transaction(scene: Scene, rng: random.Random) -> str:
-    seconds, end = scene.long(rng), rng.choice(["commit", "abort", "leave"])
-    topic, partition = rng.choice(scene.writer.places)
-    scene.hold_source(topic, partition, seconds, end, rng)
+def _source_transaction(environment: Environment, rng: random.Random) -> str:
+    seconds, end = environment.long(rng), rng.choice(["commit", "abort", "leave"])
+    topic, partition = rng.choice(environment.writer.places)
+    environment.hold_source(topic, partition, seconds, end, rng)
     return f"{topic}-{partition}: {end} after {seconds:.1f} s"
 
 
-def _new_topic(scene: Scene, rng: random.Random) -> str:
+def _new_topic(environment: Environment, rng: random.Random) -> str:
     partitions = rng.randint(1, 3)
-    with scene.broker("source") as broker:
-        if broker is None or len(scene.topics()) >= _MOST_TOPICS:
+    with environment.broker("source") as broker:
+        if broker is None or len(environment.topics()) >= _MOST_TOPICS:
             return ""
-        return f"{scene.add_topic(partitions)} with {partitions} partitions"
+        return f"{environment.add_topic(partitions)} with {partitions} partitions"
 
 
-def _new_partition(scene: Scene, rng: random.Random) -> str:
-    topic = rng.choice(sorted(scene.topics()))
-    with scene.broker("source") as broker:
-        if broker is None or scene.topics()[topic] >= _MOST_PARTITIONS:
+def _new_partition(environment: Environment, rng: random.Random) -> str:
+    topic = rng.choice(sorted(environment.topics()))
+    with environment.broker("source") as broker:
+        if broker is None or environment.topics()[topic] >= _MOST_PARTITIONS:
             return ""
-        scene.add_partition(topic)
+        environment.add_partition(topic)
         return topic
 
 

@@ -36,7 +36,7 @@ def mapping_groups(path: Path) -> list[str]:
     return [sys.executable, "-m", "k2k_assets.cli.offset_mapping", "start", "-f", str(path)]
 
 
-class Instance:
+class InstanceRecord:
     """One running instance.
 
     Args:

@@ -24,13 +24,13 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.storm import indexing
+from k2k_assets_tests.storm.environment import Environment
 from k2k_assets_tests.storm.faults import FAULTS, LEAVE_NO_SLEEPER, Fault
 from k2k_assets_tests.storm.fleet import Fleet
 from k2k_assets_tests.storm.groups import ReadingGroups
 from k2k_assets_tests.storm.hanging import HangingTransactions
 from k2k_assets_tests.storm.instances import Engine
 from k2k_assets_tests.storm.journal import Journal
-from k2k_assets_tests.storm.scene import Scene
 from k2k_assets_tests.support.copying import commit_records, mapping_records
 from k2k_assets_tests.support.kafka import end_offsets, read_all, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
@@ -137,137 +137,143 @@ def storm(plan: Plan) -> Report:
         prefix, writer = unique("storm"), NumberedWriter(sandbox.source_servers, [], plan.seed)
         readers = [f"{prefix}-reader-{number}" for number in range(_GROUPS)]
         path = _pipeline_file(directory, sandbox, plan, prefix, readers)
-        scene = Scene(sandbox, path, plan.engine, prefix, writer, journal, plan.lasting)
+        environment = Environment(sandbox, path, plan.engine, prefix, writer, journal, plan.lasting)
         groups = ReadingGroups(sandbox.source_servers, readers, writer.places, plan.seed)
         for partitions in (3, 1):
-            scene.add_topic(partitions)
+            environment.add_topic(partitions)
         try:
             with writer.writing():
-                _begin(scene)
+                _begin(environment)
                 with groups.reading():
-                    _rounds(plan, scene, groups, report)
+                    _rounds(plan, environment, groups, report)
         finally:
-            scene.end()
+            environment.end()
             report.writes_failed = writer.failures
-        if report.problems and scene.lost_markers():
+        if report.problems and environment.lost_markers():
             report.problems.append(_LOST_MARKERS)
     report.faults = dict(journal.faults)
-    report.instances, report.mappers = scene.copiers.started, scene.mappers.started
+    report.instances, report.mappers = environment.copiers.started, environment.mappers.started
     if not report.problems:
         shutil.rmtree(directory, ignore_errors=True)
     return report
 
 
-def _begin(scene: Scene) -> None:
+def _begin(environment: Environment) -> None:
     """Faults strike a pipeline that is at work: what a broker does in the seconds after topics were made is its own."""
 
     def at_work() -> bool:
-        scene.keep_up(2)
-        return len(commit_records(scene.pipeline, scene.sandbox.target_servers)) > len(scene.writer.places)
+        environment.keep_up(2)
+        return len(commit_records(environment.pipeline, environment.sandbox.target_servers)) > len(
+            environment.writer.places
+        )
 
     wait_until(at_work, _RECOVERY_SECONDS, "the first records to be copied", interval=0.3)
 
 
-def _rounds(plan: Plan, scene: Scene, groups: ReadingGroups, report: Report) -> None:
+def _rounds(plan: Plan, environment: Environment, groups: ReadingGroups, report: Report) -> None:
     began, number = time.monotonic(), 0
     while not report.problems and (left := plan.seconds - (time.monotonic() - began)) > 0:
         number += 1
         rng = random.Random(f"{plan.seed}.{number}")
-        _strike(plan, scene, rng, min(left, plan.round_seconds))
-        with scene.writer.quiet(), groups.quiet():
-            _settle(scene, groups, report, rng)
-            source, target = scene.sandbox.source_servers, scene.sandbox.target_servers
-            report.verdict = verify(scene.pipeline, source, target, scene.topics(), zombies=plan.late_writers)
-            report.groups = _group_verdict(scene, groups)
+        _strike(plan, environment, rng, min(left, plan.round_seconds))
+        with environment.writer.quiet(), groups.quiet():
+            _settle(environment, groups, report, rng)
+            source, target = environment.sandbox.source_servers, environment.sandbox.target_servers
+            report.verdict = verify(
+                environment.pipeline, source, target, environment.topics(), zombies=plan.late_writers
+            )
+            report.groups = _group_verdict(environment, groups)
             if plan.engine == "spark":
-                report.problems += _index_problems(scene)
-        report.problems += [*report.verdict.problems, *report.groups.problems, *scene.unexpected()]
-        scene.journal.note(f"round {number}: {report.verdict.records} records, {report.problems or 'all is right'}")
+                report.problems += _index_problems(environment)
+        report.problems += [*report.verdict.problems, *report.groups.problems, *environment.unexpected()]
+        environment.journal.note(
+            f"round {number}: {report.verdict.records} records, {report.problems or 'all is right'}"
+        )
 
 
-def _strike(plan: Plan, scene: Scene, rng: random.Random, seconds: float) -> None:
+def _strike(plan: Plan, environment: Environment, rng: random.Random, seconds: float) -> None:
     """Faults for some seconds. What is chosen depends on the seed alone; when it strikes, on the machine too."""
     faults = [f for f in FAULTS if (plan.engine == "spark" or not f.spark) and (f.name in plan.only or not plan.only)]
     weights = [fault.weight for fault in faults]
     end = time.monotonic() + seconds
     under_way: list[Future[None]] = []
-    scene.stir()
+    environment.stir()
     with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
         while time.monotonic() < end:
             (fault,) = rng.choices(faults, weights)
             pause, seed, slots = rng.expovariate(1 / plan.pause), rng.random(), rng.randint(1, 4)
-            under_way.append(pool.submit(_act, fault, scene, random.Random(seed)))
+            under_way.append(pool.submit(_act, fault, environment, random.Random(seed)))
             next_one = min(end, time.monotonic() + pause)
             while time.monotonic() < next_one or sum(not done.done() for done in under_way) >= _MOST_AT_ONCE:
-                scene.keep_up(slots)
+                environment.keep_up(slots)
                 time.sleep(0.1)
-        scene.calm()
+        environment.calm()
     for done in under_way:
         done.result()
 
 
-def _act(fault: Fault, scene: Scene, rng: random.Random) -> None:
+def _act(fault: Fault, environment: Environment, rng: random.Random) -> None:
     began = time.monotonic()
-    what = fault.act(scene, rng)
+    what = fault.act(environment, rng)
     if what:
-        scene.journal.did(fault.name, what, time.monotonic() - began)
+        environment.journal.did(fault.name, what, time.monotonic() - began)
 
 
-def _settle(scene: Scene, groups: ReadingGroups, report: Report, rng: random.Random) -> None:
+def _settle(environment: Environment, groups: ReadingGroups, report: Report, rng: random.Random) -> None:
     """After the last fault: the pipeline recovers by itself, catches up, moves all groups, and stops when asked to."""
-    slots, hanging = rng.randint(1, 4), HangingTransactions(scene.journal)
-    scene.journal.note("calm")
+    slots, hanging = rng.randint(1, 4), HangingTransactions(environment.journal)
+    environment.journal.note("calm")
 
     def caught_up() -> bool:
-        scene.keep_up(slots)
+        environment.keep_up(slots)
         try:
-            if scene.lost_markers():
-                for servers, topics in scene.all_topics().items():
+            if environment.lost_markers():
+                for servers, topics in environment.all_topics().items():
                     hanging.abort(servers, topics)
-            return _caught_up(scene)
+            return _caught_up(environment)
         except (KafkaException, TimeoutError):  # a broker has just come back
             return False
 
     try:
         wait_until(caught_up, _RECOVERY_SECONDS, "the pipeline to recover and to catch up", interval=1.0)
     except TimeoutError as late:
-        report.problems.append(f"{late}\n{_last_words(scene.copiers)}")
-    scene.journal.note("NOT caught up" if report.problems else "caught up")
+        report.problems.append(f"{late}\n{_last_words(environment.copiers)}")
+    environment.journal.note("NOT caught up" if report.problems else "caught up")
     if not report.problems:
-        report.problems += _left_behind(scene, groups, slots)
-    for fleet in (scene.copiers, scene.mappers):
+        report.problems += _left_behind(environment, groups, slots)
+    for fleet in (environment.copiers, environment.mappers):
         fleet.stop(_STOP_SECONDS)
 
 
-def _left_behind(scene: Scene, groups: ReadingGroups, slots: int) -> list[str]:
+def _left_behind(environment: Environment, groups: ReadingGroups, slots: int) -> list[str]:
     """Groups that a mapper does not move to where they belong, though all is calm."""
-    copies, positions, found = _copies(scene), groups.positions(), [[""]]
+    copies, positions, found = _copies(environment), groups.positions(), [[""]]
 
     def all_moved() -> bool:
-        scene.keep_up(slots)
-        held = {(c.group, c.partition): c.offset for c in group_commits(scene.sandbox.target_servers)}
+        environment.keep_up(slots)
+        held = {(c.group, c.partition): c.offset for c in group_commits(environment.sandbox.target_servers)}
         found.append(misplaced(held, positions, copies))
         return not found[-1]
 
     try:
         wait_until(all_moved, _GROUP_SECONDS, "the groups to be moved", interval=1.0)
     except TimeoutError as late:
-        return [f"{late}: {'; '.join(found[-1])}\n{_last_words(scene.mappers)}"]
+        return [f"{late}: {'; '.join(found[-1])}\n{_last_words(environment.mappers)}"]
     return []
 
 
-def _group_verdict(scene: Scene, groups: ReadingGroups) -> GroupVerdict:
-    made = group_commits(scene.sandbox.target_servers)
-    return verify_commits(made, groups.history, _copies(scene), scene.pipeline.groups.offset_guard_prefix)
+def _group_verdict(environment: Environment, groups: ReadingGroups) -> GroupVerdict:
+    made = group_commits(environment.sandbox.target_servers)
+    return verify_commits(made, groups.history, _copies(environment), environment.pipeline.groups.offset_guard_prefix)
 
 
-def _copies(scene: Scene) -> dict[TopicPartition, Copies]:
+def _copies(environment: Environment) -> dict[TopicPartition, Copies]:
     """Where each record of each source partition is now."""
-    mappings = mapping_records(scene.pipeline, scene.sandbox.target_servers)
+    mappings = mapping_records(environment.pipeline, environment.sandbox.target_servers)
     copies = {}
-    for topic, partitions in scene.topics().items():
-        there = read_all(scene.sandbox.source_servers, topic)
-        copied = read_all(scene.sandbox.target_servers, scene.pipeline.routing.target_topic(topic))
+    for topic, partitions in environment.topics().items():
+        there = read_all(environment.sandbox.source_servers, topic)
+        copied = read_all(environment.sandbox.target_servers, environment.pipeline.routing.target_topic(topic))
         for partition in range(partitions):
             copies[TopicPartition(topic, partition)] = Copies.of(
                 [record for record in there if record.partition == partition],
@@ -281,21 +287,21 @@ def _last_words(fleet: Fleet) -> str:
     return "\n".join(f"{instance.name}:\n{instance.last_words()}" for instance in fleet.running())
 
 
-def _index_problems(scene: Scene) -> list[str]:
+def _index_problems(environment: Environment) -> list[str]:
     """Whatever befell the updates before, the next one makes the index whole."""
-    with scene.index_update() as update:
+    with environment.index_update() as update:
         assert update is not None, "all faults have ended"
         code, said = indexing.outcome(update)
     if code:
         return [f"the index was not brought up to date: {said}"]
-    return indexing.problems(scene.pipeline, scene.sandbox.target_servers)
+    return indexing.problems(environment.pipeline, environment.sandbox.target_servers)
 
 
-def _caught_up(scene: Scene) -> bool:
+def _caught_up(environment: Environment) -> bool:
     """No transaction is open on the source, and every position is at its end."""
-    source = scene.sandbox.source_servers
-    positions = {r.source: r.position for r in commit_records(scene.pipeline, scene.sandbox.target_servers)}
-    for topic in scene.topics():
+    source = environment.sandbox.source_servers
+    positions = {r.source: r.position for r in commit_records(environment.pipeline, environment.sandbox.target_servers)}
+    for topic in environment.topics():
         ends = end_offsets(source, topic)
         if end_offsets(source, topic, "read_committed") != ends:
             return False

@@ -280,7 +280,7 @@ class FakeCluster:
         epochs: Leader epochs; none for the others.
 
     Attributes:
-        leaderless: Partitions that have no leader.
+        offline_partitions: Partitions that have no leader.
     """
 
     def __init__(
@@ -292,7 +292,7 @@ class FakeCluster:
         epochs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         self.topics = dict(topics)
-        self.leaderless: set[TopicPartition] = set()
+        self.offline_partitions: set[TopicPartition] = set()
         self._epochs = epochs or {}
         self._offsets = {"earliest": starts or {}, "latest": ends or {}, "stable": stable or ends or {}}
 
@@ -310,11 +310,11 @@ class FakeCluster:
         patience: float | None = None,
     ) -> dict[TopicPartition, int]:
         asked = set(partitions)
-        missing = dict.fromkeys(asked & self.leaderless, "a broker is down")
+        missing = dict.fromkeys(asked & self.offline_partitions, "a broker is down")
         if missing and (without_leader is None or len(missing) == len(asked)):
             raise NoLeader("fake cluster", missing)
         (without_leader if without_leader is not None else {}).update(reasons("fake cluster", missing))
-        return {tp: self._offsets[which].get(tp, 0) for tp in asked - self.leaderless}
+        return {tp: self._offsets[which].get(tp, 0) for tp in asked - self.offline_partitions}
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._epochs[tp] for tp in partitions if tp in self._epochs}

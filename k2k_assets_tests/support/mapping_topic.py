@@ -16,7 +16,7 @@ from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
-from k2k_assets.mapping.index.manifest import Identity, Manifest, Position, read_manifest
+from k2k_assets.mapping.index.manifest import IndexIdentity, Manifest, NotedPosition, read_manifest
 from k2k_assets.mapping.index.portion_table import from_table, read_portions, to_table
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.read import IndexReader
@@ -78,7 +78,7 @@ class MappingTopic:
     id: str = "topic-1"
     partitions: list[list[FakeMessage]] = field(default_factory=lambda: [[], []])
     starts: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
-    positions: list[Position] = field(default_factory=list)
+    positions: list[NotedPosition] = field(default_factory=list)
 
     def write(self, *records: MappingRecord, partition: int = 0) -> None:
         for record in records:
@@ -96,7 +96,7 @@ class MappingTopic:
         low, high = max(wanted.start, self.starts[wanted.partition]), wanted.end
         return [message for message in self.partitions[wanted.partition] if low <= message.offset() < high]
 
-    def look(self, before: Identity | None) -> Unread:
+    def look(self, before: IndexIdentity | None) -> Unread:
         ends = {p: 2 * len(messages) for p, messages in enumerate(self.partitions)}
         return compared(TOPIC, self.id, self.starts, ends, self.positions, CLUSTERS, before)
 

@@ -10,7 +10,7 @@ from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent, UntilCaughtUp
-from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan
+from k2k_assets.replication.plan import ControlPartitions, PartitionPlan, SlotPlan
 from k2k_assets.replication.slot.partition_state import PartitionState
 
 CLUSTER = "source-cluster"
@@ -42,7 +42,7 @@ def slot_plan(
             partition_plan(tp, end, pipeline.routing.target_topic(tp.topic)) for tp, end in stable_ends.items()
         ),
         extent=extent or UntilCaughtUp(),
-        control=ControlTopics(*control, COMMIT_TOPIC_ID),
+        control=ControlPartitions(*control, COMMIT_TOPIC_ID),
         one_to_one=one_to_one,
         batch_bytes=1_000_000,
         settings=CopySettings.of(pipeline).fingerprint,

@@ -15,7 +15,7 @@ from types import TracebackType
 
 import psutil
 
-_LOOK_SECONDS = 0.3
+_POLL_SECONDS = 0.3
 _READABLE_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH
 
 
@@ -62,7 +62,7 @@ class SecretsSearch:
         return {path for path in files if any(map(self.found_in, _contents(path)))}
 
     def _look_on(self) -> None:
-        while not self._ended.wait(_LOOK_SECONDS):
+        while not self._ended.wait(_POLL_SECONDS):
             self._look_at_processes()
             self._look_at_open_files()
 

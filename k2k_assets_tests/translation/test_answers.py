@@ -11,7 +11,8 @@ from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.translation.answers import WORDS, Answers, on_source, on_target
+from k2k_assets.mapping.algebra.translate import STATE_LABELS
+from k2k_assets.translation.answers import PositionAnswers, on_source, on_target
 from k2k_assets.translation.routes import Routes, Standing, newest_ids
 from k2k_assets_tests.support.offset_model import target
 
@@ -26,8 +27,8 @@ def _map(runs: dict[int, list[Run]], topic: str = "s", topic_id: str = "sid") ->
     return PartitionMap(SourcePartition("c", topic, topic_id, 0), 0, (Covered(0, 9),), tables)
 
 
-def _shown(answers: list[Answers]) -> list[Any]:
-    return [(str(a.place), a.offsets.tolist(), [WORDS[state] for state in a.states]) for a in answers]
+def _shown(answers: list[PositionAnswers]) -> list[Any]:
+    return [(str(a.place), a.offsets.tolist(), [STATE_LABELS[state] for state in a.states]) for a in answers]
 
 
 def test_each_partition_into_its_own() -> None:
@@ -80,10 +81,10 @@ def test_back_at_least_once_what_may_be_read_again_is_said() -> None:
     """0 1 2 (3 4) 3 4 5: of the copies in brackets no mapping record tells."""
     mapping, asked = _map({0: [Run(0, 0, 3), Run(3, 5, 3)]}), np.array([3, 4, 5, 6, 7, 8])
     [found] = on_source(replace(_routes(), at_least_once=True), [mapping], target(0), asked)
-    assert [WORDS[state] for state in found.states] == ["exact", *["may be read again"] * 3, "exact", "exact"]
+    assert [STATE_LABELS[state] for state in found.states] == ["exact", *["may be read again"] * 3, "exact", "exact"]
     assert found.offsets.tolist() == [3, 3, 3, 4, 5, 6]
     [found] = on_source(_routes(), [mapping], target(0), asked)
-    assert {WORDS[state] for state in found.states} == {"exact"}
+    assert {STATE_LABELS[state] for state in found.states} == {"exact"}
 
 
 def test_runs_into_a_topic_that_was_deleted_are_not_consulted() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from k2k_assets.mapping.index.manifest import Manifest, Position
+from k2k_assets.mapping.index.manifest import Manifest, NotedPosition
 from k2k_assets.translation.frame import copied_last
 
 
-def _manifest(*positions: Position) -> Manifest:
+def _manifest(*positions: NotedPosition) -> Manifest:
     return Manifest(
         group="g",
         source_cluster="c",
@@ -28,11 +28,11 @@ def _manifest(*positions: Position) -> Manifest:
 def test_a_topic_that_was_created_anew_with_fewer_partitions_is_the_new_one() -> None:
     """Else all of it is answered by the mappings of the former one, and called exact."""
     former = [
-        Position(topic="s", partition=p, source_topic_id="old", position=9, records=9, generation=1, sequence=p)
+        NotedPosition(topic="s", partition=p, source_topic_id="old", position=9, records=9, generation=1, sequence=p)
         for p in (2, 3)
     ]
     anew = [
-        Position(topic="s", partition=p, source_topic_id="new", position=5, records=5, generation=2, sequence=1)
+        NotedPosition(topic="s", partition=p, source_topic_id="new", position=5, records=5, generation=2, sequence=1)
         for p in (0, 1)
     ]
     assert copied_last(_manifest(*anew, *former)) == {"s": "new"}

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.index.manifest import Position
+from k2k_assets.mapping.algebra.translate import STATE_LABELS
+from k2k_assets.mapping.index.manifest import NotedPosition
 from k2k_assets.translation import frame_tasks
-from k2k_assets.translation.answers import WORDS, nowhere, on_source, on_target
+from k2k_assets.translation.answers import nowhere, on_source, on_target
 from k2k_assets.translation.frame_tasks import FrameTask, IndexMaps
 from k2k_assets.translation.routes import Routes, Standing
 from k2k_assets_tests.support.mapping_topic import (
@@ -42,7 +43,7 @@ def _task(root: Path, records: list[MappingRecord], same: bool = True, reverse: 
     index = LocalIndex(unique_root(root))
     index.topic.write(*records)
     index.topic.positions = [
-        Position(topic="s", partition=p, source_topic_id="sid", position=0, records=0, began=0) for p in range(2)
+        NotedPosition(topic="s", partition=p, source_topic_id="sid", position=0, records=0, began=0) for p in range(2)
     ]
     return FrameTask(index.root, index.update(), ROUTES[same], reverse)
 
@@ -155,9 +156,8 @@ def test_equals_single_look_ups(tmp_path: Path, records: list[MappingRecord], sa
             for answer in answers:
                 found = int(answer.offsets[0])
                 place_of = answer.place or (None, None)
-                wanted.append(
-                    (topic, partition, offset, "", *place_of, None if found < 0 else found, WORDS[answer.states[0]])
-                )
+                state = STATE_LABELS[answer.states[0]]
+                wanted.append((topic, partition, offset, "", *place_of, None if found < 0 else found, state))
         rows = _run(_task(tmp_path, records, same, reverse), asked)
         # A partition of which nothing is known has no answer; where it would lie is not asked here.
         assert [_bare(row) for row in rows] == [_bare(row) for row in wanted]

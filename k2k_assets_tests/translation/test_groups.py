@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.groups import Committed, Ends, GroupOffsets
+from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.algebra.translate import State, translate
+from k2k_assets.mapping.algebra.translate import TranslationState, translate
 from k2k_assets.pipeline.routing import Routing, SinkTopic
-from k2k_assets.translation.groups import Answer, Copied, translate_groups
+from k2k_assets.translation.groups import Answer, CopiedPositions, translate_groups
 from k2k_assets_tests.support.properties import examples
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -39,7 +39,7 @@ def partition_map(source: TopicPartition, end: int, *runs: tuple[TopicPartition,
 
 
 def translated(
-    groups: Mapping[str, Mapping[TopicPartition, int | Committed]],
+    groups: Mapping[str, Mapping[TopicPartition, int | CommittedOffset]],
     maps: Mapping[TopicPartition, PartitionMap],
     routing: Routing,
     ends: Mapping[TopicPartition, Ends],
@@ -50,12 +50,12 @@ def translated(
     offsets = {
         name: GroupOffsets(
             name,
-            {tp: at if isinstance(at, Committed) else Committed(at) for tp, at in stands.items()},
+            {tp: at if isinstance(at, CommittedOffset) else CommittedOffset(at) for tp, at in stands.items()},
             (unstable or {}).get(name, frozenset()),
         )
         for name, stands in groups.items()
     }
-    copied = Copied(
+    copied = CopiedPositions(
         positions if positions is not None else {tp: mapping.covered_end for tp, mapping in maps.items()},
         ends,
         {target.topic: "id" for target in ends},
@@ -65,7 +65,7 @@ def translated(
 
 
 def brief(answers: Mapping[str, list[Answer]]) -> dict[str, list[tuple[str, int, str]]]:
-    return {name: [(str(a.target), a.offset, a.state.words) for a in found] for name, found in answers.items()}
+    return {name: [(str(a.target), a.offset, a.state.label) for a in found] for name, found in answers.items()}
 
 
 def test_one_to_one() -> None:
@@ -86,9 +86,9 @@ def test_nothing_was_copied_yet_is_an_answer_too() -> None:
     ends, groups = {XA0: Ends(0, 0)}, {"g": {A0: 0}, "h": {A0: 3}}
     answers = translated(groups, {A0: partition_map(A0, 0)}, ONE_TO_ONE, ends, {A0: 0})
     assert brief(answers) == {"g": [("x.a-0", 0, "exact")], "h": [("x.a-0", 0, "ahead")]}
-    # Copied, but never mapped.
+    # CopiedPositions, but never mapped.
     unmapped = translated(groups, {A0: partition_map(A0, 0)}, ONE_TO_ONE, ends, {A0: 3})
-    assert {a.state for found in unmapped.values() for a in found} == {State.NOT_REPLICATED}
+    assert {a.state for found in unmapped.values() for a in found} == {TranslationState.NOT_REPLICATED}
 
 
 def test_a_target_topic_that_is_gone_or_anew() -> None:
@@ -131,7 +131,7 @@ def test_a_partition_without_a_commit_counts_as_unread_where_its_topic_is_read()
     ends = {ALL0: Ends(0, 3), ALL1: Ends(0, 1)}
     answers = translated({"g": {A0: 2}}, maps, SPREAD, ends)
     assert brief(answers) == {"g": [("all-0", 1, "exact"), ("all-1", 1, "exact")]}
-    assert answers["g"][0].sources == ((A0, Committed(2)),)
+    assert answers["g"][0].sources == ((A0, CommittedOffset(2)),)
 
 
 def test_what_went_to_other_partitions_under_another_routing_is_not_skipped() -> None:
@@ -235,7 +235,7 @@ def test_a_position_beyond_the_source_s_log_is_of_another_log() -> None:
 
 def test_translations_are_marked() -> None:
     maps = {A0: partition_map(A0, 1, (XA0, Run(0, 0, 1))), A1: partition_map(A1, 1, (XA1, Run(0, 0, 1)))}
-    stands = {A0: Committed(1, "k2k_4.5"), A1: Committed(1, "k2k_but not a version")}
+    stands = {A0: CommittedOffset(1, "k2k_4.5"), A1: CommittedOffset(1, "k2k_but not a version")}
     answers = translated({"g": stands}, maps, ONE_TO_ONE, {XA0: Ends(0, 1), XA1: Ends(0, 1)})
     assert [answer.translated for answer in answers["g"]] == [True, False]
 
@@ -255,5 +255,5 @@ def test_in_bulk_as_one_by_one(gaps: list[int], positions: dict[str, int]) -> No
     for name, at in positions.items():
         alone = translate(mapping, Target("x.a", "id", 0), np.array([at]), floor=0)
         assert answers[name] == [
-            Answer(XA0, int(alone.offsets[0]), State(int(alone.states[0])), ((A0, Committed(at)),))
+            Answer(XA0, int(alone.offsets[0]), TranslationState(int(alone.states[0])), ((A0, CommittedOffset(at)),))
         ]

@@ -24,7 +24,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.translation import TranslatedOffset, Translator, translate_checkpoint, translate_frame, translator
+from k2k_assets.translation import OffsetTranslator, TranslatedOffset, translate_checkpoint, translate_frame, translator
 from k2k_assets.translation import frame as frame_module
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.copying import copy
@@ -86,7 +86,7 @@ def test_one_to_one(
     pipeline = load_pipeline([path])
     copy(pipeline)
     copied = f"copy.{topic}"
-    with Translator.open(path) as translator:
+    with OffsetTranslator.open(path) as translator:
         there = list(_nothing_skipped_nothing_read_again(translator, topic, copied))
         back = list(_back_again(translator, topic, copied))
         with pytest.raises(Refused, match=f"'{copied}' has no mappings .* Topics that have: '{topic}'"):
@@ -105,7 +105,7 @@ def test_one_to_one(
 def _ahead_of_the_copy(clusters: KafkaSandbox, path: Path, topic: str) -> None:
     ((_, end),) = kafka.produce(clusters.source_servers, topic, [b"later"] * 3, 0)[-1:]
     copied = _records(clusters.target_servers, f"copy.{topic}", 0)
-    with Translator.open(path) as translator:
+    with OffsetTranslator.open(path) as translator:
         (ahead,) = translator.translate(topic, 0, [end + 1])
         assert (ahead.state, ahead.to_offset) == ("ahead", copied[-1].offset + 1)
         (beyond,) = translator.translate(topic, 0, [end + 9])
@@ -114,7 +114,9 @@ def _ahead_of_the_copy(clusters: KafkaSandbox, path: Path, topic: str) -> None:
         assert translate_checkpoint(path, {TopicPartition(topic, 0): offset}).complete == is_complete
 
 
-def _nothing_skipped_nothing_read_again(translator: Translator, topic: str, copied: str) -> Iterator[TranslatedOffset]:
+def _nothing_skipped_nothing_read_again(
+    translator: OffsetTranslator, topic: str, copied: str
+) -> Iterator[TranslatedOffset]:
     for p in range(2):
         source = _records(translator.source.servers, topic, p)
         target = _records(translator.target.servers, copied, p)
@@ -128,7 +130,7 @@ def _nothing_skipped_nothing_read_again(translator: Translator, topic: str, copi
         assert (beyond.state, beyond.to_offset) == ("unknown", None), "it is of a log that is no more"
 
 
-def _back_again(translator: Translator, topic: str, copied: str) -> Iterator[TranslatedOffset]:
+def _back_again(translator: OffsetTranslator, topic: str, copied: str) -> Iterator[TranslatedOffset]:
     for p in range(2):
         source = _records(translator.source.servers, topic, p)
         target = _records(translator.target.servers, copied, p)
@@ -242,13 +244,13 @@ def _without_the_source(
     lonely = directory / "lonely.yaml"
     lonely.write_text(text)
     asked = there[5]
-    with Translator.open(lonely) as opened:
+    with OffsetTranslator.open(lonely) as opened:
         assert opened.translate(*asked[:2], [asked.offset]) == [asked]
         with pytest.raises(ClusterUnreachable):
             opened.offset_at(*asked[:2], _BEGAN)
     nowhere = directory / "nowhere.yaml"
     nowhere.write_text(text.replace(f"{directory}/i", f"{directory}/none"))
-    with pytest.raises(ClusterUnreachable, match="nothing else says what its id is"), Translator.open(nowhere):
+    with pytest.raises(ClusterUnreachable, match="nothing else says what its id is"), OffsetTranslator.open(nowhere):
         pass
 
 
@@ -273,7 +275,7 @@ def test_by_key(clusters: KafkaSandbox, tmp_path: Path) -> None:
         read = {v for tp, at in found.offsets.items() for v in _values(target[tp.partition], 0, at)}
         for tp, offset in returned.items():
             assert not set(_values(source[tp.partition], 0, offset)) - read
-    with Translator.open(path) as opened:
+    with OffsetTranslator.open(path) as opened:
         rows = opened.translate(topic, 0, [3])
         assert {row.to_partition for row in rows} <= {0, 1, 2}
         assert all(row.state == "exact" for row in rows)
@@ -282,6 +284,6 @@ def test_by_key(clusters: KafkaSandbox, tmp_path: Path) -> None:
         translate_checkpoint(path, {TopicPartition(topic, 0): 3})
     back = translate_checkpoint(path, {TopicPartition(topic, 0): 3}, reverse=True)
     assert [(row.offset, row.state) for row in back.partitions] == [(None, "not replicated")] * 2
-    with Translator.open(path) as opened:
+    with OffsetTranslator.open(path) as opened:
         assert opened.translate(topic, 0, [3])[0].state == "not replicated"
         assert opened.translate_back(topic, 0, [3])[0].state == "not replicated"

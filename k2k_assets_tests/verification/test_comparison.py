@@ -5,7 +5,7 @@ from __future__ import annotations
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.mapping.index.portions import Piece, Portion
+from k2k_assets.mapping.index.portions import Portion, PortionPiece
 from k2k_assets.verification.comparison import _copied
 
 SOURCE = SourcePartition("c", "s", "sid", 0)
@@ -14,7 +14,7 @@ TODAY, FORMER, ELSEWHERE = (Target(*target) for target in (("t", "2", 0), ("t", 
 
 def _portion(number: int, target: Target) -> Portion:
     start, end, order = 10 * number, 10 * number + 10, Order(1, number)
-    piece = Piece(target, 0, 1, 10, start, Run(start, start, 10))
+    piece = PortionPiece(target, 0, 1, 10, start, Run(start, start, 10))
     return Portion(SOURCE, "s", "f", start, end, (Covered(start, end),), order, order, 0, 0, 1, (piece,))
 
 

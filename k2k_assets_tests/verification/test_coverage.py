@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.index.manifest import Lost, Position, Pruned
+from k2k_assets.mapping.index.manifest import Lost, NotedPosition, Pruned
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets.verification.verdict import Judgement, Verdict
 
@@ -26,7 +26,11 @@ def _check(
 ) -> Verdict:
     return check_coverage(
         [CoveredRow(*_TP[:1], "id", _TP.partition, *covered) for covered in ranges],
-        [Position(topic="orders", partition=0, source_topic_id="id", position=position, records=records, began=began)],
+        [
+            NotedPosition(
+                topic="orders", partition=0, source_topic_id="id", position=position, records=records, began=began
+            )
+        ],
         {_TP: position if now is None else now},
         lost,
         pruned,
@@ -86,7 +90,7 @@ def test_a_mapping_without_a_position_fails() -> None:
 
 def test_a_topic_that_was_created_anew_is_judged_by_its_own_mappings() -> None:
     rows = [CoveredRow("orders", "old", 0, 0, 5000), CoveredRow("orders", "new", 0, 0, 10)]
-    position = Position(topic="orders", partition=0, source_topic_id="new", position=10, records=10)
+    position = NotedPosition(topic="orders", partition=0, source_topic_id="new", position=10, records=10)
     assert check_coverage(rows, [position], {_TP: 10}, []).passed
 
 

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.verification.group_match import Match, Seen, Sides, Window, match
+from k2k_assets.verification.group_match import Match, RecordWindow, Seen, Sides, match
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
-def _window(records: Sequence[str], at: int, first: int = 0, step: int = 1, **rest: bool) -> Window:
+def _window(records: Sequence[str], at: int, first: int = 0, step: int = 1, **rest: bool) -> RecordWindow:
     """Records at offsets `first`, `first + step`, ...; the position is that of record number `at`."""
     seen = [Seen(first + step * index, record.encode()) for index, record in enumerate(records)]
-    return Window(first + step * at, tuple(seen[:at]), tuple(seen[at:]), **rest)
+    return RecordWindow(first + step * at, tuple(seen[:at]), tuple(seen[at:]), **rest)
 
 
-def _alone(source: Window, target: Window, exactly_once: bool = True) -> Match:
+def _alone(source: RecordWindow, target: RecordWindow, exactly_once: bool = True) -> Match:
     return match(Sides({A: source}, target, True, exactly_once))
 
 

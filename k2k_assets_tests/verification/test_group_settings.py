@@ -10,7 +10,7 @@ import pytest
 
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Word
+from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.mapping.algebra.fold import Covered, Order
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.portions import Portion, Under
@@ -82,7 +82,7 @@ def test_a_fault_is_one_where_the_level_is_known(
     monkeypatch.setattr(group_content, "noted_settings", lambda *_: known)
     monkeypatch.setattr(group_content, "skipped_by_hand", lambda *_: {})
     monkeypatch.setattr(group_content, "isolation_in_index", lambda *_: lambda tp, _at: of_topic[tp])
-    places = [_Place("g", (tp, 5), ((tp, 5),), True, Word.EXACT) for tp in TOPICS]
+    places = [_Place("g", (tp, 5), ((tp, 5),), True, CommitDecision.EXACT) for tp in TOPICS]
     nothing: Any = None
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"])
     found = dict(_compared(pipeline, nothing, places, nothing, nothing))

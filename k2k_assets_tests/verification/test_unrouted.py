@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
-from k2k_assets.orchestration.sensors.group_look import look_at_groups
-from k2k_assets.orchestration.sensors.look import look
+from k2k_assets.orchestration.sensors.group_observation import observe_groups
+from k2k_assets.orchestration.sensors.observation import observe
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
@@ -55,10 +55,10 @@ def test_one_topic_without_a_target_stops_no_others(
     produce(clusters.source_servers, routed, [b"5"], 0)
     copy(pipeline, topics={routed})
 
-    seen = look(pipeline)
+    seen = observe(pipeline)
     assert set(seen.found.topics) == {routed, other, new}
     assert (seen.ends, seen.positions) == ({routed: [6]}, {routed: [6]})
-    assert set(look_at_groups(pipeline).groups) == {group}
+    assert set(observe_groups(pipeline).groups) == {group}
     with both_clusters(pipeline) as (source, target):
         evidence = Evidence(pipeline, spark, update_index(spark, pipeline, source, target), source, target)
         verdicts = {name: run_check(name, evidence) for name in CHECKS}

@@ -17,8 +17,8 @@ from k2k_assets.verification.watermarks import TargetExtent, check_watermarks
 class _Cluster:
     """A topic `t` of two partitions that hold [2, 10)."""
 
-    def __init__(self, leaderless: Collection[int] = ()) -> None:
-        self._leaderless = {TopicPartition("t", p): f"t-{p} has no leader" for p in leaderless}
+    def __init__(self, offline_partitions: Collection[int] = ()) -> None:
+        self._offline_partitions = {TopicPartition("t", p): f"t-{p} has no leader" for p in offline_partitions}
 
     def describe(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
         return {name: TopicDescription("t", "tid", 2) for name in topics if name == "t"}
@@ -30,14 +30,14 @@ class _Cluster:
         self, partitions: Iterable[TopicPartition], which: str, hidden: dict[TopicPartition, str], patience: float
     ) -> dict[TopicPartition, int]:
         wanted = set(partitions)
-        if wanted and wanted <= self._leaderless.keys():
-            raise NoLeader("none answers", self._leaderless)
-        hidden.update({tp: why for tp, why in self._leaderless.items() if tp in wanted})
-        return {tp: 2 if which == "earliest" else 10 for tp in wanted if tp not in self._leaderless}
+        if wanted and wanted <= self._offline_partitions.keys():
+            raise NoLeader("none answers", self._offline_partitions)
+        hidden.update({tp: why for tp, why in self._offline_partitions.items() if tp in wanted})
+        return {tp: 2 if which == "earliest" else 10 for tp in wanted if tp not in self._offline_partitions}
 
 
 @pytest.mark.parametrize(
-    ("end", "leaderless", "judgement", "said"),
+    ("end", "offline_partitions", "judgement", "said"),
     [
         (10, (), Judgement.PASSED, "the mappings of 2 target partitions lie within their watermarks"),
         (11, (), Judgement.FAILED, "2 offending: first, t-0: mapped up to 11, but its high watermark is 10"),
@@ -47,8 +47,8 @@ class _Cluster:
     ],
 )
 def test_what_nobody_could_look_at_has_not_passed(
-    end: int, leaderless: Collection[int], judgement: Judgement, said: str
+    end: int, offline_partitions: Collection[int], judgement: Judgement, said: str
 ) -> None:
     extents = [TargetExtent("t", "tid", p, 0, end, frozenset({("t", "tid")})) for p in range(2)]
-    verdict = check_watermarks(extents, cast(Cluster, _Cluster()), cast(Cluster, _Cluster(leaderless)))
+    verdict = check_watermarks(extents, cast(Cluster, _Cluster()), cast(Cluster, _Cluster(offline_partitions)))
     assert (verdict.judgement, said in verdict.summary) == (judgement, True), verdict

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, Translated, next_copied, unbroken
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, Translated, TranslationState, next_copied, unbroken
 
 _NONE = np.iinfo(np.int64).max
 
@@ -94,10 +94,10 @@ def combine(target: Target, feeds: Sequence[Feed], stable_end: int) -> Translate
         unknown |= asked & ~(proven & placed)
         replicated |= asked & bool(feed.mapping.covered)
     ahead = (end < unread) & (beyond | (end < stable_end))
-    states = np.where(ahead, State.AHEAD, State.EXACT)
-    states = np.where(unknown, State.UNKNOWN, states)
-    states = np.where(replicated | unknown, states, State.NOT_REPLICATED).astype(np.uint8)
-    offsets = np.where(states <= State.AHEAD, np.minimum(unread, end), np.int64(NO_OFFSET))
+    states = np.where(ahead, TranslationState.AHEAD, TranslationState.EXACT)
+    states = np.where(unknown, TranslationState.UNKNOWN, states)
+    states = np.where(replicated | unknown, states, TranslationState.NOT_REPLICATED).astype(np.uint8)
+    offsets = np.where(states <= TranslationState.AHEAD, np.minimum(unread, end), np.int64(NO_OFFSET))
     return Translated(offsets, states)
 
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, next_copied, next_records, translate
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, next_copied, next_records, translate
 
 
 def first_unread(
     forth: PartitionMap, there: Target, back: PartitionMap, here: Target, position: int
-) -> tuple[int, State]:
+) -> tuple[int, TranslationState]:
     """The first record here that a group has not read there.
 
     Args:
@@ -38,14 +38,14 @@ def first_unread(
     # The reverse pipeline may have begun behind what came from there: `forth` answers for that.
     begun = replace(back, log_start=back.began)
     copied = translate(begun, here, np.array([position]))
-    state = State(int(copied.states[0]))
-    if state > State.AHEAD:
+    state = TranslationState(int(copied.states[0]))
+    if state > TranslationState.AHEAD:
         return NO_OFFSET, state
     own = _first_own(forth, there, position)
     if own is None:
         # All that was copied from here is read; what comes after it may not have been copied.
         if len(forth.covered) != 1:
-            return NO_OFFSET, State.UNKNOWN
+            return NO_OFFSET, TranslationState.UNKNOWN
         own = _past_read_copies(copies, forth.covered_end, position)
     unread = next_copied(copies, np.array([position]))
     run = int(unread.run[0])

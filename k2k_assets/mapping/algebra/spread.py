@@ -21,12 +21,12 @@ import numpy as np
 
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, next_records, unbroken
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, next_records, unbroken
 
 _NONE = np.iinfo(np.int64).max
 
 
-def combine_back(mapping: PartitionMap, positions: Mapping[Target, int]) -> tuple[int, State]:
+def combine_back(mapping: PartitionMap, positions: Mapping[Target, int]) -> tuple[int, TranslationState]:
     """Where a group goes on in a source partition that was spread over several target partitions.
 
     Args:
@@ -41,16 +41,16 @@ def combine_back(mapping: PartitionMap, positions: Mapping[Target, int]) -> tupl
     """
     tables = {target: runs for target in positions if len(runs := mapping.runs.get(target, NO_RUNS))}
     if not mapping.covered or not tables:
-        return NO_OFFSET, State.NOT_REPLICATED
+        return NO_OFFSET, TranslationState.NOT_REPLICATED
     sides = [_sides(mapping, runs, positions[target]) for target, runs in tables.items()]
     if len(tables) < len(positions):
         sides.append(_nothing_known(mapping))
     first_unread = min(side.unread for side in sides)
     if any(not side.proven and side.read_to < first_unread for side in sides):
-        return NO_OFFSET, State.UNKNOWN
+        return NO_OFFSET, TranslationState.UNKNOWN
     before = [end for runs in tables.values() if (end := _end_before(runs, first_unread)) is not None]
     # Nothing was read at all: the first record, as in `translate_back`.
-    return (max(before) if before else first_unread), State.EXACT
+    return (max(before) if before else first_unread), TranslationState.EXACT
 
 
 class _Sides(NamedTuple):

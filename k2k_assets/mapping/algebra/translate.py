@@ -50,18 +50,26 @@ NO_OFFSET = -1
 _Flags = NDArray[np.bool_]
 
 
-class State(IntEnum):
-    """What is known of a translated position."""
+class TranslationState(IntEnum):
+    """What is known of a translated position. The mappings tell the first four, the clusters the other two."""
 
     EXACT = 0
     AHEAD = 1
     UNKNOWN = 2
     NOT_REPLICATED = 3
+    EXPIRED = 4
+    """The answer lay below the log start of its partition, and was raised to that."""
+    MAY_REPEAT = 5
+    """Back to the source, at least once: records that were read already may be read again (`may_repeat`)."""
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """As people are told."""
-        return self.name.lower().replace("_", " ")
+        return "may be read again" if self is TranslationState.MAY_REPEAT else self.name.lower().replace("_", " ")
+
+
+STATE_LABELS = tuple(state.label for state in TranslationState)
+"""By value of the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,7 @@ class Translated:
 
     Attributes:
         offsets: `NO_OFFSET` (-1) where the state is unknown or not replicated.
-        states: Values of `State`.
+        states: Values of `TranslationState`.
     """
 
     offsets: Offsets
@@ -84,9 +92,9 @@ def unknown_where(flags: NDArray[np.bool_], found: Translated) -> Translated:
         flags: Which, in the order of the answers.
         found: The answers.
     """
-    flags = flags & (found.states != State.NOT_REPLICATED)
+    flags = flags & (found.states != TranslationState.NOT_REPLICATED)
     offsets = np.where(flags, np.int64(NO_OFFSET), found.offsets)
-    return Translated(offsets, np.where(flags, np.uint8(State.UNKNOWN), found.states).astype(np.uint8))
+    return Translated(offsets, np.where(flags, np.uint8(TranslationState.UNKNOWN), found.states).astype(np.uint8))
 
 
 def translate(
@@ -111,7 +119,7 @@ def translate(
     if not mapping.covered or (not len(runs) and floor is None):
         return _nothing(positions)
     unread = next_copied(runs, positions)
-    states = np.where(positions <= mapping.covered_end, State.EXACT, State.AHEAD).astype(np.uint8)
+    states = np.where(positions <= mapping.covered_end, TranslationState.EXACT, TranslationState.AHEAD).astype(np.uint8)
     offsets = np.full(positions.shape, runs.target_end if len(runs) else floor, dtype=np.int64)
     found = unread.run < len(runs)
     known = np.full(positions.shape, _tail_is_unbroken(mapping, runs.source_end if len(runs) else None))
@@ -162,7 +170,7 @@ def translate_back(
     known[in_gap & first] = mapping.from_the_beginning and bool(unbroken(mapping, start, runs.source_starts[:1])[0])
     known &= ~in_gap | (offsets >= mapping.elsewhere_to(target))
     exact_to = max(runs.target_end, mapped_to or 0)
-    states = np.where(positions <= exact_to, State.EXACT, State.AHEAD).astype(np.uint8)
+    states = np.where(positions <= exact_to, TranslationState.EXACT, TranslationState.AHEAD).astype(np.uint8)
     return _answers(offsets, states, known)
 
 
@@ -263,12 +271,12 @@ def _tail_is_unbroken(mapping: PartitionMap, last: int | None) -> bool:
 def _nothing(positions: Offsets) -> Translated:
     return Translated(
         np.full(positions.shape, NO_OFFSET, dtype=np.int64),
-        np.full(positions.shape, State.NOT_REPLICATED, dtype=np.uint8),
+        np.full(positions.shape, TranslationState.NOT_REPLICATED, dtype=np.uint8),
     )
 
 
 def _answers(offsets: Offsets, states: NDArray[np.uint8], known: _Flags) -> Translated:
     return Translated(
         np.where(known, offsets, np.int64(NO_OFFSET)),
-        np.where(known, states, np.uint8(State.UNKNOWN)).astype(np.uint8),
+        np.where(known, states, np.uint8(TranslationState.UNKNOWN)).astype(np.uint8),
     )

@@ -25,7 +25,7 @@ from k2k_assets.mapping.index import schemas
 from k2k_assets.mapping.index.jobs import SparkJobs
 from k2k_assets.mapping.index.manifest import (
     SEGMENTS,
-    Identity,
+    IndexIdentity,
     IndexOutdated,
     IndexUnusable,
     Manifest,
@@ -33,7 +33,7 @@ from k2k_assets.mapping.index.manifest import (
 )
 from k2k_assets.mapping.index.portion_columns import by_segment, coverage, files_of, mapped_of, of_segments
 from k2k_assets.mapping.index.portion_table import SOURCE, read_portions
-from k2k_assets.mapping.index.storage import storage_in_words
+from k2k_assets.mapping.index.storage import storage_errors_as_messages
 from k2k_assets.mapping.index.unread import Unread, check_identity, unread
 from k2k_assets.mapping.index.update import Update
 from k2k_assets.mapping.index.versions import open_version
@@ -124,7 +124,7 @@ def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, targe
     """
     root = index_directory(pipeline.name, pipeline.index.path)
 
-    def look(before: Identity | None) -> Unread:
+    def look(before: IndexIdentity | None) -> Unread:
         return unread(pipeline, source, target, before)
 
     update = Update(
@@ -136,7 +136,7 @@ def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, targe
         jobs=SparkJobs(spark, pipeline),
         look=look,
     )
-    with storage_in_words(root), _locked(root):
+    with storage_errors_as_messages(root), _locked(root):
         try:
             manifest = update.run(read_manifest(root))
         except IndexOutdated as outdated:

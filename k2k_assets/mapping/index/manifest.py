@@ -35,7 +35,7 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Position(_Model):
+class NotedPosition(_Model):
     """A committed position, as it was before the mapping topic's ends were taken."""
 
     topic: str
@@ -77,7 +77,7 @@ class Segment(_Model):
     until: int = Field(description="time of the newest")
 
 
-class Identity(_Model):
+class IndexIdentity(_Model):
     """Whose index it is, and what it was read from."""
 
     group: str
@@ -89,7 +89,7 @@ class Identity(_Model):
     earlier_topics: list[str] = Field(default=[], description="ids of mapping topics that it read and that are gone")
 
 
-class Manifest(Identity):
+class Manifest(IndexIdentity):
     """What the index consists of."""
 
     version: int = VERSION
@@ -103,7 +103,7 @@ class Manifest(Identity):
     runs: int
     mapped: int = Field(description="source records that the runs map")
     segments: list[Segment] = Field(default=[], description="oldest first")
-    positions: list[Position] = []
+    positions: list[NotedPosition] = []
     pruned: list[Pruned] = []
     doubtful: list[tuple[str, str, str, int]] = Field(
         default=[],
@@ -120,7 +120,7 @@ class IndexOutdated(IndexUnusable):
         identity: Whose it is.
     """
 
-    def __init__(self, path: Path, identity: Identity) -> None:
+    def __init__(self, path: Path, identity: IndexIdentity) -> None:
         super().__init__(f"{path} is of an older release: materialize offset_mappings, which builds the index anew")
         self.identity = identity
 
@@ -137,7 +137,7 @@ def read_manifest(root: Path) -> Manifest | None:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         version = document.get("version")
         if version == 1:
-            raise IndexOutdated(path, Identity.model_validate(document))
+            raise IndexOutdated(path, IndexIdentity.model_validate(document))
         if version != VERSION:
             raise IndexUnusable(f"{path}: version {version!r} is unknown here; upgrade k2k")
         return Manifest.model_validate(document)

@@ -21,7 +21,7 @@ from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import portions as algebra
 from k2k_assets.mapping.index import pruning
 from k2k_assets.mapping.index.grouping import Column, groups, numbers, ranks
-from k2k_assets.mapping.index.manifest import Position
+from k2k_assets.mapping.index.manifest import NotedPosition
 from k2k_assets.mapping.index.portion_table import PORTIONS, SOURCE, from_table, to_table
 from k2k_assets.mapping.index.portions import Load, Portion
 
@@ -88,7 +88,7 @@ def _changed(rows: pa.Table, of_row: Column, added: pa.Table, of_added: Column) 
 
 
 def pruned(
-    rows: pa.Table, expired: int, cluster: str, positions: Sequence[Position]
+    rows: pa.Table, expired: int, cluster: str, positions: Sequence[NotedPosition]
 ) -> tuple[pa.Table, dict[SourcePartition, int]]:
     """`pruning.pruned`, of a table."""
     bounds = np.asarray(groups(rows, SOURCE))
@@ -103,7 +103,7 @@ def pruned(
     return in_order(_only(rows, ~is_changed), to_table(kept)), before
 
 
-def _replaced(heads: pa.Table, cluster: str, positions: Sequence[Position]) -> _Rows:
+def _replaced(heads: pa.Table, cluster: str, positions: Sequence[NotedPosition]) -> _Rows:
     """Whether the topic of a source partition was created anew since."""
     if not len(heads):
         return np.zeros(0, bool)

@@ -14,7 +14,7 @@ from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import VERSIONS
-from k2k_assets.mapping.index.portions import Piece, Portion, Under, by_source
+from k2k_assets.mapping.index.portions import Portion, PortionPiece, Under, by_source
 
 _FILE = "portions.parquet"
 
@@ -58,7 +58,7 @@ PORTIONS = pa.schema(
         set_at=pa.list_(pa.field("element", pa.int64(), nullable=False)),
     )
 )
-"""One row for each segment and source partition; see `Portion` and `Piece`."""
+"""One row for each segment and source partition; see `Portion` and `PortionPiece`."""
 
 SOURCE = tuple(_SOURCE)
 """The columns that name the source partition."""
@@ -102,14 +102,14 @@ def from_row(row: Mapping[str, Any]) -> Portion:
     )
 
 
-def _piece_row(piece: Piece) -> dict[str, object]:
+def _piece_row(piece: PortionPiece) -> dict[str, object]:
     numbers = (piece.first_row, piece.rows, piece.mapped, piece.start, *piece.last)
     return {**dict(zip(_TARGET, piece.target, strict=True)), **dict(zip(_OF_PIECE, numbers, strict=True))}
 
 
-def _piece(row: Mapping[str, Any]) -> Piece:
+def _piece(row: Mapping[str, Any]) -> PortionPiece:
     first_row, rows, mapped, start, *last = (row[name] for name in _OF_PIECE)
-    return Piece(Target(*(row[name] for name in _TARGET)), first_row, rows, mapped, start, Run(*last))
+    return PortionPiece(Target(*(row[name] for name in _TARGET)), first_row, rows, mapped, start, Run(*last))
 
 
 def to_table(portions: Iterable[Portion]) -> pa.Table:

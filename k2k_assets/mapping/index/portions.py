@@ -32,7 +32,7 @@ class Under(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PortionPiece:
     """The runs of a portion into one target partition: neighbouring rows of the portion's file.
 
     Attributes:
@@ -87,7 +87,7 @@ class Portion:
     since: int
     until: int
     records: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PortionPiece, ...]
     skipped: tuple[Covered, ...] = ()
     settings: tuple[Under, ...] = ()
     set_at: tuple[int, ...] = ()
@@ -103,7 +103,7 @@ class Portion:
         return sum(piece.rows for piece in self.pieces)
 
 
-Load = Callable[[Portion, Piece], RunTable]
+Load = Callable[[Portion, PortionPiece], RunTable]
 """Reads the valid runs of a piece."""
 
 
@@ -115,9 +115,9 @@ def by_source(portions: Iterable[Portion]) -> dict[SourcePartition, list[Portion
     return {source: sorted(grouped[source], key=lambda p: (p.newest, p.start)) for source in sorted(grouped)}
 
 
-def by_target(portions: Sequence[Portion]) -> list[tuple[Target, list[tuple[Portion, Piece]]]]:
+def by_target(portions: Sequence[Portion]) -> list[tuple[Target, list[tuple[Portion, PortionPiece]]]]:
     """The pieces of a source partition's portions by target partition, in the order of the portions."""
-    grouped: dict[Target, list[tuple[Portion, Piece]]] = {}
+    grouped: dict[Target, list[tuple[Portion, PortionPiece]]] = {}
     for portion in portions:
         for piece in portion.pieces:
             grouped.setdefault(piece.target, []).append((portion, piece))
@@ -182,7 +182,7 @@ def _cut_ranges(ranges: Iterable[Covered], at: int) -> tuple[Covered, ...]:
     return tuple(Covered(start, min(end, at)) for start, end in ranges if start < at)
 
 
-def _cut_piece(portion: Portion, piece: Piece, at: int, load: Load) -> Piece | None:
+def _cut_piece(portion: Portion, piece: PortionPiece, at: int, load: Load) -> PortionPiece | None:
     if piece.last.source_end <= at:
         return piece
     if piece.start >= at:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.mapping.index.manifest import Position, Pruned
+from k2k_assets.mapping.index.manifest import NotedPosition, Pruned
 from k2k_assets.mapping.index.portions import Portion, by_source
 
 
 def pruned(
-    portions: Iterable[Portion], expired: int, cluster: str, positions: Sequence[Position]
+    portions: Iterable[Portion], expired: int, cluster: str, positions: Sequence[NotedPosition]
 ) -> tuple[list[Portion], dict[SourcePartition, int]]:
     """Takes out what is too old.
 

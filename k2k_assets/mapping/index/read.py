@@ -18,7 +18,7 @@ from k2k_assets.mapping.algebra.fold import NEVER, Order
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
-from k2k_assets.mapping.index.portions import Piece, Portion, by_target, covered_ranges
+from k2k_assets.mapping.index.portions import Portion, PortionPiece, by_target, covered_ranges
 from k2k_assets.mapping.index.run_columns import concatenated
 from k2k_assets.mapping.index.segment_files import SegmentReader
 from k2k_assets.mapping.index.versions import open_version
@@ -82,7 +82,7 @@ class IndexReader:
         began, log_start = self._began.get(source, (None, None))
         return PartitionMap(source, began, covered_ranges(portions), runs, log_start)
 
-    def _runs(self, pieces: Sequence[tuple[Portion, Piece]], start: int, end: int | None) -> RunTable:
+    def _runs(self, pieces: Sequence[tuple[Portion, PortionPiece]], start: int, end: int | None) -> RunTable:
         tables: list[RunTable] = []
         for portion, piece in pieces:
             if piece.last.source_end <= start:
@@ -95,7 +95,7 @@ class IndexReader:
             tables.append(RunTable.of([last]))
         return concatenated(tables)
 
-    def _read(self, portion: Portion, piece: Piece, start: int, end: int | None) -> RunTable:
+    def _read(self, portion: Portion, piece: PortionPiece, start: int, end: int | None) -> RunTable:
         try:
             return self._files.read(portion, piece, start, end)
         except FileNotFoundError:

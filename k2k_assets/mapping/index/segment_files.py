@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import Offsets, RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import SEGMENTS
-from k2k_assets.mapping.index.portions import Piece, Portion, last_run
+from k2k_assets.mapping.index.portions import Portion, PortionPiece, last_run
 
 ROWS_PER_GROUP = 16_384
 _GROUPS_KEPT = 64
@@ -74,13 +74,13 @@ class SegmentFile:
             os.fsync(self._file.fileno())
             self._file.close()
 
-    def add(self, source: SourcePartition, target: Target, runs: RunTable) -> Piece:
+    def add(self, source: SourcePartition, target: Target, runs: RunTable) -> PortionPiece:
         """Appends the runs of one source into one target partition, at least one."""
         table = _table(source, target, runs)
         small = len(runs) < ROWS_PER_GROUP // 2
         if not small:
             self._write_small()
-        piece = Piece(
+        piece = PortionPiece(
             target=target,
             first_row=self._rows + self._small_rows,
             rows=len(runs),
@@ -145,7 +145,7 @@ class SegmentReader:
         # Many small pieces share a row group, and neighbouring look-ups hit the same.
         self._one_group = lru_cache(_GROUPS_KEPT)(self._columns)
 
-    def read(self, portion: Portion, piece: Piece, start: int = 0, end: int | None = None) -> RunTable:
+    def read(self, portion: Portion, piece: PortionPiece, start: int = 0, end: int | None = None) -> RunTable:
         """The valid runs of a piece, or a stretch of them.
 
         Args:
@@ -178,7 +178,7 @@ class SegmentReader:
         return [np.asarray(table[name].to_numpy()) for name in _RUN]
 
 
-def _groups(footer: pq.FileMetaData, piece: Piece, start: int, end: int | None) -> tuple[list[int], int]:
+def _groups(footer: pq.FileMetaData, piece: PortionPiece, start: int, end: int | None) -> tuple[list[int], int]:
     """The row groups that answer, neighbours, and the row at which the first of them begins."""
     bounds = np.cumsum([0, *(footer.row_group(i).num_rows for i in range(footer.num_row_groups))]).tolist()
     first = bisect_right(bounds, piece.first_row) - 1

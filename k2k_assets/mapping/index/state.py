@@ -17,7 +17,7 @@ from k2k_assets.mapping.index.pruning import noted
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class IndexState:
     """An index in the making.
 
     Attributes:
@@ -39,21 +39,21 @@ class State:
     doubtful: frozenset[SourcePartition] = frozenset()
 
     @classmethod
-    def of(cls, manifest: Manifest, portions: pa.Table) -> State:
+    def of(cls, manifest: Manifest, portions: pa.Table) -> IndexState:
         """The state of a version."""
         m = manifest
         doubtful = frozenset(SourcePartition(*source) for source in m.doubtful)
         return cls(portions, m.segments, m.pruned, m.records_read, m.number, [m.directory], doubtful)
 
-    def doubted(self) -> State:
+    def doubted(self) -> IndexState:
         """After records of the mapping topic were deleted before they were read."""
         return replace(self, doubtful=self.doubtful.union(sources_of(self.portions)))
 
-    def emptied(self) -> State:
+    def emptied(self) -> IndexState:
         """To be built from the start, in place of this one."""
-        return State(number=self.number, kept=self.kept)
+        return IndexState(number=self.number, kept=self.kept)
 
-    def extended(self, name: str, added: pa.Table, load: Load) -> State:
+    def extended(self, name: str, added: pa.Table, load: Load) -> IndexState:
         """With a new segment, which cuts the older ones.
 
         Raises:
@@ -69,7 +69,7 @@ class State:
             records_read=self.records_read + pc.sum(added["records"]).as_py(),
         )
 
-    def merged(self, old: Sequence[str], name: str, portions: pa.Table) -> State:
+    def merged(self, old: Sequence[str], name: str, portions: pa.Table) -> IndexState:
         """With one segment in place of neighbours."""
         place = [segment.name for segment in self.segments].index(old[0])
         rest = [segment for segment in self.segments if segment.name not in old]
@@ -79,11 +79,11 @@ class State:
             segments=[*rest[:place], _segment(name, portions), *rest[place:]],
         )
 
-    def pruned_to(self, portions: pa.Table, before: dict[SourcePartition, int]) -> State:
+    def pruned_to(self, portions: pa.Table, before: dict[SourcePartition, int]) -> IndexState:
         """With what pruning left; see `pruning.pruned`."""
         return replace(self, portions=portions, pruned=noted(self.pruned, before)).without_empty_segments()
 
-    def without_empty_segments(self) -> State:
+    def without_empty_segments(self) -> IndexState:
         """Without segments of which nothing is valid any more."""
         used = set(self.portions["segment"].unique().to_pylist())
         return replace(self, segments=[segment for segment in self.segments if segment.name in used])

@@ -32,7 +32,7 @@ _OF_A_TASK = re.compile(r"^\s*\w+: \[Errno (\d+)\]", re.MULTILINE)
 
 
 @contextmanager
-def storage_in_words(root: Path) -> Iterator[None]:
+def storage_errors_as_messages(root: Path) -> Iterator[None]:
     """Turns errors of the disk into one that says what to do.
 
     Args:

@@ -12,7 +12,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.offset_ranges import OffsetRange
-from k2k_assets.mapping.index.manifest import Identity, IndexUnusable, Lost, Position
+from k2k_assets.mapping.index.manifest import IndexIdentity, IndexUnusable, Lost, NotedPosition
 from k2k_assets.pipeline import Pipeline
 
 # Longer than any transaction of ours stays open; then the mapping records of all committed positions can be read.
@@ -36,7 +36,7 @@ class Unread:
 
     ranges: list[OffsetRange]
     offsets: dict[int, int]
-    positions: list[Position]
+    positions: list[NotedPosition]
     source_cluster: str
     target_cluster: str
     mapping_topic_id: str
@@ -44,7 +44,7 @@ class Unread:
     earlier_topics: list[str] = field(default_factory=list)
 
 
-def unread(pipeline: Pipeline, source: Cluster, target: Cluster, before: Identity | None) -> Unread:
+def unread(pipeline: Pipeline, source: Cluster, target: Cluster, before: IndexIdentity | None) -> Unread:
     """Compares the manifest with the mapping topic.
 
     The commit log is read before the topic's ends are taken, and the ends are awaited to be stable: so what
@@ -73,9 +73,9 @@ def compared(
     topic_id: str,
     starts: Mapping[int, int],
     ends: Mapping[int, int],
-    positions: list[Position],
+    positions: list[NotedPosition],
     clusters: tuple[str, str],
-    before: Identity | None,
+    before: IndexIdentity | None,
 ) -> Unread:
     """Compares an index with the mapping topic: pure.
 
@@ -113,7 +113,7 @@ def compared(
     return Unread(ranges, dict(ends), positions, *clusters, topic_id, lost, earlier)
 
 
-def missing_from(new: Unread, before: Identity) -> str | None:
+def missing_from(new: Unread, before: IndexIdentity) -> str | None:
     """What an index has read that a build from the start would not find any more, in words; None: it finds all.
 
     Args:
@@ -143,10 +143,10 @@ def _stable_ends(target: Cluster, partitions: list[TopicPartition]) -> dict[int,
     return {tp.partition: end for tp, end in stable.items()}
 
 
-def _positions(pipeline: Pipeline, target: Cluster, source_cluster: str) -> list[Position]:
+def _positions(pipeline: Pipeline, target: Cluster, source_cluster: str) -> list[NotedPosition]:
     log = read_commit_log(pipeline, source_cluster, target)
     return [
-        Position(
+        NotedPosition(
             topic=tp.topic,
             partition=tp.partition,
             source_topic_id=record.source_topic_id,
@@ -161,7 +161,7 @@ def _positions(pipeline: Pipeline, target: Cluster, source_cluster: str) -> list
     ]
 
 
-def check_identity(pipeline: Pipeline, before: Identity, target_cluster: str) -> None:
+def check_identity(pipeline: Pipeline, before: IndexIdentity, target_cluster: str) -> None:
     """Whether an index is the one of a pipeline.
 
     Raises:

@@ -19,11 +19,11 @@ from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import LateRecord
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.compaction import Ageing, candidates, to_merge
-from k2k_assets.mapping.index.manifest import Identity, IndexUnusable, Manifest, new_name, read_manifest, switch
+from k2k_assets.mapping.index.manifest import IndexIdentity, IndexUnusable, Manifest, new_name, read_manifest, switch
 from k2k_assets.mapping.index.portion_columns import by_segment, files_of, mapped_of, of_segments, pruned, runs_of
 from k2k_assets.mapping.index.portion_table import PORTIONS, read_portions, write_portions
 from k2k_assets.mapping.index.segment_files import SegmentReader
-from k2k_assets.mapping.index.state import State
+from k2k_assets.mapping.index.state import IndexState
 from k2k_assets.mapping.index.unread import Unread, missing_from
 from k2k_assets.mapping.index.versions import has_all_files, remove_what_nobody_needs
 
@@ -97,7 +97,7 @@ class Update:
     mapping_topic: str
     retention: int | None
     jobs: Jobs
-    look: Callable[[Identity | None], Unread]
+    look: Callable[[IndexIdentity | None], Unread]
     clock: Callable[[], int] = now_ms
 
     def run(self, before: Manifest | None) -> Manifest:
@@ -111,7 +111,7 @@ class Update:
         """
         if before:
             remove_what_nobody_needs(self.root, before)
-        state = self._state(before) if before else State()
+        state = self._state(before) if before else IndexState()
         if state is None:
             _log.warning("files of the mapping index in %s are missing: built from the start", self.root)
             return self._anew(before, "files of it are missing")
@@ -128,7 +128,7 @@ class Update:
         # In one piece: records that are spread over partitions of the topic come into order only together.
         return self._from_the_start(current, "a mapping record is older than what is in it", None)
 
-    def replace(self, old: Identity) -> Manifest:
+    def replace(self, old: IndexIdentity) -> Manifest:
         """Builds the index of an older release anew.
 
         Raises:
@@ -137,13 +137,13 @@ class Update:
         _log.info("the index in %s is of an older release: built from the start", self.root)
         return self._anew(old, "it is of an older release")
 
-    def _anew(self, old: Identity | None, why: str) -> Manifest:
+    def _anew(self, old: IndexIdentity | None, why: str) -> Manifest:
         try:
             return self._from_the_start(old, why, MOST_BYTES)
         except LateRecord:
             return self._from_the_start(old, why, None)
 
-    def _from_the_start(self, old: Identity | None, why: str, most: int | None) -> Manifest:
+    def _from_the_start(self, old: IndexIdentity | None, why: str, most: int | None) -> Manifest:
         new = self.look(None)
         gone = missing_from(new, old) if old else None
         if gone:
@@ -151,18 +151,18 @@ class Update:
                 f"the mapping index in {self.root} must be built anew, since {why}, but {gone}: what the index holds "
                 "of that would be lost. Delete the directory to build it from what is left"
             )
-        state = State.of(old, PORTIONS.empty_table()) if isinstance(old, Manifest) else State()
+        state = IndexState.of(old, PORTIONS.empty_table()) if isinstance(old, Manifest) else IndexState()
         return self._rounds(state.emptied(), new, None, most)
 
-    def _state(self, before: Manifest) -> State | None:
+    def _state(self, before: Manifest) -> IndexState | None:
         """None if files are gone that it names."""
         try:
             portions = read_portions(self.root, before.directory)
         except FileNotFoundError:
             return None
-        return State.of(before, portions) if has_all_files(self.root, files_of(portions)) else None
+        return IndexState.of(before, portions) if has_all_files(self.root, files_of(portions)) else None
 
-    def _seen(self, before: Manifest, new: Unread, state: State) -> Manifest:
+    def _seen(self, before: Manifest, new: Unread, state: IndexState) -> Manifest:
         """The same version, which knows the positions of now."""
         seen = {"positions": new.positions, "offsets": new.offsets, "lost": new.lost}
         topics = {"mapping_topic_id": new.mapping_topic_id, "earlier_topics": new.earlier_topics}
@@ -171,7 +171,7 @@ class Update:
         switch(self.root, manifest)
         return manifest
 
-    def _rounds(self, state: State, new: Unread, before: Manifest | None, most: int | None) -> Manifest:
+    def _rounds(self, state: IndexState, new: Unread, before: Manifest | None, most: int | None) -> Manifest:
         left: Sequence[OffsetRange] = new.ranges
         done = replace(new, positions=before.positions if before else [])
         while True:
@@ -191,13 +191,13 @@ class Update:
             state = replace(state, number=manifest.number, kept=[*state.kept, manifest.directory])
 
     def _extended(
-        self, state: State, ranges: Sequence[OffsetRange], most: int | None
-    ) -> tuple[State, Sequence[OffsetRange]]:
+        self, state: IndexState, ranges: Sequence[OffsetRange], most: int | None
+    ) -> tuple[IndexState, Sequence[OffsetRange]]:
         name = new_name(state.number + 1)
         written = self.jobs.fold(self.root, name, ranges, most)
         return state.extended(name, written.portions, SegmentReader(self.root).read), written.left
 
-    def _merged(self, state: State) -> State:
+    def _merged(self, state: IndexState) -> IndexState:
         runs = by_segment(state.portions, runs_of(state.portions))
         old = to_merge(candidates(state.segments, runs), self._ageing())
         if not old:
@@ -207,7 +207,7 @@ class Update:
         portions = self.jobs.merge(self.root, name, rows)
         return state.merged(old, name, portions)
 
-    def _pruned(self, state: State, new: Unread) -> tuple[pa.Table, dict[SourcePartition, int]]:
+    def _pruned(self, state: IndexState, new: Unread) -> tuple[pa.Table, dict[SourcePartition, int]]:
         ageing = self._ageing()
         if ageing is None:
             return state.portions, {}
@@ -216,7 +216,7 @@ class Update:
     def _ageing(self) -> Ageing | None:
         return None if self.retention is None else Ageing.of(self.clock(), self.retention)
 
-    def _manifest(self, state: State, new: Unread) -> Manifest:
+    def _manifest(self, state: IndexState, new: Unread) -> Manifest:
         return Manifest(
             pipeline=self.pipeline,
             group=self.group,

@@ -10,7 +10,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.topic_tail import TopicTail
-from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP
+from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
 

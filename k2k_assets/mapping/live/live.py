@@ -26,8 +26,8 @@ from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.topic_tail import TopicTail
 from k2k_assets.mapping.algebra.fold import Covered, LateRecord
-from k2k_assets.mapping.algebra.held import BelowHeld, Held, Tables
-from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP, HeldMappings
+from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Tables
+from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP, InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.copied_positions import CopiedPositions
 from k2k_assets.mapping.live.index_access import IndexAccess
@@ -47,13 +47,13 @@ class Cut:
         starts: Log start of each of their partitions.
         stable: Last stable offset of each of their partitions (L). Every record below it is mapped, if its mapping was
             written in its transaction.
-        leaderless: Partitions that have no leader, with the reason: they are in neither of the two.
+        offline_partitions: Partitions that have no leader, with the reason: they are in neither of the two.
     """
 
     topic_ids: Mapping[str, str]
     starts: Mapping[TopicPartition, int]
     stable: Mapping[TopicPartition, int]
-    leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
+    offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 class LiveMappings:
@@ -77,7 +77,7 @@ class LiveMappings:
         self._topic = pipeline.offset_mapping.topic
         self._retention = pipeline.offset_mapping.retention
         self._messages = MappingMessages(pipeline, source_cluster, others)
-        self._held = HeldMappings(pipeline.group, int(self._retention.schedule.total_seconds() * 1000))
+        self._held = InMemoryMappings(pipeline.group, int(self._retention.schedule.total_seconds() * 1000))
         self._began: dict[SourcePartition, tuple[int | None, int | None]] = {}
         self._warned: set[SourcePartition] = set()
         self._anew = False  # a reading from the start was begun and not finished
@@ -109,9 +109,9 @@ class LiveMappings:
             self._follow_commits(described)
         self._tail.ensure_same(described[self._topic])
         names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
-        leaderless: dict[TopicPartition, str] = {}
-        starts = offsets_where_led(self._target, names, "earliest", leaderless)
-        stable = offsets_where_led(self._target, starts, "stable", leaderless)
+        offline_partitions: dict[TopicPartition, str] = {}
+        starts = offsets_where_led(self._target, names, "earliest", offline_partitions)
+        stable = offsets_where_led(self._target, starts, "stable", offline_partitions)
         # Before the mapping topic's ends are taken: so what is known as copied has its mapping records below them.
         if self._copied:
             self._copied.read(patience)
@@ -120,7 +120,7 @@ class LiveMappings:
         ids = {name: topic.topic_id for name, topic in self._target.describe(topics).items()}
         if changed := [name for name in ids if name not in described or described[name].topic_id != ids[name]]:
             raise ClusterUnreachable(f"target topics were created anew while they were looked at: {', '.join(changed)}")
-        return Cut(ids, starts, stable, leaderless)
+        return Cut(ids, starts, stable, offline_partitions)
 
     def sources(self) -> list[SourcePartition]:
         """The source partitions that are mapped or copied, also of topics that were created anew since."""
@@ -205,7 +205,7 @@ class LiveMappings:
     def _tail_from(self, topic: TopicDescription, offsets: Mapping[int, int]) -> TopicTail:
         return TopicTail(topic, self._target, self._pipeline.client_properties("target", "consumer"), offsets)
 
-    def _behind_index(self) -> dict[SourcePartition, Held]:
+    def _behind_index(self) -> dict[SourcePartition, InMemoryMapping]:
         """The coverage of the index, and where its runs end; they stay on disk."""
         reader = self._index.reader
         if reader is None:
@@ -215,7 +215,7 @@ class LiveMappings:
         for source in reader.sources():
             if source.cluster == self._cluster:
                 known = reader.partition_map(source, _BEYOND, _BEYOND)
-                found[source] = Held.behind(known, reader.newest(source), source in doubtful)
+                found[source] = InMemoryMapping.behind(known, reader.newest(source), source in doubtful)
                 self._began[source] = known.began, known.log_start
         return found
 
@@ -232,7 +232,7 @@ class LiveMappings:
                 self._note_lost()
                 for some in few_at_a_time(batch):
                     self._held.take(self._messages.read(some))
-        except (LateRecord, BelowHeld) as reason:
+        except (LateRecord, NotInMemory) as reason:
             log.info("the mappings are read from the start of %s again: %s", self._topic, reason)
             self._read_anew(patience)
         except Refused as error:

@@ -19,8 +19,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.fold import LateRecord
-from k2k_assets.mapping.algebra.held import Placed
-from k2k_assets.mapping.algebra.held_mappings import HeldMappings
+from k2k_assets.mapping.algebra.in_memory_mapping import Placed
+from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.live.mapping_messages import MappingMessages
 
@@ -54,7 +54,7 @@ class ReadingAnew:
         out_of_order: What earlier readings have found to be out of order.
     """
 
-    def __init__(self, held: HeldMappings, messages: MappingMessages, out_of_order: Collection[Owned]) -> None:
+    def __init__(self, held: InMemoryMappings, messages: MappingMessages, out_of_order: Collection[Owned]) -> None:
         self._held = held
         self._messages = messages
         self._out_of_order = frozenset(out_of_order)

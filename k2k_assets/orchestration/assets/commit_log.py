@@ -9,8 +9,8 @@ import dagster as dg
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
-from k2k_assets.orchestration.failures import failures_in_words
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 
 _COLUMNS = {
@@ -27,7 +27,7 @@ _COLUMNS = {
 }
 
 
-def commit_log_asset(pipeline: Pipeline, names: Translator, upstream: dict[str, dg.AssetIn]) -> dg.AssetsDefinition:
+def commit_log_asset(pipeline: Pipeline, names: AssetNames, upstream: dict[str, dg.AssetIn]) -> dg.AssetsDefinition:
     """The asset.
 
     Args:
@@ -51,7 +51,7 @@ def commit_log_asset(pipeline: Pipeline, names: Translator, upstream: dict[str, 
         group_name=names.group,
     )
     def commit_log(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-        with failures_in_words(), both_clusters(pipeline) as (source, target):
+        with failures_as_messages(), both_clusters(pipeline) as (source, target):
             log = read_commit_log(pipeline, source.cluster_id(), target)
         return dg.MaterializeResult(metadata=commit_log_metadata(log, int(time.time() * 1000)))
 

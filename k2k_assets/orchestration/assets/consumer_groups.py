@@ -12,8 +12,8 @@ from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.assets.group_results import failed_groups, group_materialization, groups_summary
 from k2k_assets.orchestration.checks.asset_checks import asset_check_result, group_check_specs
-from k2k_assets.orchestration.failures import failures_in_words
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.turns import next_turn
 from k2k_assets.verification.verdict import Verdict
@@ -37,7 +37,7 @@ class GroupsConfig(dg.Config):
     )
 
 
-def consumer_group_assets(pipeline: Pipeline, names: Translator, groups: list[str]) -> dg.AssetsDefinition:
+def consumer_group_assets(pipeline: Pipeline, names: AssetNames, groups: list[str]) -> dg.AssetsDefinition:
     """The multi-asset; one that stands for all groups when none is known yet."""
     if not groups:
         return _undiscovered(pipeline, names)
@@ -77,7 +77,7 @@ def consumer_group_assets(pipeline: Pipeline, names: Translator, groups: list[st
     return move_groups
 
 
-def _undiscovered(pipeline: Pipeline, names: Translator) -> dg.AssetsDefinition:
+def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
     pattern = str(pipeline.groups.consumer_groups)
 
     @dg.multi_asset(
@@ -95,7 +95,7 @@ def _undiscovered(pipeline: Pipeline, names: Translator) -> dg.AssetsDefinition:
         ins=_upstream(names),
     )
     def discover_and_move(context: dg.AssetExecutionContext, config: GroupsConfig) -> Results:
-        with failures_in_words(), both_clusters(pipeline) as (source, target):
+        with failures_as_messages(), both_clusters(pipeline) as (source, target):
             found = refresh(pipeline, source, target)
         context.log.info(f"discovered {len(found.groups)} consumer groups: {', '.join(found.groups)}")
         result, verdicts = _sync(context, pipeline, config)
@@ -107,7 +107,7 @@ def _undiscovered(pipeline: Pipeline, names: Translator) -> dg.AssetsDefinition:
     return discover_and_move
 
 
-def _upstream(names: Translator) -> dict[str, dg.AssetIn]:
+def _upstream(names: AssetNames) -> dict[str, dg.AssetIn]:
     return {"offset_mappings": dg.AssetIn(key=names.offset_mappings_key, dagster_type=dg.Nothing)}
 
 
@@ -118,7 +118,7 @@ def _sync(
     from k2k_assets.orchestration.assets.group_sync import sync_groups
     from k2k_assets.verification.group_content import check_groups
 
-    with failures_in_words():
+    with failures_as_messages():
         result = sync_groups(pipeline, config.window_seconds, context.log.info)
         with both_clusters(pipeline) as (source, target):
             return result, check_groups(pipeline, result, source, target, turn=next_turn(pipeline.name))
@@ -126,7 +126,7 @@ def _sync(
 
 def _results(
     context: dg.AssetExecutionContext,
-    names: Translator,
+    names: AssetNames,
     result: PollResult,
     verdicts: dict[str, Verdict],
     checks: Mapping[str, dg.AssetCheckKey],

@@ -55,7 +55,7 @@ def group_materialization(result: PollResult, group: str) -> Shown:
 
 def states(lines: Collection[Line]) -> str:
     """How many partitions each word is said of."""
-    counts = Counter(line.word.value for line in lines)
+    counts = Counter(line.decision.value for line in lines)
     return ", ".join(f"{count} {word}" for word, count in counts.most_common()) or "no positions"
 
 
@@ -98,7 +98,7 @@ def failed_groups(pipeline: str, failed: Mapping[str, str]) -> dg.Failure:
 def _rows(lines: Collection[Line]) -> Iterator[tuple[keys.Cell, ...]]:
     for line in lines:
         offset, left = (line.target.offset, line.target.left) if line.target else (None, None)
-        target = (line.partition.topic, line.partition.partition, offset, line.word.value, left)
+        target = (line.partition.topic, line.partition.partition, offset, line.decision.value, left)
         for source in line.sources or (None,):
             where = (str(source.partition), source.offset, source.left) if source else (None, None, None)
             yield (*target, *where, line.committed, shorten(line.metadata, _MOST_METADATA, placeholder=" ..."))

@@ -10,8 +10,8 @@ import dagster as dg
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.orchestration import metadata as keys
-from k2k_assets.orchestration.failures import failures_in_words
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _PRUNED_COLUMNS = {"topic": "string", "partition": "int", "answers from": "int",
 
 
 def offset_mappings_asset(
-    pipeline: Pipeline, names: Translator, upstream: dict[str, dg.AssetIn]
+    pipeline: Pipeline, names: AssetNames, upstream: dict[str, dg.AssetIn]
 ) -> dg.AssetsDefinition:
     """The asset; the arguments as for the commit log."""
 
@@ -54,7 +54,7 @@ def offset_mappings_asset(
         # With pyarrow, which a run that copies has no use for.
         from k2k_assets.mapping.index import update_index
 
-        with failures_in_words(), both_clusters(pipeline) as (source, target):
+        with failures_as_messages(), both_clusters(pipeline) as (source, target):
             spark = getattr(context.resources, names.resource).session()
             index = update_index(spark, pipeline, source, target)
         columns = ("topic", "partition", "covered_from", "covered_to", "source_topic_id")

@@ -6,11 +6,11 @@ import dagster as dg
 
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.shown import ShownTopic
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 
 
-def source_specs(pipeline: Pipeline, names: Translator, topics: list[ShownTopic]) -> list[dg.AssetSpec]:
+def source_specs(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]) -> list[dg.AssetSpec]:
     """One spec for each source topic."""
     servers = pipeline.client_properties("source", "admin").get("bootstrap.servers", "?")
     return [

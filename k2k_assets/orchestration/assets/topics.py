@@ -17,8 +17,8 @@ from k2k_assets.orchestration.assets.shown import ShownTopic
 from k2k_assets.orchestration.assets.topic_results import materialization, stopped_failure, summary
 from k2k_assets.orchestration.assets.watched_copy import watched
 from k2k_assets.orchestration.checks.topic_checks import evaluations, topic_check_keys
-from k2k_assets.orchestration.failures import failures_in_words
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.extent import UntilCaughtUp, Window
@@ -54,7 +54,7 @@ class CopyConfig(dg.Config):
     )
 
 
-def topic_assets(pipeline: Pipeline, names: Translator, topics: list[ShownTopic]) -> dg.AssetsDefinition:
+def topic_assets(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]) -> dg.AssetsDefinition:
     """The multi-asset; one that stands for all topics when none is known yet."""
     if not topics:
         return _undiscovered(pipeline, names)
@@ -98,7 +98,7 @@ def topic_assets(pipeline: Pipeline, names: Translator, topics: list[ShownTopic]
     return copy_topics
 
 
-def _undiscovered(pipeline: Pipeline, names: Translator) -> dg.AssetsDefinition:
+def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
     @dg.multi_asset(
         name=names.op("topics"),
         group_name=names.group,
@@ -118,7 +118,7 @@ def _undiscovered(pipeline: Pipeline, names: Translator) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, config: CopyConfig
     ) -> Iterator[dg.MaterializeResult[None]]:
         with getattr(context.resources, names.resource).copying(pipeline) as spark:
-            with failures_in_words(), both_clusters(pipeline) as (source, target):
+            with failures_as_messages(), both_clusters(pipeline) as (source, target):
                 found = refresh(pipeline, source, target)
             context.log.info(f"discovered {len(found.topics)} topics: {', '.join(found.topics)}")
             outcome = _copy(context, pipeline, spark, config, None)
@@ -135,7 +135,7 @@ def _left_out(pipeline: Pipeline, wanted: Set[str]) -> Mapping[str, str]:
     """
     if pipeline.selection.literal is not None:
         return {}  # a listed topic that is missing, or has no target, is a fault of the pipeline file
-    with failures_in_words(), both_clusters(pipeline) as (source, _):
+    with failures_as_messages(), both_clusters(pipeline) as (source, _):
         left_out = dict.fromkeys(wanted - source.topics().keys(), _GONE)
     for topic in wanted - left_out.keys():
         try:
@@ -154,7 +154,7 @@ def _copy(
 ) -> Outcome:
     extent = _extent(pipeline, config)
     context.log.info(f"copying {'all topics' if topics is None else ', '.join(sorted(topics))}: {extent}")
-    with failures_in_words():
+    with failures_as_messages():
         return watched(
             lambda stop, observer: spark.replicate(extent, topics=topics, stop=stop, observer=observer),
             context.log.info,
@@ -177,7 +177,7 @@ def _report_stops(
     """The failed checks of stopped topics: the checks' own op does not run after the failure that names them."""
     if not outcome.stopped:
         return
-    with failures_in_words(), both_clusters(pipeline) as (source, target):
+    with failures_as_messages(), both_clusters(pipeline) as (source, target):
         log = read_commit_log(pipeline, source.cluster_id(), target)
     verdicts = {topic: check_copies_on(topic, log, reason) for topic, reason in outcome.stopped.items()}
     for evaluation in evaluations(keys, verdicts):
@@ -187,7 +187,7 @@ def _report_stops(
 def _results(
     context: dg.AssetExecutionContext,
     pipeline: Pipeline,
-    names: Translator,
+    names: AssetNames,
     outcome: Outcome,
     selected: Set[str],
     left_out: Mapping[str, str] | None = None,

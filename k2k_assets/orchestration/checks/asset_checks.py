@@ -8,19 +8,19 @@ import dagster as dg
 
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
-from k2k_assets.orchestration.failures import failures_in_words
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Verdict
 
 
-def mapping_checks(pipeline: Pipeline, names: Translator) -> Iterable[dg.AssetChecksDefinition]:
+def mapping_checks(pipeline: Pipeline, names: AssetNames) -> Iterable[dg.AssetChecksDefinition]:
     """The blocking checks on a pipeline's offset mappings, each an op of its own."""
     return [_definition(pipeline, names, name, description) for name, (_, description) in CHECKS.items()]
 
 
-def group_check_specs(names: Translator, groups: Collection[str]) -> dict[str, dg.AssetCheckSpec]:
+def group_check_specs(names: AssetNames, groups: Collection[str]) -> dict[str, dg.AssetCheckSpec]:
     """The check on each consumer group (`verification.group_content`).
 
     It is run by the op that translates the groups, so that both speak of the same positions.
@@ -36,7 +36,7 @@ def group_check_specs(names: Translator, groups: Collection[str]) -> dict[str, d
     }
 
 
-def _definition(pipeline: Pipeline, names: Translator, name: str, description: str) -> dg.AssetChecksDefinition:
+def _definition(pipeline: Pipeline, names: AssetNames, name: str, description: str) -> dg.AssetChecksDefinition:
     spec = dg.AssetCheckSpec(name, asset=names.offset_mappings_key, description=description, blocking=True)
 
     @dg.multi_asset_check(name=names.check_op(name), specs=[spec], required_resource_keys={names.resource})
@@ -44,7 +44,7 @@ def _definition(pipeline: Pipeline, names: Translator, name: str, description: s
         from k2k_assets.mapping.index import MappingIndex
 
         resource = getattr(context.op_execution_context.resources, names.resource)
-        with failures_in_words(), both_clusters(pipeline) as (source, target):
+        with failures_as_messages(), both_clusters(pipeline) as (source, target):
             evidence = Evidence(pipeline, resource.session(), MappingIndex.open(pipeline), source, target)
             return asset_check_result(spec.key, run_check(name, evidence))
 

@@ -9,15 +9,15 @@ import dagster as dg
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.checks.asset_checks import asset_check_result
-from k2k_assets.orchestration.failures import failures_in_words
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on
 from k2k_assets.verification.verdict import Verdict
 
 
-def topic_check_keys(names: Translator, topics: Collection[str]) -> dict[str, dg.AssetCheckKey]:
+def topic_check_keys(names: AssetNames, topics: Collection[str]) -> dict[str, dg.AssetCheckKey]:
     """The check of each topic.
 
     Args:
@@ -27,7 +27,7 @@ def topic_check_keys(names: Translator, topics: Collection[str]) -> dict[str, dg
     return {topic: dg.AssetCheckKey(names.topic_key(topic), c) for topic, c in names.topic_checks(topics).items()}
 
 
-def topic_checks(pipeline: Pipeline, names: Translator, topics: Collection[str]) -> list[dg.AssetChecksDefinition]:
+def topic_checks(pipeline: Pipeline, names: AssetNames, topics: Collection[str]) -> list[dg.AssetChecksDefinition]:
     """The check on each replicated topic, all in one op: they read the commit log once.
 
     Args:
@@ -49,7 +49,7 @@ def topic_checks(pipeline: Pipeline, names: Translator, topics: Collection[str])
 
     @dg.multi_asset_check(name=names.check_op("copies_on"), specs=specs, can_subset=True)
     def copies_on(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        with failures_in_words(), both_clusters(pipeline) as (source, target):
+        with failures_as_messages(), both_clusters(pipeline) as (source, target):
             TopicCheck(pipeline, source, target, "checks").ensure_existing()
             log = read_commit_log(pipeline, source.cluster_id(), target)
         selected = context.op_execution_context.selected_asset_check_keys

@@ -30,7 +30,7 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Asked(_Model):
+class RequestedRun(_Model):
     """A request for a topic that has not been answered by progress yet; and when its run ended, once that is known."""
 
     positions: Positions
@@ -40,7 +40,7 @@ class Asked(_Model):
 
 
 class Heard(_Model):
-    """When a sign of life of an instance was seen first, or a little later: other machines' clocks are not trusted."""
+    """When a heartbeat of an instance was seen first, or a little later: other machines' clocks are not trusted."""
 
     sign: int
     time: float
@@ -52,7 +52,7 @@ class Cursor(_Model):
     version: int = VERSION
     ends: dict[str, list[int]] = {}
     positions: dict[str, Positions] = {}
-    asked: dict[str, Asked] = {}
+    asked: dict[str, RequestedRun] = {}
     stopped: dict[str, str] = {}
     heard: dict[str, Heard] = {}
 
@@ -66,7 +66,7 @@ class Cursor(_Model):
         return cursor if cursor.version == VERSION else cls()
 
 
-class Facts(_Model):
+class SensorFacts(_Model):
     """What a tick has seen.
 
     Attributes:
@@ -79,7 +79,7 @@ class Facts(_Model):
         last_run: Id of the newest run.
         last_ended: When that one ended, seconds since the epoch.
         instances: Continuous instances, by name.
-        silence: After so many seconds without a sign of life one counts as dead.
+        heartbeat_timeout: After so many seconds without a heartbeat one counts as dead.
     """
 
     looked: float
@@ -91,10 +91,10 @@ class Facts(_Model):
     last_run: str | None = None
     last_ended: float | None = None
     instances: dict[str, Presence] = {}
-    silence: float = 0.0
+    heartbeat_timeout: float = 0.0
 
 
-class Decision(_Model):
+class RunDecision(_Model):
     """What to do.
 
     Attributes:
@@ -110,12 +110,12 @@ class Decision(_Model):
     cursor: Cursor
 
 
-def decide(facts: Facts, before: Cursor) -> Decision:
+def decide_run(facts: SensorFacts, before: Cursor) -> RunDecision:
     """What a tick asks for."""
     heard = _heard(facts, before)
     seen = before.model_copy(update={"ends": facts.ends, "positions": facts.positions, "heard": heard})
     if facts.running:
-        return Decision(reason=f"run {facts.running} is in progress, and one copies at a time", cursor=seen)
+        return RunDecision(reason=f"run {facts.running} is in progress, and one copies at a time", cursor=seen)
     before = before.model_copy(update={"asked": {t: _with_end(facts, asked) for t, asked in before.asked.items()}})
     lagging = [topic for topic in sorted(facts.ends) if _lags(facts.ends[topic], facts.positions.get(topic, []))]
     copied_by = _copied_by(facts, heard)
@@ -124,21 +124,21 @@ def decide(facts: Facts, before: Cursor) -> Decision:
     if due and not copied_by:
         asked = {topic: _ask(before.asked.get(topic), facts.positions.get(topic, []), facts.now) for topic in due}
         cursor = seen.model_copy(update={"asked": {**kept, **asked}})
-        return Decision(topics=tuple(due), run_key=_run_key(due, facts), cursor=cursor)
+        return RunDecision(topics=tuple(due), run_key=_run_key(due, facts), cursor=cursor)
     all_positions = [p for topic in sorted(facts.positions) for p in facts.positions[topic]]
     if facts.mappings is not None and facts.mappings != facts.positions:
         if _due(facts, before.asked.get(MAPPINGS), all_positions):
             mine = {MAPPINGS: _ask(before.asked.get(MAPPINGS), all_positions, facts.now)}
             cursor = seen.model_copy(update={"asked": {**kept, **mine}})
-            return Decision(run_key=_run_key([MAPPINGS], facts), cursor=cursor)
+            return RunDecision(run_key=_run_key([MAPPINGS], facts), cursor=cursor)
     else:
         kept.pop(MAPPINGS, None)
     reason = copied_by if copied_by and lagging else _reason(facts, lagging, before)
-    return Decision(reason=reason, cursor=seen.model_copy(update={"asked": kept}))
+    return RunDecision(reason=reason, cursor=seen.model_copy(update={"asked": kept}))
 
 
-def _heard(facts: Facts, before: Cursor) -> dict[str, Heard]:
-    """An instance that is seen for the first time counts as alive until it has been silent for long enough."""
+def _heard(facts: SensorFacts, before: Cursor) -> dict[str, Heard]:
+    """An instance that is seen for the first time counts as alive until the heartbeat timeout has passed."""
     heard = {}
     for name, presence in facts.instances.items():
         known = before.heard.get(name)
@@ -148,12 +148,16 @@ def _heard(facts: Facts, before: Cursor) -> dict[str, Heard]:
     return heard
 
 
-def _copied_by(facts: Facts, heard: Mapping[str, Heard]) -> str:
+def _copied_by(facts: SensorFacts, heard: Mapping[str, Heard]) -> str:
     """Why nothing is asked to copy, in words; empty if no continuous instance lives.
 
     From the end of the look that heard of it to the beginning of this one: a look that stalls is nobody's silence.
     """
-    living = [p.who for name, p in sorted(facts.instances.items()) if facts.looked - heard[name].time < facts.silence]
+    living = [
+        p.who
+        for name, p in sorted(facts.instances.items())
+        if facts.looked - heard[name].time < facts.heartbeat_timeout
+    ]
     if not living:
         return ""
     return (
@@ -167,18 +171,18 @@ def _lags(ends: Sequence[int], positions: Sequence[int | None]) -> bool:
     return any(position is None or position < end for end, position in zip(ends, padded, strict=False))
 
 
-def _due(facts: Facts, asked: Asked | None, positions: Positions) -> bool:
+def _due(facts: SensorFacts, asked: RequestedRun | None, positions: Positions) -> bool:
     return asked is None or asked.positions != positions or facts.now >= _ready(asked)
 
 
-def _with_end(facts: Facts, asked: Asked) -> Asked:
+def _with_end(facts: SensorFacts, asked: RequestedRun) -> RequestedRun:
     """The run that ended first since then was the one that was asked for; later ones of other topics do not count."""
     if asked.ended is not None or facts.last_ended is None or facts.last_ended < asked.time:
         return asked
     return asked.model_copy(update={"ended": facts.last_ended})
 
 
-def _ready(asked: Asked) -> float:
+def _ready(asked: RequestedRun) -> float:
     return (asked.ended or asked.time) + back_off(asked.attempts)
 
 
@@ -187,12 +191,12 @@ def back_off(attempts: int) -> float:
     return min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** min(attempts - 1, 10))
 
 
-def _ask(before: Asked | None, positions: Positions, now: float) -> Asked:
+def _ask(before: RequestedRun | None, positions: Positions, now: float) -> RequestedRun:
     again = before is not None and before.positions == positions
-    return Asked(positions=positions, attempts=before.attempts + 1 if before and again else 1, time=now)
+    return RequestedRun(positions=positions, attempts=before.attempts + 1 if before and again else 1, time=now)
 
 
-def _run_key(topics: Sequence[str], facts: Facts) -> str:
+def _run_key(topics: Sequence[str], facts: SensorFacts) -> str:
     """Differs after each run, so that what a failed one did not do is asked for again."""
     wanted: Mapping[str, object] = {
         "topics": list(topics),
@@ -203,7 +207,7 @@ def _run_key(topics: Sequence[str], facts: Facts) -> str:
     return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def _reason(facts: Facts, lagging: Sequence[str], before: Cursor) -> str:
+def _reason(facts: SensorFacts, lagging: Sequence[str], before: Cursor) -> str:
     if not facts.ends:
         return "no topic of the source is selected"
     if not lagging:

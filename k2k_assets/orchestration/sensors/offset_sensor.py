@@ -10,9 +10,9 @@ import time
 import dagster as dg
 
 from k2k_assets.core.errors import K2KError
-from k2k_assets.orchestration.names import Translator
-from k2k_assets.orchestration.sensors.group_look import GroupLook, look_at_groups
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.group_moves import GroupCursor, GroupDecision, GroupFacts, decide_groups
+from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
 from k2k_assets.orchestration.sensors.runs import failed_checks, last_run, made_by, running
 from k2k_assets.orchestration.sensors.sensors import INTERVAL_SECONDS, default_status, shown_assets
 from k2k_assets.pipeline import Pipeline
@@ -20,7 +20,7 @@ from k2k_assets.verification.mapping_checks import CHECKS
 
 
 def offset_sync_sensor(
-    pipeline: Pipeline, names: Translator, job: dg.UnresolvedAssetJobDefinition, first: bool
+    pipeline: Pipeline, names: AssetNames, job: dg.UnresolvedAssetJobDefinition, first: bool
 ) -> dg.SensorDefinition:
     """The sensor of a pipeline.
 
@@ -40,7 +40,7 @@ def offset_sync_sensor(
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         try:
-            seen = look_at_groups(pipeline)
+            seen = observe_groups(pipeline)
         except K2KError as error:
             return dg.SkipReason(str(error))
         shown = shown_assets(context, names)
@@ -53,8 +53,8 @@ def offset_sync_sensor(
 
 def _facts(
     instance: dg.DagsterInstance,
-    names: Translator,
-    seen: GroupLook,
+    names: AssetNames,
+    seen: GroupObservation,
     shown: frozenset[dg.AssetKey],
     cursor: GroupCursor,
 ) -> GroupFacts:
@@ -79,7 +79,7 @@ def _facts(
 
 
 def _result(
-    pipeline: Pipeline, names: Translator, decision: GroupDecision, shown: frozenset[dg.AssetKey]
+    pipeline: Pipeline, names: AssetNames, decision: GroupDecision, shown: frozenset[dg.AssetKey]
 ) -> dg.SensorResult:
     cursor = decision.cursor.model_dump_json()
     if decision.run_key is None:

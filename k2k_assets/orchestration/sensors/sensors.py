@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import dagster as dg
 
-from k2k_assets.coordination.presence import silence_seconds
+from k2k_assets.coordination.presence import heartbeat_timeout_seconds
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.checks.topic_checks import evaluations, topic_check_keys
-from k2k_assets.orchestration.names import Translator
-from k2k_assets.orchestration.sensors.lag import Cursor, Decision, Facts, decide
-from k2k_assets.orchestration.sensors.look import Look, look
+from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.sensors.lag import Cursor, RunDecision, SensorFacts, decide_run
+from k2k_assets.orchestration.sensors.observation import Observation, observe
 from k2k_assets.orchestration.sensors.runs import last_run, running
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on
@@ -35,7 +35,7 @@ def default_status() -> dg.DefaultSensorStatus:
 
 
 def replication_sensor(
-    pipeline: Pipeline, names: Translator, job: dg.UnresolvedAssetJobDefinition, first: bool
+    pipeline: Pipeline, names: AssetNames, job: dg.UnresolvedAssetJobDefinition, first: bool
 ) -> dg.SensorDefinition:
     """The sensor of a pipeline.
 
@@ -56,12 +56,12 @@ def replication_sensor(
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         looked = time.time()
         try:
-            seen = look(pipeline)
+            seen = observe(pipeline)
         except K2KError as error:
             return dg.SkipReason(str(error))
         before = Cursor.read(context.cursor)
         shown = frozenset(key for key in shown_assets(context, names) if not names.is_consumer_group(key))
-        decision = decide(_facts(context.instance, pipeline, names, looked, seen, shown), before)
+        decision = decide_run(_facts(context.instance, pipeline, names, looked, seen, shown), before)
         # Failed ones only: nothing of a new topic is committed yet, which is a doubt and no stop.
         verdicts = {topic: check_copies_on(topic, seen.log) for topic in seen.ends}
         stopped = {topic: v.summary for topic, v in verdicts.items() if v.judgement is Judgement.FAILED}
@@ -75,10 +75,10 @@ def replication_sensor(
 
 def _result(
     pipeline: Pipeline,
-    names: Translator,
-    decision: Decision,
+    names: AssetNames,
+    decision: RunDecision,
     events: Sequence[dg.AssetObservation | dg.AssetCheckEvaluation],
-    seen: Look,
+    seen: Observation,
     shown: frozenset[dg.AssetKey],
 ) -> dg.SensorResult:
     cursor = decision.cursor.model_dump_json()
@@ -99,7 +99,9 @@ def _result(
     return dg.SensorResult(run_requests=[request], cursor=cursor, asset_events=events)
 
 
-def _standing_in(pipeline: Pipeline, names: Translator, seen: Look, shown: frozenset[dg.AssetKey]) -> list[dg.AssetKey]:
+def _standing_in(
+    pipeline: Pipeline, names: AssetNames, seen: Observation, shown: frozenset[dg.AssetKey]
+) -> list[dg.AssetKey]:
     """The assets through which topics are copied that have none yet: those of today's definitions.
 
     Not of topics that are gone on the source, which would fail the run; only where nothing else is shown, as some
@@ -114,13 +116,13 @@ def _standing_in(pipeline: Pipeline, names: Translator, seen: Look, shown: froze
 def _facts(
     instance: dg.DagsterInstance,
     pipeline: Pipeline,
-    names: Translator,
+    names: AssetNames,
     looked: float,
-    seen: Look,
+    seen: Observation,
     shown: frozenset[dg.AssetKey],
-) -> Facts:
+) -> SensorFacts:
     last = last_run(instance, names.tags)
-    return Facts(
+    return SensorFacts(
         looked=looked,
         now=time.time(),
         ends=seen.ends,
@@ -130,11 +132,11 @@ def _facts(
         last_run=last.run_id,
         last_ended=last.ended,
         instances=seen.instances,
-        silence=silence_seconds(pipeline),
+        heartbeat_timeout=heartbeat_timeout_seconds(pipeline),
     )
 
 
-def shown_assets(context: dg.SensorEvaluationContext, names: Translator) -> frozenset[dg.AssetKey]:
+def shown_assets(context: dg.SensorEvaluationContext, names: AssetNames) -> frozenset[dg.AssetKey]:
     """The assets of the pipeline that the loaded definitions can materialize."""
     definition = context.repository_def
     graph = definition.asset_graph if definition else None
@@ -144,7 +146,11 @@ def shown_assets(context: dg.SensorEvaluationContext, names: Translator) -> froz
 
 
 def _turned(
-    names: Translator, before: Mapping[str, str], now: Mapping[str, str], seen: Look, shown: frozenset[dg.AssetKey]
+    names: AssetNames,
+    before: Mapping[str, str],
+    now: Mapping[str, str],
+    seen: Observation,
+    shown: frozenset[dg.AssetKey],
 ) -> Iterable[dg.AssetCheckEvaluation]:
     """The verdict on each topic that was stopped, or was let go on, since the last tick; also by `k2k start`."""
     turned = [topic for topic in sorted({*before, *now}) if before.get(topic) != now.get(topic)]
@@ -152,7 +158,7 @@ def _turned(
     return evaluations(keys, {topic: check_copies_on(topic, seen.log) for topic in turned})
 
 
-def _moved(names: Translator, before: Cursor, seen: Look) -> Iterable[dg.AssetObservation]:
+def _moved(names: AssetNames, before: Cursor, seen: Observation) -> Iterable[dg.AssetObservation]:
     """An observation for each source topic whose end offsets moved since the last tick."""
     for topic, ends in seen.ends.items():
         if before.ends.get(topic) != ends:

@@ -10,7 +10,7 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.planning import Ground, prepare
+from k2k_assets.replication.driver.planning import ClusterSnapshot, prepare
 from k2k_assets.topics.selection import resolve_topics
 
 log = logging.getLogger("k2k.replication")
@@ -47,7 +47,7 @@ class Changes:
         self._said = ""
         self._last_tried = ""
 
-    def look(self, ground: Ground) -> Ground | None:
+    def refresh(self, snapshot: ClusterSnapshot) -> ClusterSnapshot | None:
         """The clusters as they are now, if there is something new to copy and it is time to look; else nothing.
 
         What stands against copying it is logged, and does not disturb what is copied already.
@@ -57,36 +57,36 @@ class Changes:
         for cluster in self._clusters:
             cluster.renew_if_disturbed()  # it could create nothing for the rest of the run
         try:
-            new = self._new(ground)
+            new = self._new(snapshot)
             if not new:
                 return None
             log.info("new on the source: %s", ", ".join(new.values()))
-            return self._with(ground, list(new))
+            return self._with(snapshot, list(new))
         except K2KError as error:
             self._say(str(error))
             return None
         finally:
             self._next = self._clock() + self._interval
 
-    def _new(self, ground: Ground) -> dict[str, str]:
+    def _new(self, snapshot: ClusterSnapshot) -> dict[str, str]:
         """Topics that are new or have new partitions, in words."""
         found = resolve_topics(self._pipeline, self._clusters[0], partly=True)
-        known = {topic: count for topic, (_, count) in ground.topics.items()}
+        known = {topic: count for topic, (_, count) in snapshot.topics.items()}
         return {
             topic: f"{topic} ({f'{known[topic]} to ' if topic in known else ''}{count} partitions)"
             for topic, count in found.items()
             if count > known.get(topic, 0) and (self._only is None or topic in self._only)
         }
 
-    def _with(self, ground: Ground, names: Sequence[str]) -> Ground | None:
+    def _with(self, snapshot: ClusterSnapshot, names: Sequence[str]) -> ClusterSnapshot | None:
         """With those of them that can be copied: one holds up no others."""
         try:
-            return ground.with_new(prepare(self._pipeline, *self._clusters, names))
+            return snapshot.with_new(prepare(self._pipeline, *self._clusters, names))
         except Refused as error:
             if len(names) == 1:
                 raise
             log.debug("what is new is looked at topic by topic: %s", error)
-        found, refused, patience = ground, list[str](), Deadline(_ONE_BY_ONE_SECONDS)
+        found, refused, patience = snapshot, list[str](), Deadline(_ONE_BY_ONE_SECONDS)
         for name in sorted(names, key=lambda name: (name <= self._last_tried, name)):
             if patience.expired():
                 break
@@ -99,7 +99,7 @@ class Changes:
                 refused.append(str(error))
                 break
         self._say("; ".join(refused))
-        return None if found is ground else found
+        return None if found is snapshot else found
 
     def _say(self, words: str) -> None:
         """The same is said once."""

@@ -17,7 +17,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.planning import Ground
+from k2k_assets.replication.driver.planning import ClusterSnapshot
 
 Noted = Mapping[str, tuple[int, ...]]
 """Start position of each partition, by source topic id."""
@@ -25,7 +25,7 @@ Noted = Mapping[str, tuple[int, ...]]
 
 def hold_first_starts(
     pipeline: Pipeline,
-    ground: Ground,
+    snapshot: ClusterSnapshot,
     source: Cluster,
     noted: Noted,
     committed: Collection[TopicPartition],
@@ -36,7 +36,7 @@ def hold_first_starts(
 
     Args:
         pipeline: Says where to start.
-        ground: The clusters as they are.
+        snapshot: The clusters as they are.
         source: For the ends.
         noted: What was written down before.
         committed: Partitions that have a position.
@@ -49,10 +49,10 @@ def hold_first_starts(
     """
     if pipeline.start_from != "latest":
         return {}
-    ids = {topic: description.topic_id for topic, description in ground.descriptions.items()}
+    ids = {topic: description.topic_id for topic, description in snapshot.descriptions.items()}
     known = {tp.topic for tp in committed}
-    new = [topic for topic in ground.topics if all_is_known and topic not in known and ids[topic] not in noted]
-    partitions = [tp for tp in ground.partitions if tp.topic in new]
+    new = [topic for topic in snapshot.topics if all_is_known and topic not in known and ids[topic] not in noted]
+    partitions = [tp for tp in snapshot.partitions if tp.topic in new]
     unknown: dict[TopicPartition, str] = {}
     at_beginning = [tp for tp in partitions if tp.topic in appeared]
     at_end = [tp for tp in partitions if tp.topic not in appeared]
@@ -60,11 +60,11 @@ def hold_first_starts(
     first |= ends_of_each_topic(source, at_end, pipeline.readable_end, unknown)
     first |= {tp: 0 if tp.topic in appeared else END_UNKNOWN for tp in unknown}
     fresh = {
-        topic: tuple(first[TopicPartition(topic, p)] for p in range(ground.topics[topic][1]))
+        topic: tuple(first[TopicPartition(topic, p)] for p in range(snapshot.topics[topic][1]))
         for topic in new
-        if all(TopicPartition(topic, p) in first for p in range(ground.topics[topic][1]))
+        if all(TopicPartition(topic, p) in first for p in range(snapshot.topics[topic][1]))
     }
-    held = {topic: noted[ids[topic]] for topic in ground.topics if ids[topic] in noted}
+    held = {topic: noted[ids[topic]] for topic in snapshot.topics if ids[topic] in noted}
     begun = [topic for topic, at in held.items() if all(TopicPartition(topic, p) in committed for p in range(len(at)))]
     records = [(start_key(pipeline.group, ids[topic]), start_value(topic, at)) for topic, at in fresh.items()]
     write_records(pipeline, [*records, *((start_key(pipeline.group, ids[topic]), None) for topic in begun)])

@@ -37,7 +37,7 @@ class Job:
         threading.Thread(target=self._run, args=(runner, plans), name="k2k-slots", daemon=True).start()
 
     @property
-    def outrun(self) -> str | None:
+    def superseded(self) -> str | None:
         """What a slot said that found commit records of a newer generation; None if none did."""
         return next((result.message for result in self._results if result.error == "Superseded"), None)
 
@@ -47,12 +47,12 @@ class Job:
         return {tp: reason for result in self._results for tp, reason in result.stopped.items()}
 
     @property
-    def taken(self) -> dict[TopicPartition, str]:
+    def superseded_by(self) -> dict[TopicPartition, str]:
         """Partitions that were left to others, with who that is."""
-        return {tp: owner for result in self._results for tp, owner in result.taken.items()}
+        return {tp: owner for result in self._results for tp, owner in result.superseded_by.items()}
 
     def raise_errors(self) -> None:
-        """Raises what made a slot end, except that it was outrun.
+        """Raises what made a slot end, except that it was superseded.
 
         Raises:
             K2KError: Of the class that the slot raised.

@@ -16,7 +16,7 @@ from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
-from k2k_assets.replication.plan import ControlTopics, PartitionPlan, SlotPlan, is_one_to_one
+from k2k_assets.replication.plan import ControlPartitions, PartitionPlan, SlotPlan, is_one_to_one
 from k2k_assets.topics.selection import ensure_selected, resolve_topics
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.librdkafka.sink import timeout_too_long, transaction_timeout_ms
@@ -29,7 +29,7 @@ _BATCH_FRAME = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ClusterSnapshot:
     """The clusters as they are when the run begins.
 
     Attributes:
@@ -47,7 +47,7 @@ class Ground:
     topics: dict[str, tuple[str, int]]
     descriptions: dict[str, TopicDescription]
     targets: dict[str, TopicDescription]
-    control: ControlTopics
+    control: ControlPartitions
     batch_bytes: int
     one_to_one: bool
 
@@ -61,7 +61,7 @@ class Ground:
         """Source topic id of each source partition."""
         return {tp: self.descriptions[tp.topic].topic_id for tp in self.partitions}
 
-    def seen_again(self, source: Cluster, target: Cluster) -> Ground:
+    def seen_again(self, source: Cluster, target: Cluster) -> ClusterSnapshot:
         """With the topics as they are now: one that was created anew may be copied again since, by an override.
 
         A topic that is gone, or may not be seen any more, stays as it was: its slot tells.
@@ -73,7 +73,7 @@ class Ground:
         on_target = target.describe_async(self.targets, partly=True)
         return replace(self, descriptions=self.descriptions | on_source(), targets=self.targets | on_target())
 
-    def with_new(self, new: Ground) -> Ground:
+    def with_new(self, new: ClusterSnapshot) -> ClusterSnapshot:
         """With topics that were looked at since, and the control topics as they were then."""
         return replace(
             new,
@@ -85,7 +85,7 @@ class Ground:
         )
 
 
-def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collection[str] | None) -> Ground:
+def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collection[str] | None) -> ClusterSnapshot:
     """Checks both clusters, creates what is missing, describes what is there.
 
     Args:
@@ -120,12 +120,12 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
     descriptions = source.describe(selected)
     if pipeline.selection.literal is not None:
         _ensure_there(selected, descriptions, source)
-    return Ground(
+    return ClusterSnapshot(
         cluster_id=cluster_id,
         topics={t: (names[t], descriptions[t].partitions) for t in selected if t in descriptions},
         descriptions=descriptions,
         targets=targets,
-        control=ControlTopics(commit.partitions, mapping, commit.topic_id),
+        control=ControlPartitions(commit.partitions, mapping, commit.topic_id),
         batch_bytes=_batch_bytes(target, set(names.values())),
         one_to_one=one_to_one,
     )
@@ -158,7 +158,7 @@ def ensure_transaction_timeout(pipeline: Pipeline, target: Cluster) -> None:
 
 def plan_slots(
     pipeline: Pipeline,
-    ground: Ground,
+    snapshot: ClusterSnapshot,
     source: Cluster,
     generation: int,
     shares: Sequence[Sequence[TopicPartition]],
@@ -171,7 +171,7 @@ def plan_slots(
 
     Args:
         pipeline: The pipeline.
-        ground: The clusters as they are.
+        snapshot: The clusters as they are.
         source: For the ends.
         generation: Of the instance.
         shares: The partitions of each slot.
@@ -191,28 +191,28 @@ def plan_slots(
     def plan(tp: TopicPartition) -> PartitionPlan:
         return PartitionPlan(
             source=tp,
-            source_topic_id=ground.descriptions[tp.topic].topic_id,
-            target_topic=ground.topics[tp.topic][0],
-            target_topic_id=ground.targets[ground.topics[tp.topic][0]].topic_id,
+            source_topic_id=snapshot.descriptions[tp.topic].topic_id,
+            target_topic=snapshot.topics[tp.topic][0],
+            target_topic_id=snapshot.targets[snapshot.topics[tp.topic][0]].topic_id,
             readable_end=end_of(tp),
             begins_at=begins_at.get(tp),
         )
 
     settings = CopySettings.of(pipeline)
-    if not ground.one_to_one:
+    if not snapshot.one_to_one:
         settings = settings.shared_target
     return [
         SlotPlan(
             pipeline=pipeline,
-            cluster=ground.cluster_id,
+            cluster=snapshot.cluster_id,
             generation=generation,
             slot=slot,
             slots=len(shares),
             partitions=tuple(map(plan, share)),
             extent=extent,
-            control=ground.control,
-            one_to_one=ground.one_to_one,
-            batch_bytes=ground.batch_bytes,
+            control=snapshot.control,
+            one_to_one=snapshot.one_to_one,
+            batch_bytes=snapshot.batch_bytes,
             known_topics=known_topics,
             dead=dead,
             settings=settings.fingerprint,

@@ -13,9 +13,9 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.end_probe import EndProbe
 from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic, ends_with_leader
 from k2k_assets.kafka.log_reader import LogReader
-from k2k_assets.kafka.silence import Silence
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.replication")
@@ -108,7 +108,7 @@ class ProgressReader:
         starts = target.offsets(target.partitions_of([pipeline.coordination.commit.topic]), "stable")
         properties = pipeline.client_properties("target", "consumer")
         self._reader = LogReader(properties, starts, committed_only=True, follow=True)
-        self._silence = Silence(self._ends, time.monotonic)
+        self._end_probe = EndProbe(self._ends, time.monotonic)
 
     @property
     def newest(self) -> Mapping[TopicPartition, CommitRecord]:
@@ -133,7 +133,7 @@ class ProgressReader:
     def read(self) -> None:
         """Takes in what was committed since; does not wait."""
         while batch := self._reader.poll(0):
-            self._silence.heard()
+            self._end_probe.heard()
             for message in batch:
                 try:
                     record = CommitRecord.parse(message.key(), message.value(), f"offset {message.offset()}")
@@ -174,7 +174,7 @@ class ProgressReader:
     def _look_where_it_ends(self) -> None:
         """The commit topic's client may stand still without a word."""
         with suppress(K2KError):
-            if ends := self._silence.ends():
+            if ends := self._end_probe.ends():
                 self._reader.doubt_if_behind(ends)
 
     def _ends(self) -> Mapping[TopicPartition, int]:

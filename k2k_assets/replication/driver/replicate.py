@@ -8,16 +8,16 @@ from collections.abc import Callable, Collection
 from contextlib import ExitStack
 
 from k2k_assets.control.assignment_tail import AssignmentTail
-from k2k_assets.coordination.neighbours import Neighbours
-from k2k_assets.coordination.vacancies import Vacancies
+from k2k_assets.coordination.peers import Peers
+from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.changes import Changes
+from k2k_assets.replication.driver.instance import Instance
 from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.planning import prepare
 from k2k_assets.replication.driver.progress import Progress, ProgressReader
-from k2k_assets.replication.driver.run import Run
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import slots_for
 
@@ -53,22 +53,22 @@ def replicate_with(
     with ExitStack() as stack:
         source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
         target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))
-        ground = prepare(pipeline, source, target, topics)
-        progress = ProgressReader(pipeline, ground.cluster_id, source, target, ground.partitions)
+        snapshot = prepare(pipeline, source, target, topics)
+        progress = ProgressReader(pipeline, snapshot.cluster_id, source, target, snapshot.partitions)
         stack.callback(progress.close)
         tail = stack.enter_context(AssignmentTail(pipeline, target))
         if await_runner:
             await_runner()
-        neighbours = Neighbours(pipeline, tail)
-        run = Run(
+        peers = Peers(pipeline, tail)
+        run = Instance(
             pipeline=pipeline,
             extent=extent,
-            ground=ground,
+            snapshot=snapshot,
             slots=lambda partitions: slots_for(pipeline, partitions, cores),
             clusters=(source, target),
             progress=progress,
-            neighbours=neighbours,
-            vacancies=Vacancies(pipeline, neighbours),
+            peers=peers,
+            takeover=Takeover(pipeline, peers),
             changes=Changes(pipeline, source, target, topics),
         )
         return run.until_done(runner, stop or threading.Event(), observer)

@@ -22,10 +22,10 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.commit_pace import CommitPace
-from k2k_assets.replication.slot.held_targets import HeldTargets
-from k2k_assets.replication.slot.holding import Holding
-from k2k_assets.replication.slot.leaderless import LeftOut
+from k2k_assets.replication.slot.hanging_transactions import HangingTransactions
+from k2k_assets.replication.slot.offline_partitions import LeftOut
 from k2k_assets.replication.slot.partition_state import PartitionState, stopped_record
+from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.replication.slot.source_watch import SourceWatch
 from k2k_assets.replication.slot.starting import resolve_starts
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
@@ -45,7 +45,7 @@ _IDLE_SECONDS = 0.1
 # How long not to poll while there is time: the consumer's queue holds far more than comes meanwhile.
 _GATHER_SECONDS = 0.005
 # How often to look for higher claims and for the stop record.
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 # How long a poll waits at least, while there is something to commit.
 _SHORTEST_WAIT = 0.001
 # How often to look whether idle topics still are the same.
@@ -95,10 +95,10 @@ class Session:
         self._source_cluster, self._target_cluster = clusters
         self._source_watch = SourceWatch(plan, memory, self._source_cluster)
         self._tail = tail
-        self._holding = Holding(plan, memory, self._transactions, tail, transactional_id)
+        self._slot_claims = SlotClaims(plan, memory, self._transactions, tail, transactional_id)
         self._chain = chain
         strict = chain is not None and chain.strict
-        self._held_targets = HeldTargets(plan, self._target_cluster, strict, told=memory.hanging)
+        self._hanging_transactions = HangingTransactions(plan, self._target_cluster, strict, told=memory.hanging)
         self._left_out = LeftOut(plan, memory, self._source_cluster, self._target_cluster)
         self._pipeline = plan.pipeline
         self._commit = plan.pipeline.coordination.commit
@@ -133,42 +133,42 @@ class Session:
         try:
             return self._start()
         except _AskedToStop:
-            self._holding.release()
+            self._slot_claims.release()
             return False
         except ClusterUnreachable:
             raise
         except K2KError:
             with suppress(Restart, ClusterUnreachable):
-                self._holding.release()
+                self._slot_claims.release()
             raise
 
     def _start(self) -> bool:
-        wanted = self._holding.wanted()
+        wanted = self._slot_claims.wanted()
         if self._told_to_stop():
             wanted = []
-        if not wanted and not self._holding.left():
+        if not wanted and not self._slot_claims.left():
             return False
         self._sink.open()  # 1: fences the former holder, aborts what it left open
-        self._holding.claim(wanted)  # 2
-        self._holding.release_left()
+        self._slot_claims.claim(wanted)  # 2
+        self._slot_claims.release_left()
         if not wanted:
             return False
-        self._holding.settle(self._keep_waiting)
+        self._slot_claims.settle(self._keep_waiting)
         commit_log = read_commit_log(  # 3
             self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._wait_for_others
         )
         self._ensure_newest(commit_log)
         self._memory.sequence = max(self._memory.sequence, self._last_sequence(commit_log))
-        elsewhere = {plan.source for plan in self._plan.partitions} - set(self._holding.partitions)
+        elsewhere = {plan.source for plan in self._plan.partitions} - set(self._slot_claims.partitions)
         starts = resolve_starts(  # 4
             self._plan, elsewhere.union(self._memory.stopped), commit_log, self._source_cluster, self._target_cluster
         )
-        starts.stop(self._held_targets.stopped(starts.states.values(), self._wait_for_others))
+        starts.stop(self._hanging_transactions.stopped(starts.states.values(), self._wait_for_others))
         for tp, reason in starts.stopped.items():
             self._memory.stopped[tp] = reason
             log.error("%s is stopped: %s", tp, reason)
         self._states = starts.states
-        self._left_out.begin(starts.leaderless, self._states)
+        self._left_out.begin(starts.offline_partitions, self._states)
         self._commit_starts(starts.fresh, commit_log)
         if self._chain:
             self._chain.start(self._states)
@@ -177,8 +177,8 @@ class Session:
         return True
 
     def _ensure_newest(self, commit_log: CommitLog) -> None:
-        """Commit records of an older generation would count for nothing: this instance was outrun."""
-        for tp in self._holding.partitions:
+        """Commit records of an older generation would count for nothing: this instance was superseded."""
+        for tp in self._slot_claims.partitions:
             record = commit_log.positions.get(tp)
             if record and record.generation > self._plan.generation:
                 raise Superseded(
@@ -192,7 +192,7 @@ class Session:
         Outside transactions what is sent may come late, so the newest record has to tell even before the first commit
         that somebody copies. Partitions that were stopped are released with their reason, at the position they have.
         """
-        held = self._holding.partitions
+        held = self._slot_claims.partitions
         noted = self._memory.stopped.keys() - self._memory.unnoted
         stopped = [tp for tp in self._memory.stopped if tp in noted and tp in commit_log.positions and tp in held]
         released = [s for tp, s in self._states.items() if tp in commit_log.positions and not s.unreleased]
@@ -254,12 +254,12 @@ class Session:
             elif self._is_due(dry, now):
                 self._close(small=True)
             if now >= self._next_look:
-                self._next_look = now + _LOOK_SECONDS
-                self._tail.look()
+                self._next_look = now + _POLL_SECONDS
+                self._tail.refresh()
                 if self._told_to_stop():
                     break
-                if outranked := self._holding.outranked():
-                    self._hand_over(outranked)
+                if superseded := self._slot_claims.superseded():
+                    self._hand_over(superseded)
                     return False
                 if self._trouble_is_past():
                     self._memory.report_each = False
@@ -268,9 +268,9 @@ class Session:
                 if self._left_out.are_back(now):
                     self._close()
                     return False
-                self._beat()
+                self._heartbeat()
                 self._ensure_idle_topics(now)
-                self._held_targets.watch(self._states.values(), now)
+                self._hanging_transactions.watch(self._states.values(), now)
             if self._at_the_end(now) and self._left_out.are_given_up(now):
                 break
         self._release()
@@ -292,7 +292,7 @@ class Session:
         if polled.chunks or polled.ends or polled.passed:
             self._source_watch.heard(now)
         else:
-            self._source_watch.look(self._states, now)
+            self._source_watch.refresh(self._states, now)
         self._source_watch.look_for_leaders(self._states, now)
 
     def _let_records_gather(self) -> None:
@@ -374,7 +374,7 @@ class Session:
         except ForeignWriter as error:
             # Outside transactions records of a new owner look like those of a stranger to one that has slept.
             self._tail.catch_up()
-            if not self._holding.still_holds(error.source):
+            if not self._slot_claims.still_holds(error.source):
                 raise Restart(f"{error.source} was taken over meanwhile") from None
             raise
         self._moved_past_markers = False
@@ -396,8 +396,8 @@ class Session:
     # -- ending -------------------------------------------------------------------------------------------------
 
     def _wait_for_others(self) -> None:
-        self._holding.beat_if_due()
-        self._tail.look()
+        self._slot_claims.heartbeat_if_due()
+        self._tail.refresh()
         self._keep_waiting()
 
     def _keep_waiting(self) -> None:
@@ -410,12 +410,12 @@ class Session:
             self._memory.told_to_stop = time.monotonic()
         return self._memory.told_to_stop is not None
 
-    def _beat(self) -> None:
-        """A beat has a transaction of its own, so one that is open is closed before."""
-        if self._holding.beat_is_due:
+    def _heartbeat(self) -> None:
+        """A heartbeat has a transaction of its own, so one that is open is closed before."""
+        if self._slot_claims.heartbeat_is_due:
             if self._transactions.records:
                 self._close()
-            self._holding.beat_if_due()
+            self._slot_claims.heartbeat_if_due()
 
     def _at_the_end(self, now: float) -> bool:
         extent = self._plan.extent
@@ -430,12 +430,12 @@ class Session:
     def _release(self) -> None:
         """Step 7: the last commit, and only then the releases."""
         self._close(releasing=self._states)
-        self._holding.release()
+        self._slot_claims.release()
 
     def _hand_over(self, partitions: Collection[TopicPartition]) -> None:
         """Commits all that is in hand, then lets go of some partitions."""
         self._close(releasing=partitions)
-        self._holding.yield_to(partitions)
+        self._slot_claims.yield_to(partitions)
 
 
 def _apply(chunk: Chunk, stage: Stage) -> Chunk:

@@ -4,7 +4,7 @@ What each kind of trouble means:
 
 - retriable: librdkafka retries by itself within the deadlines;
 - abortable, ambiguous, fatal, fenced: the session is thrown away, the next one starts at step 1;
-- outranked: a partition goes to whoever has the higher claim, the slot goes on with the others;
+- superseded: a partition goes to whoever has the higher claim, the slot goes on with the others;
 - a partition that cannot go on: its topic is left out of the next session and released with its reason.
 """
 
@@ -143,7 +143,7 @@ class Slot:
 
     def _close_data(self, data: DataProducer) -> None:
         """What is queued has a last chance, unless others copy these partitions now: it would only be duplicates."""
-        if all(plan.source in self._memory.taken for plan in self._plan.partitions):
+        if all(plan.source in self._memory.superseded_by for plan in self._plan.partitions):
             data.discard()
         data.close(10.0)
 

@@ -16,7 +16,7 @@ from functools import partial
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.answers import begun, few
+from k2k_assets.kafka.answers import abbreviate, in_thread
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import ends_with_leader
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
@@ -73,7 +73,7 @@ class SourceWatch:
         self._owing_since = self._asked = None
         self._told = False
 
-    def look(self, states: Mapping[TopicPartition, PartitionState], now: float) -> None:
+    def refresh(self, states: Mapping[TopicPartition, PartitionState], now: float) -> None:
         """Nothing came: asks the source when that has been so for long, and looks at its answer when that is there.
 
         Args:
@@ -87,7 +87,7 @@ class SourceWatch:
         """
         if self._asked is None:
             if now >= self._due:
-                self._asked = begun(partial(self._ask, list(states)))
+                self._asked = in_thread(partial(self._ask, list(states)))
         elif self._asked.done():
             answer, self._asked = self._asked, None
             self._due = now + SILENCE_SECONDS
@@ -111,7 +111,7 @@ class SourceWatch:
             if now >= self._leaders_due:
                 self._leaders_due = now + LEADER_SECONDS
                 if behind := [tp for tp, state in states.items() if state.next < state.plan.readable_end]:
-                    self._leaders = begun(partial(self._ask, behind))
+                    self._leaders = in_thread(partial(self._ask, behind))
         elif self._leaders.done():
             answer, self._leaders = self._leaders, None
             try:
@@ -120,12 +120,12 @@ class SourceWatch:
                 log.debug("whether the source's partitions have leaders is not known: %s", error)
 
     def _ask(self, partitions: Collection[TopicPartition]) -> _Ends:
-        leaderless: dict[TopicPartition, str] = {}
-        return ends_with_leader(self._cluster, partitions, self._which, leaderless), leaderless
+        offline_partitions: dict[TopicPartition, str] = {}
+        return ends_with_leader(self._cluster, partitions, self._which, offline_partitions), offline_partitions
 
     def _compare(self, answer: Future[_Ends], states: Mapping[TopicPartition, PartitionState], now: float) -> None:
         try:
-            ends, leaderless = answer.result()
+            ends, offline_partitions = answer.result()
         except K2KError as error:
             if not self._waits_for_it:
                 raise
@@ -135,7 +135,7 @@ class SourceWatch:
             self._owing_since = None  # while it is away nothing can come
             return
         if not self._waits_for_it:
-            _ensure_leaders(leaderless)
+            _ensure_leaders(offline_partitions)
         owed = {tp: end for tp, end in ends.items() if tp in states and end > states[tp].next}
         if not owed:
             self._owing_since = None
@@ -154,9 +154,9 @@ class SourceWatch:
         return self._memory.stalls if self._memory.commits == self._memory.commits_at_stall else 0
 
 
-def _ensure_leaders(leaderless: Mapping[TopicPartition, str]) -> None:
-    if leaderless:
-        raise Restart(f"{few(leaderless)}: {leaderless[min(leaderless)]}")
+def _ensure_leaders(offline_partitions: Mapping[TopicPartition, str]) -> None:
+    if offline_partitions:
+        raise Restart(f"{abbreviate(offline_partitions)}: {offline_partitions[min(offline_partitions)]}")
 
 
 def _positions(owed: Mapping[TopicPartition, int], states: Mapping[TopicPartition, PartitionState]) -> str:

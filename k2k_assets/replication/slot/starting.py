@@ -16,7 +16,7 @@ from k2k_assets.kafka.leaders import END_UNKNOWN, ends_with_leader
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
-from k2k_assets.replication.slot.leaderless import without_leader
+from k2k_assets.replication.slot.offline_partitions import without_leader
 from k2k_assets.replication.slot.partition_state import PartitionState
 from k2k_assets.replication.slot.topic_identity import ask_topics
 
@@ -29,14 +29,14 @@ class Starts:
         states: Partitions to copy.
         fresh: Those among them that have no commit record yet: their start has to be committed first.
         stopped: Partitions that cannot be copied, with what was found and what to do.
-        leaderless: Partitions that cannot be copied now, likewise: they or their target have no leader. A run with an
-            end that they have reached already does without them.
+        offline_partitions: Partitions that cannot be copied now, likewise: they or their target have no leader. A run
+            with an end that they have reached already does without them.
     """
 
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     fresh: list[PartitionState] = field(default_factory=list)
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
-    leaderless: dict[TopicPartition, str] = field(default_factory=dict)
+    offline_partitions: dict[TopicPartition, str] = field(default_factory=dict)
 
     def stop(self, reasons: Mapping[TopicPartition, str]) -> None:
         """Takes partitions out of those to copy."""
@@ -74,10 +74,10 @@ def resolve_starts(
             starts.stopped[plan.source] = reason
         else:
             alive.append(plan)
-    starts.leaderless = without_leader(slot.pipeline, alive, target, there)
-    alive = [plan for plan in alive if plan.source not in starts.leaderless]
-    earliest = ends_with_leader(source, [plan.source for plan in alive], "earliest", starts.leaderless)
-    alive = [plan for plan in alive if plan.source not in starts.leaderless]
+    starts.offline_partitions = without_leader(slot.pipeline, alive, target, there)
+    alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
+    earliest = ends_with_leader(source, [plan.source for plan in alive], "earliest", starts.offline_partitions)
+    alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
     latest = source.offsets([plan.source for plan in alive], "latest")
     for plan in _with_ends(slot.pipeline, alive, source):
         if plan.source not in earliest or plan.source not in latest:
@@ -102,7 +102,7 @@ def resolve_starts(
     _note_epochs([state for state in starts.states.values() if state.leader_epoch is None], source)
     if isinstance(slot.extent, UntilCaughtUp):
         done = {plan.source for plan in plans if _is_done(plan, log.positions.get(plan.source))}
-        starts.leaderless = {tp: reason for tp, reason in starts.leaderless.items() if tp not in done}
+        starts.offline_partitions = {tp: reason for tp, reason in starts.offline_partitions.items() if tp not in done}
     return starts
 
 

@@ -20,23 +20,23 @@ class SlotResult:
         error: Name of the error class in `errors`; empty if it ended well.
         message: The error's message.
         stopped: Partitions that were stopped, with the reason.
-        taken: Partitions that were left to others, with who that is.
+        superseded_by: Partitions that were left to others, with who that is.
     """
 
     slot: int
     error: str
     message: str
     stopped: dict[TopicPartition, str]
-    taken: dict[TopicPartition, str]
+    superseded_by: dict[TopicPartition, str]
 
 
 def copy_slot(plan: SlotPlan) -> SlotResult:
     """Runs one slot to its end; a slot that cannot go on asks the others of its generation to end too."""
     try:
         memory = Slot(plan).run()
-        if memory.replaced:  # Spark would take this for the slot's result, and end the attempt that copies
+        if memory.is_superseded:  # Spark would take this for the slot's result, and end the attempt that copies
             raise RuntimeError(f"another attempt of slot {plan.slot} of generation {plan.generation} copies instead")
-        return SlotResult(plan.slot, "", "", memory.stopped, memory.taken)
+        return SlotResult(plan.slot, "", "", memory.stopped, memory.superseded_by)
     except K2KError as failure:
         _end_the_others(plan, failure)
         return SlotResult(plan.slot, kind_of(failure), str(failure), {}, {})

@@ -36,10 +36,10 @@ class SlotMemory:
         sequence: Of the last transaction; it only has to rise.
         commits: Transactions that closed well: tells whether there is any progress.
         stopped: Partitions that were stopped, with the reason.
-        leaderless: Partitions that are left out for lack of a leader, with since when, monotonic seconds.
+        offline_partitions: Partitions that are left out for lack of a leader, with since when, monotonic seconds.
         unnoted: Those of `stopped` that were stopped for lack of a leader: the commit topic is not told.
-        taken: Partitions that somebody else has a better right to, with who that is.
-        replaced: Whether another attempt of this slot has taken its place.
+        superseded_by: Partitions that somebody else has a better right to, with who that is.
+        is_superseded: Whether another attempt of this slot has taken its place.
         told_to_stop: Since when the slot knows that it is to stop, monotonic seconds; None if it does not.
         claims: Ids of all claims that the slot has written.
         last_claim: Offset of the last of them; -1 if there is none.
@@ -55,10 +55,10 @@ class SlotMemory:
     sequence: int = 0
     commits: int = 0
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
-    leaderless: dict[TopicPartition, float] = field(default_factory=dict)
+    offline_partitions: dict[TopicPartition, float] = field(default_factory=dict)
     unnoted: set[TopicPartition] = field(default_factory=set)
-    taken: dict[TopicPartition, str] = field(default_factory=dict)
-    replaced: bool = False
+    superseded_by: dict[TopicPartition, str] = field(default_factory=dict)
+    is_superseded: bool = False
     told_to_stop: float | None = None
     claims: set[str] = field(default_factory=set)
     last_claim: int = -1

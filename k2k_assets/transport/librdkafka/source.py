@@ -47,7 +47,7 @@ _PREFERRED: dict[str, object] = {
 
 _METADATA_SECONDS = 15.0
 # How long to look whether records before a position are aborted ones.
-_LOOK_SECONDS = 15.0
+_POLL_SECONDS = 15.0
 
 _GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 # A partition that was assigned a moment ago cannot seek yet.
@@ -153,7 +153,7 @@ class LibrdkafkaSource:
         Raises:
             Restart: The source does not answer.
         """
-        deadline = Deadline(_LOOK_SECONDS)
+        deadline = Deadline(_POLL_SECONDS)
         trouble: KafkaError | None = None
         settings = {**_FIXED, "isolation.level": "read_committed"}
         looking = clients.consumer({**_PREFERRED, **self._properties}, settings)

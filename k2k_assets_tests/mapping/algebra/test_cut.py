@@ -11,12 +11,17 @@ from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.cut import Feed, combine
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, State
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState
 from k2k_assets_tests.support.histories import by_key, into_one, map_at, worlds
 from k2k_assets_tests.support.offset_model import Moment, Route, World, target
 from k2k_assets_tests.support.properties import examples
 
-EXACT, AHEAD, UNKNOWN, NOT_REPLICATED = State.EXACT, State.AHEAD, State.UNKNOWN, State.NOT_REPLICATED
+EXACT, AHEAD, UNKNOWN, NOT_REPLICATED = (
+    TranslationState.EXACT,
+    TranslationState.AHEAD,
+    TranslationState.UNKNOWN,
+    TranslationState.NOT_REPLICATED,
+)
 
 _Q = target(0)
 
@@ -32,9 +37,9 @@ B = _map(1, [(0, 3)], [(0, 2, 2), (2, 6, 1)])
 END = 8
 
 
-def _one(*feeds: Feed, end: int = END) -> tuple[int, State]:
+def _one(*feeds: Feed, end: int = END) -> tuple[int, TranslationState]:
     answer = combine(_Q, feeds, end)
-    return int(answer.offsets[0]), State(answer.states[0])
+    return int(answer.offsets[0]), TranslationState(answer.states[0])
 
 
 def _feed(mapping: PartitionMap, position: int, **more: int) -> Feed:
@@ -59,7 +64,7 @@ def _feed(mapping: PartitionMap, position: int, **more: int) -> Feed:
         (NO_OFFSET, NO_OFFSET, (NO_OFFSET, NOT_REPLICATED)),
     ],
 )
-def test_the_smallest_unread_record_below_the_end(a: int, b: int, answer: tuple[int, State]) -> None:
+def test_the_smallest_unread_record_below_the_end(a: int, b: int, answer: tuple[int, TranslationState]) -> None:
     assert _one(_feed(A, a), _feed(B, b)) == answer
     assert _one(_feed(B, b), _feed(A, a)) == answer
 

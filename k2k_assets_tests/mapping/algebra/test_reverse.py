@@ -11,7 +11,7 @@ from k2k_assets.core.runs import runs_of
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.reverse import first_unread
-from k2k_assets.mapping.algebra.translate import State
+from k2k_assets.mapping.algebra.translate import TranslationState
 
 HERE, THERE = Target("t", "here", 0), Target("t", "there", 0)
 
@@ -75,7 +75,7 @@ def test_the_first_record_that_was_not_read(steps: list[tuple[str, int]], at: in
         (read if was_read else unread).append(offset)
     offset, state = first_unread(here.map(THERE), THERE, there.map(HERE), HERE, position)
     first = min(unread, default=len(here.entries))
-    assert state in (State.EXACT, State.AHEAD)
+    assert state in (TranslationState.EXACT, TranslationState.AHEAD)
     assert offset <= first, "a record would be skipped"
     again = [each for each in read if offset <= each < first]
     # Behind what was copied nobody can tell a marker from a record that was not copied: there it stops at the first.
@@ -97,4 +97,4 @@ def test_without_proof_there_is_no_answer() -> None:
     here, there = run([("here", 2), ("forth", 2), ("there", 1), ("back", 9)])
     back = there.map(HERE)
     unproven = PartitionMap(back.source, 3, (Covered(3, 3),), back.runs)
-    assert first_unread(here.map(THERE), THERE, unproven, HERE, 2) == (-1, State.UNKNOWN)
+    assert first_unread(here.map(THERE), THERE, unproven, HERE, 2) == (-1, TranslationState.UNKNOWN)

@@ -10,12 +10,12 @@ from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.spread import combine_back
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, translate_back
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, translate_back
 from k2k_assets_tests.support.histories import by_key, map_at, worlds
 from k2k_assets_tests.support.offset_model import World, target
 from k2k_assets_tests.support.properties import examples
 
-EXACT, UNKNOWN, NOT_REPLICATED = State.EXACT, State.UNKNOWN, State.NOT_REPLICATED
+EXACT, UNKNOWN, NOT_REPLICATED = TranslationState.EXACT, TranslationState.UNKNOWN, TranslationState.NOT_REPLICATED
 
 _A, _B = target(0), target(1)
 

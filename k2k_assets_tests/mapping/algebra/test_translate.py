@@ -13,13 +13,26 @@ from hypothesis import strategies as st
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, State, Translated, may_repeat, translate, translate_back
+from k2k_assets.mapping.algebra.translate import (
+    NO_OFFSET,
+    STATE_LABELS,
+    Translated,
+    TranslationState,
+    may_repeat,
+    translate,
+    translate_back,
+)
 from k2k_assets_tests.support.histories import map_at, worlds
 from k2k_assets_tests.support.offset_model import Moment, World, target
 from k2k_assets_tests.support.properties import examples
 
-EXACT, AHEAD, UNKNOWN, NOT_REPLICATED = State.EXACT, State.AHEAD, State.UNKNOWN, State.NOT_REPLICATED
-Answer = tuple[int, State]
+EXACT, AHEAD, UNKNOWN, NOT_REPLICATED = (
+    TranslationState.EXACT,
+    TranslationState.AHEAD,
+    TranslationState.UNKNOWN,
+    TranslationState.NOT_REPLICATED,
+)
+Answer = tuple[int, TranslationState]
 
 _SOURCE = SourcePartition("c", "s", "sid", 0)
 _Q = target(0)
@@ -29,7 +42,7 @@ DRAWN = PartitionMap(_SOURCE, 0, (Covered(0, 9),), {_Q: RunTable.of([Run(0, 5, 4
 
 
 def _answers(translated: Translated) -> list[Answer]:
-    return [(int(o), State(s)) for o, s in zip(translated.offsets, translated.states, strict=True)]
+    return [(int(o), TranslationState(s)) for o, s in zip(translated.offsets, translated.states, strict=True)]
 
 
 def _to(mapping: PartitionMap, *positions: int, floor: int | None = None) -> list[Answer]:
@@ -56,8 +69,9 @@ def test_the_picture_is_true_backwards() -> None:
     assert _back(DRAWN, 13, 14, 15, mapped_to=14) == [(9, EXACT), (9, EXACT), (9, AHEAD)]
 
 
-def test_the_state_has_words() -> None:
-    assert [state.words for state in State] == ["exact", "ahead", "unknown", "not replicated"]
+def test_states_have_labels() -> None:
+    told = ["exact", "ahead", "unknown", "not replicated", "expired", "may be read again"]
+    assert [state.label for state in TranslationState] == list(STATE_LABELS) == told
 
 
 def test_below_the_coverage_is_exact_only_where_copying_began() -> None:

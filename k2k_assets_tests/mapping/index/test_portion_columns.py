@@ -19,9 +19,9 @@ from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index import portion_columns as columns
 from k2k_assets.mapping.index import portions as algebra
 from k2k_assets.mapping.index import pruning
-from k2k_assets.mapping.index.manifest import Position
+from k2k_assets.mapping.index.manifest import NotedPosition
 from k2k_assets.mapping.index.portion_table import from_table, to_table
-from k2k_assets.mapping.index.portions import Piece, Portion, Under
+from k2k_assets.mapping.index.portions import Portion, PortionPiece, Under
 from k2k_assets_tests.support.properties import examples
 
 SOURCES = [
@@ -34,14 +34,14 @@ TARGETS = [Target("t", "tid", 0), Target("t", "tid", 1), Target("u", "tid", 0)]
 FEW = [*SOURCES[:2], SOURCES[-1]]
 
 
-def load(_: Portion, piece: Piece) -> RunTable:
+def load(_: Portion, piece: PortionPiece) -> RunTable:
     """Every record is a run of its own."""
     starts = np.arange(piece.start, piece.start + piece.rows)
     return RunTable(starts, 2 * starts, np.ones(piece.rows, np.int64))
 
 
-def piece_of(target: Target, start: int, end: int) -> Piece:
-    return Piece(target, 0, end - start, end - start, start, Run(end - 1, 2 * end - 2, 1))
+def piece_of(target: Target, start: int, end: int) -> PortionPiece:
+    return PortionPiece(target, 0, end - start, end - start, start, Run(end - 1, 2 * end - 2, 1))
 
 
 @st.composite
@@ -106,7 +106,7 @@ def test_an_update_says_what_the_algebra_says() -> None:
 @given(tables(), st.integers(0, 20), st.data())
 def test_pruning_says_what_the_algebra_says(before: list[Portion], expired: int, data: st.DataObject) -> None:
     positions = [
-        Position(topic=at.topic, partition=at.partition, source_topic_id=at.topic_id, position=1, records=1)
+        NotedPosition(topic=at.topic, partition=at.partition, source_topic_id=at.topic_id, position=1, records=1)
         for at in data.draw(st.lists(st.sampled_from(SOURCES), unique_by=lambda at: (at.topic, at.partition)))
     ]
     kept, gone = columns.pruned(to_table(before), expired, "c", positions)

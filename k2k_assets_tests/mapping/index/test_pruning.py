@@ -11,7 +11,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Covered, Order
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import compaction
-from k2k_assets.mapping.index.manifest import Position, Pruned
+from k2k_assets.mapping.index.manifest import NotedPosition, Pruned
 from k2k_assets.mapping.index.portions import Portion, covered_ranges
 from k2k_assets.mapping.index.pruning import noted, pruned
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
@@ -20,7 +20,7 @@ from k2k_assets_tests.support.mapping_topic import LocalIndex, mapping_record
 DAY = 24 * 60 * 60 * 1000
 
 SOURCE = SourcePartition("c", "orders", "today", 0)
-NOW = Position(topic="orders", partition=0, source_topic_id="today", position=100, records=100, began=0)
+NOW = NotedPosition(topic="orders", partition=0, source_topic_id="today", position=100, records=100, began=0)
 
 
 def _portion(number: int, until: int, source: SourcePartition = SOURCE) -> Portion:
@@ -83,7 +83,7 @@ def test_a_topic_that_was_created_anew_loses_its_former_self_to_retention(tmp_pa
     index = LocalIndex(tmp_path, retention=DAY)
     index.topic.write(mapping_record((1, 0), (0, 5), [(0, 0, 5)], topic_id="old"))
     index.update()
-    index.topic.positions = [Position(topic="s", partition=0, source_topic_id="new", position=0, records=0)]
+    index.topic.positions = [NotedPosition(topic="s", partition=0, source_topic_id="new", position=0, records=0)]
     index.now = 3 * DAY
     assert index.update().mapped == 0
     assert index.maps() == {}

@@ -16,7 +16,7 @@ from k2k_assets.mapping.algebra.fold import NEVER, Order
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.algebra.translate import translate
 from k2k_assets.mapping.index import compaction, segment_files
-from k2k_assets.mapping.index.manifest import Position
+from k2k_assets.mapping.index.manifest import NotedPosition
 from k2k_assets_tests.support.mapping_topic import (
     CLUSTERS,
     LocalIndex,
@@ -61,7 +61,9 @@ def test_a_look_up_answers_as_the_fold_of_all_does(
 
 def test_what_is_known_of_each_source_partition(tmp_path: Path) -> None:
     index = LocalIndex(tmp_path)
-    index.topic.positions = [Position(topic="s", partition=1, source_topic_id="sid", position=5, records=5, began=2)]
+    index.topic.positions = [
+        NotedPosition(topic="s", partition=1, source_topic_id="sid", position=5, records=5, began=2)
+    ]
     index.topic.write(mapping_record((1, 7), (2, 5), [(2, 0, 3)], partition=1))
     index.topic.write(mapping_record((1, 8), (0, 5), partition=0, topic_id="former"))
     index.update()

@@ -14,7 +14,7 @@ from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.algebra.run_tables import before
 from k2k_assets.mapping.index import segment_files
 from k2k_assets.mapping.index.manifest import SEGMENTS
-from k2k_assets.mapping.index.portions import Piece, Portion, cut
+from k2k_assets.mapping.index.portions import Portion, PortionPiece, cut
 from k2k_assets.mapping.index.segment_files import SegmentFile, SegmentReader
 
 SOURCES = [SourcePartition("c", "orders", "sid", p) for p in range(3)]
@@ -30,7 +30,9 @@ def _runs(count: int, seed: int) -> RunTable:
 
 
 @pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SegmentReader, Portion, dict[Piece, RunTable]]:
+def written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[SegmentReader, Portion, dict[PortionPiece, RunTable]]:
     """Pieces of all sizes in one file of small row groups."""
     monkeypatch.setattr(segment_files, "ROWS_PER_GROUP", 100)
     sizes = [3, 1, 49, 50, 51, 1234, 7, 100, 30, 30, 30, 30, 1000, 2]
@@ -44,7 +46,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SegmentRea
 
 
 def test_every_piece_is_read_as_it_was_written(
-    written: tuple[SegmentReader, Portion, dict[Piece, RunTable]],
+    written: tuple[SegmentReader, Portion, dict[PortionPiece, RunTable]],
 ) -> None:
     reader, portion, pieces = written
     for piece, runs in pieces.items():
@@ -53,7 +55,7 @@ def test_every_piece_is_read_as_it_was_written(
 
 
 def test_a_part_holds_what_answers_and_little_else(
-    written: tuple[SegmentReader, Portion, dict[Piece, RunTable]],
+    written: tuple[SegmentReader, Portion, dict[PortionPiece, RunTable]],
 ) -> None:
     reader, portion, pieces = written
     for piece, runs in pieces.items():
@@ -65,7 +67,9 @@ def test_a_part_holds_what_answers_and_little_else(
             assert len(part) <= 300
 
 
-def test_a_cut_piece_ends_where_it_was_cut(written: tuple[SegmentReader, Portion, dict[Piece, RunTable]]) -> None:
+def test_a_cut_piece_ends_where_it_was_cut(
+    written: tuple[SegmentReader, Portion, dict[PortionPiece, RunTable]],
+) -> None:
     reader, portion, pieces = written
     for piece, runs in pieces.items():
         for at in (1, runs.source_end // 2, runs.source_end - 1, runs.source_end):

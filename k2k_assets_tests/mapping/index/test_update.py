@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.mapping.index import compaction, update
-from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, IndexUnusable, Manifest, Position, read_manifest
+from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, IndexUnusable, Manifest, NotedPosition, read_manifest
 from k2k_assets.mapping.index.portion_table import from_table, read_portions
 from k2k_assets.mapping.index.portions import set_by_hand
 from k2k_assets.mapping.index.read import IndexReplaced
-from k2k_assets.mapping.index.state import State
+from k2k_assets.mapping.index.state import IndexState
 from k2k_assets_tests.support.mapping_topic import (
     LocalIndex,
     LocalJobs,
@@ -118,7 +118,9 @@ def test_an_update_adds_a_segment_and_leaves_the_others(index: LocalIndex) -> No
 def test_nothing_new_writes_nothing_but_the_positions(index: LocalIndex) -> None:
     index.topic.write(*_appended(3))
     before = index.update()
-    index.topic.positions = [Position(topic="s", partition=0, source_topic_id="sid", position=3, records=3, began=0)]
+    index.topic.positions = [
+        NotedPosition(topic="s", partition=0, source_topic_id="sid", position=3, records=3, began=0)
+    ]
     after = index.update()
     assert after.directory == before.directory
     assert (before.positions, after.positions) == ([], index.topic.positions)
@@ -150,7 +152,7 @@ def test_a_backlog_is_read_in_rounds_that_a_crash_does_not_undo(
 ) -> None:
     monkeypatch.setattr(update, "MOST_BYTES", 600)
     index.topic.write(*_appended(20))
-    index.topic.positions = [Position(topic="s", partition=0, source_topic_id="sid", position=20, records=20)]
+    index.topic.positions = [NotedPosition(topic="s", partition=0, source_topic_id="sid", position=20, records=20)]
     switched: list[Manifest] = []
 
     def crash_at_the_third(root: Path, manifest: Manifest) -> None:
@@ -199,7 +201,7 @@ def test_a_crash_at_any_step_leaves_a_whole_version(
 
 
 def _crash(patch: pytest.MonkeyPatch, step: str, after: bool) -> None:
-    owner: Any = {"jobs": LocalJobs, "state": State}.get(step.partition(".")[0], update)
+    owner: Any = {"jobs": LocalJobs, "state": IndexState}.get(step.partition(".")[0], update)
     name = step.rpartition(".")[2]
     real: Callable[..., Any] = getattr(owner, name)
 

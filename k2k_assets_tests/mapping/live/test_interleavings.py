@@ -18,10 +18,10 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.position_translator import PositionTranslator
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.kafka.groups import Committed, GroupOffsets
+from k2k_assets.kafka.groups import CommittedOffset, GroupOffsets
 from k2k_assets.mapping.algebra import translate
-from k2k_assets.mapping.algebra.held import Held, Placed
-from k2k_assets.mapping.algebra.translate import State
+from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, Placed
+from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import slot_of
 from k2k_assets.sandbox import KafkaSandbox
@@ -48,7 +48,8 @@ Positions = dict[TopicPartition, int]
 def answers(pipeline: Pipeline, *asked: Positions) -> list[Answer]:
     """Where groups at these positions belong in the only target partition."""
     groups = {
-        str(n): GroupOffsets(str(n), {tp: Committed(offset) for tp, offset in at.items()}) for n, at in enumerate(asked)
+        str(n): GroupOffsets(str(n), {tp: CommittedOffset(offset) for tp, offset in at.items()})
+        for n, at in enumerate(asked)
     }
     with (
         both_clusters(pipeline) as (source, target),
@@ -79,12 +80,12 @@ def test_mappings_that_retention_has_deleted(
     tp = TopicPartition(topic, 0)
     lost, known = answers(pipeline, {tp: 4}, {tp: 14})
     markers = 1 if mode == "enabled" else 0  # of the first transaction
-    assert (known.offset, known.state) == (14 + markers, State.EXACT)
+    assert (known.offset, known.state) == (14 + markers, TranslationState.EXACT)
     both = BothSides.read(source, [topic], target, [topic])
     if rule:
-        assert (lost.offset, lost.state) == (-1, State.UNKNOWN)
+        assert (lost.offset, lost.state) == (-1, TranslationState.UNKNOWN)
     else:
-        assert lost.state is State.EXACT
+        assert lost.state is TranslationState.EXACT
         assert both.skipped({tp: 4}, tp, lost.offset) == 6, "a guess skips six records"
 
 
@@ -134,7 +135,7 @@ def test_slots_that_commit_out_of_order_into_one_target_partition(
     else:
         assert both.skipped(group, at, answer.offset) == 10, "all that the first slot had not committed yet is skipped"
     (now,) = answers(pipeline, group)
-    assert (now.offset, now.state) == (0, State.EXACT)
+    assert (now.offset, now.state) == (0, TranslationState.EXACT)
 
 
 def _mappings_if_any(pipeline: Pipeline, target: str) -> Sequence[Any]:
@@ -174,9 +175,9 @@ def test_a_range_that_is_copied_again(
 
 def _the_first_mapping_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule: a copy that starts again cancels what was mapped at and after its start."""
-    real = Held.extend
+    real = InMemoryMapping.extend
 
-    def extend(self: Held, placed: Sequence[Placed], mark_every: int) -> None:
+    def extend(self: InMemoryMapping, placed: Sequence[Placed], mark_every: int) -> None:
         kept, end = [], self.covered_end
         for each in placed:
             if each.record.covered_from >= end:
@@ -185,4 +186,4 @@ def _the_first_mapping_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         if kept:
             real(self, kept, mark_every)
 
-    monkeypatch.setattr(Held, "extend", extend)
+    monkeypatch.setattr(InMemoryMapping, "extend", extend)

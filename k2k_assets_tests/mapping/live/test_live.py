@@ -21,7 +21,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.topic_tail import Replaced, TopicTail
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap
-from k2k_assets.mapping.algebra.translate import State, translate, translate_back
+from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
 from k2k_assets.mapping.index import update_index
 from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -91,7 +91,7 @@ def answers(mapping: PartitionMap, *positions: int) -> list[tuple[int, str]]:
     [target] = mapping.runs
     found = translate(mapping, target, np.array(positions))
     pairs = zip(found.offsets.tolist(), found.states.tolist(), strict=True)
-    return [(offset, State(state).words) for offset, state in pairs]
+    return [(offset, TranslationState(state).label) for offset, state in pairs]
 
 
 def test_what_is_written_is_followed(copied: Callable[..., HandCopy], topic: str) -> None:
@@ -406,6 +406,6 @@ def test_behind_an_index_from_which_records_were_lost_nothing_joins_on(
         found = of(mappings, topic, lowest=0)
         [target] = found.runs
         back = translate_back(found, target, np.array([8, 12, 17, 20]))
-        states = [State(state).words for state in back.states.tolist()]
+        states = [TranslationState(state).label for state in back.states.tolist()]
         expected = [(8, "exact"), (-1, "unknown"), (10, "exact"), (13, "exact")]
         assert list(zip(back.offsets.tolist(), states, strict=True)) == expected

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappingRecord
-from k2k_assets.mapping.algebra.held import Records
-from k2k_assets.mapping.algebra.held_mappings import ANY_GROUP, HeldMappings
+from k2k_assets.mapping.algebra.in_memory_mapping import Records
+from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP, InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.live import reading_anew
 from k2k_assets.mapping.live.mapping_messages import MappingMessages
@@ -40,7 +40,7 @@ def messages_of(group: str = GROUP) -> MappingMessages:
     return MappingMessages(pipeline, CLUSTERS[0], others=True)
 
 
-def read_anew(held: HeldMappings, topic: Sequence[Sequence[Any]], ends: dict[int, int], group: str = GROUP) -> int:
+def read_anew(held: InMemoryMappings, topic: Sequence[Sequence[Any]], ends: dict[int, int], group: str = GROUP) -> int:
     """Reads until nothing more is out of order; how often that was."""
     out_of_order: set[Owned] = set()
     times = 0
@@ -57,7 +57,7 @@ def read_anew(held: HeldMappings, topic: Sequence[Sequence[Any]], ends: dict[int
         out_of_order |= found
 
 
-def at_once(held: HeldMappings, topic: Sequence[Sequence[Any]], ends: dict[int, int], group: str = GROUP) -> None:
+def at_once(held: InMemoryMappings, topic: Sequence[Sequence[Any]], ends: dict[int, int], group: str = GROUP) -> None:
     """The model: all records together."""
     everything: Records = defaultdict(list)
     for batch in topic:
@@ -96,7 +96,7 @@ def test_it_is_what_all_records_say_at_once(
 ) -> None:
     topic, batches = written
     ends = {p: 2 * len(messages) for p, messages in enumerate(topic.partitions)}
-    wanted, found = (HeldMappings(group, mark_every=1) for _ in range(2))
+    wanted, found = (InMemoryMappings(group, mark_every=1) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading_anew, "MOST_BYTES", most)
         at_once(wanted, batches, ends, group)
@@ -122,7 +122,7 @@ def _record(number: int, start: int, partition: int = 0) -> MappingRecord:
 def test_what_comes_in_order_is_read_once_and_what_does_not_twice() -> None:
     topic = MappingTopic()
     topic.write(*(_record(n, 10 * n) for n in range(3)))
-    held = HeldMappings(GROUP, mark_every=1)
+    held = InMemoryMappings(GROUP, mark_every=1)
     assert read_anew(held, [[message] for message in topic.partitions[0]], {}) == 1
     backwards = [[message] for message in reversed(topic.partitions[0])]
     assert read_anew(held, backwards, {}) == 2
@@ -134,7 +134,7 @@ def test_what_comes_in_order_is_read_once_and_what_does_not_twice() -> None:
 def test_of_what_is_not_in_order_only_that_is_set_aside() -> None:
     topic = MappingTopic()
     topic.write(_record(2, 20), _record(1, 10), _record(1, 0, partition=1))
-    held = HeldMappings(GROUP, mark_every=1)
+    held = InMemoryMappings(GROUP, mark_every=1)
     held.begin({})
     reading = ReadingAnew(held, messages_of(), ())
     for message in topic.partitions[0]:
@@ -154,7 +154,7 @@ def test_messages_are_taken_by_their_size(monkeypatch: pytest.MonkeyPatch) -> No
 def test_memory_stays_near_what_is_held_afterwards(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_anew, "MOST_BYTES", 50_000)
     records, runs = 1500, 50
-    held = HeldMappings(GROUP, mark_every=1)
+    held = InMemoryMappings(GROUP, mark_every=1)
     topic = long_topic(records, runs, late=order == "late")
     tracemalloc.start()  # what the topic itself takes is not counted
     try:
@@ -162,7 +162,7 @@ def test_memory_stays_near_what_is_held_afterwards(order: str, monkeypatch: pyte
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
         kept = tracemalloc.get_traced_memory()[0]
-        at_once(HeldMappings(GROUP, mark_every=1), topic, {})
+        at_once(InMemoryMappings(GROUP, mark_every=1), topic, {})
         before = tracemalloc.get_traced_memory()[1] - kept
     finally:
         tracemalloc.stop()

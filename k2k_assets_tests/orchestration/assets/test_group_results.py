@@ -6,9 +6,9 @@ import dagster as dg
 
 from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Decision, Row, Word
+from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.groups.report import PollResult
-from k2k_assets.kafka.groups import Committed
+from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.group_results import group_materialization, groups_summary
 from k2k_assets.orchestration.assets.group_sync import describe
@@ -17,10 +17,17 @@ from k2k_assets.orchestration.assets.group_sync import describe
 def test_long_metadata_is_cut() -> None:
     texts = {0: "short", 1: "word " * 800, 2: "x" * 4096}
     rows = [
-        Row(TopicPartition("t", p), ((TopicPartition("s", p), Committed(5, text)),), 7, None, Word.EXACT, True)
+        Row(
+            TopicPartition("t", p),
+            ((TopicPartition("s", p), CommittedOffset(5, text)),),
+            7,
+            None,
+            CommitDecision.EXACT,
+            True,
+        )
         for p, text in texts.items()
     ]
-    shown = group_materialization(PollResult(Version(1, 2), {"g": Decision("g", {}, rows)}), "g").metadata
+    shown = group_materialization(PollResult(Version(1, 2), {"g": GroupDecision("g", {}, rows)}), "g").metadata
     table = shown[keys.POSITIONS]
     assert isinstance(table, dg.TableMetadataValue)
     cells = [str(record.data["metadata"]) for record in table.records]

@@ -10,11 +10,11 @@ import pytest
 from k2k_assets.control.group_versions import Version
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.decide import Decision, Row, Word
+from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.groups.policies import ensure_none_active
 from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
-from k2k_assets.kafka.groups import Committed
+from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.orchestration.assets import group_sync
 from k2k_assets_tests.support.pipelines import make_pipeline
 
@@ -45,12 +45,12 @@ def test_a_group_that_is_active_on_the_target_fails_itself_alone(
 ) -> None:
     at = TopicPartition("t", 0)
 
-    def decision(group: str, word: Word) -> Decision:
-        row = Row(at, ((at, Committed(5)),), 5, None, word, word is Word.EXACT)
-        return Decision(group, {at: 5} if row.commit else {}, [row])
+    def decision(group: str, word: CommitDecision) -> GroupDecision:
+        row = Row(at, ((at, CommittedOffset(5)),), 5, None, word, word is CommitDecision.EXACT)
+        return GroupDecision(group, {at: 5} if row.commit else {}, [row])
 
-    decided = {"left": decision("left", Word.EXACT), "met": decision("met", Word.ACTIVE)}
-    decided["late"] = decision("late", Word.EXACT)  # it got members while it was committed
+    decided = {"left": decision("left", CommitDecision.EXACT), "met": decision("met", CommitDecision.ACTIVE)}
+    decided["late"] = decision("late", CommitDecision.EXACT)  # it got members while it was committed
     result = PollResult(Version(1, 2), decided, committed=frozenset({"left"}), active=frozenset({"late"}))
     monkeypatch.setattr(Poller, "start", lambda self: None)
     monkeypatch.setattr(Poller, "await_visible", lambda self, result: None)

@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 from k2k_assets.cli.tool import cli
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.overrides.request import Wanted
-from k2k_assets.replication.driver import run
+from k2k_assets.replication.driver import instance
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_same_content
+from k2k_assets_tests.support.dagster_fixture import DagsterFixture, failure_of
 from k2k_assets_tests.support.interleaving import cut_log
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, delete_records, delete_topic, produce, read_all
 from k2k_assets_tests.support.kafka import topics as topics_of
-from k2k_assets_tests.support.stage import Stage, failure_of
 from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -160,33 +160,33 @@ def test_each_damage_stops_its_own_topic_by_name_with_range_and_remedy(
         create_topic(source, topic, bad[topic].partitions if topic in bad else 1)
         produce(source, topic, [b"a"] * 2, 0)
         produce(source, topic, [b"a"], 0)  # a batch of its own
-    stage = Stage(clusters, place, topics, mode=mode)
-    assets = [stage.names.topic_key(topic) for topic in topics]
-    assert stage.run(assets).success
-    assert {topic: check.passed for topic, check in stage.check_topics().items()} == dict.fromkeys(topics, True)
+    fixture = DagsterFixture(clusters, place, topics, mode=mode)
+    assets = [fixture.names.topic_key(topic) for topic in topics]
+    assert fixture.run(assets).success
+    assert {topic: check.passed for topic, check in fixture.check_topics().items()} == dict.fromkeys(topics, True)
 
     _do(clusters, bad, good, monkeypatch)
     held = {topic: _records(target, topic) for topic in bad}
     capsys.readouterr()
-    result = stage.run(assets)
+    result = fixture.run(assets)
     log = capsys.readouterr().err
 
     assert not result.success
     assert [event.asset_key for event in result.get_asset_materialization_events()] == assets[:1]
-    shown = stage.metadata(assets[0])
+    shown = fixture.metadata(assets[0])
     assert (shown[keys.RECORDS], shown[keys.LAG]) == (10, 0)
     assert assert_same_content(source, good, target) == 13
     assert {topic: _records(target, topic) for topic in bad} == held
     failure, reasons = failure_of(result), _reasons(result)
-    told = {topic: stage.shown_check(topic) for topic in bad}  # by the run itself
-    checks = stage.check_topics()
+    told = {topic: fixture.shown_check(topic) for topic in bad}  # by the run itself
+    checks = fixture.check_topics()
     assert f"{len(bad)} of {len(topics)} topics were stopped, the others were copied" in failure
     assert good not in failure
     assert checks[good].passed
     assert reasons.keys() == bad.keys()
     for topic, damage in bad.items():
         reason = reasons[topic]
-        _assert_told(reason, topic, damage, stage.path)
+        _assert_told(reason, topic, damage, fixture.path)
         assert f"{topic}: {reason}" in failure
         assert reason in log
         for check in (told[topic], checks[topic]):
@@ -203,7 +203,7 @@ def _do(clusters: KafkaSandbox, damages: Mapping[str, Damage], good: str, monkey
         produce(clusters.source_servers, topic, [b"b"] * 10, 0)
     for topic, damage in damages.items():
         damage.after(clusters, topic)
-    plan_slots, left = run.plan_slots, list(damages.items())
+    plan_slots, left = instance.plan_slots, list(damages.items())
 
     def meanwhile(*args: Any, **rest: Any) -> list[SlotPlan]:
         plans = plan_slots(*args, **rest)
@@ -212,7 +212,7 @@ def _do(clusters: KafkaSandbox, damages: Mapping[str, Damage], good: str, monkey
             damage.planned(clusters, topic)
         return plans
 
-    monkeypatch.setattr(run, "plan_slots", meanwhile)
+    monkeypatch.setattr(instance, "plan_slots", meanwhile)
 
 
 def _assert_told(reason: str, topic: str, damage: Damage, pipeline_file: Path) -> None:

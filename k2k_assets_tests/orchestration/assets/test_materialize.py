@@ -18,12 +18,12 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
+from k2k_assets_tests.support.dagster_fixture import DagsterFixture, failure_of
 from k2k_assets_tests.support.groups import commit, held, member
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, set_config
 from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.processes import await_copied, started
-from k2k_assets_tests.support.stage import Stage, failure_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -33,8 +33,8 @@ def _verdicts(result: dg.ExecuteInProcessResult, key: dg.AssetKey | None = None)
     return {e.check_name: e.passed for e in evaluations if key is None or e.asset_key == key}
 
 
-def _passed(stage: Stage) -> dict[str, bool]:
-    return {topic: evaluation.passed for topic, evaluation in stage.check_topics().items()}
+def _passed(fixture: DagsterFixture) -> dict[str, bool]:
+    return {topic: evaluation.passed for topic, evaluation in fixture.check_topics().items()}
 
 
 def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: str, spark: SparkSession) -> None:
@@ -46,19 +46,19 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     middle, late = f"{prefix}.g", f"{prefix}-g"
     commit(clusters.source_servers, middle, {one: 40, three: 10})
     commit(clusters.source_servers, late, {one: 100})
-    stage = Stage(clusters, place, topics, f"{prefix}.*")
-    assert set(stage.discover().groups) == {middle, late}
-    names = stage.names
-    result = stage.run()
+    fixture = DagsterFixture(clusters, place, topics, f"{prefix}.*")
+    assert set(fixture.discover().groups) == {middle, late}
+    names = fixture.names
+    result = fixture.run()
     assert result.success
     for topic, partitions in zip(topics, (1, 3), strict=True):
-        shown = stage.metadata(names.topic_key(topic))
+        shown = fixture.metadata(names.topic_key(topic))
         assert (shown[keys.RECORDS], shown[keys.LAG], shown[keys.TARGET_TOPIC]) == (100, 0, topic)
         assert len(shown[keys.POSITIONS].records) == partitions
         assert len(read_all(clusters.target_servers, topic)) == 100
-    log = stage.metadata(names.commit_log_key)
+    log = fixture.metadata(names.commit_log_key)
     assert (log[keys.PARTITIONS], log[keys.TOPICS], log[keys.STOPPED]) == (4, 2, 0)
-    index = stage.metadata(names.offset_mappings_key)
+    index = fixture.metadata(names.offset_mappings_key)
     assert index[keys.MAPPED] == 200
     assert {row.data["topic"] for row in index[keys.COVERAGE].records} == set(topics)
     (segment,) = (row.data for row in index[keys.SEGMENTS].records)
@@ -71,7 +71,7 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     assert steps[-1] == names.op("consumer_groups"), "after the checks"
     assert set(steps[-1 - len(CHECKS) : -1]) == {names.check_op(check) for check in CHECKS}
 
-    group = stage.metadata(names.consumer_group_key(middle))
+    group = fixture.metadata(names.consumer_group_key(middle))
     assert (group[keys.PARTITIONS], group[keys.STATE], group[keys.COMMITTED]) == (2, "2 exact", True)
     rows = {row.data["source"]: row.data for row in group[keys.POSITIONS].records}
     assert (rows[str(one)]["source offset"], rows[str(one)]["target offset"]) == (40, 40)
@@ -83,32 +83,32 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     # A group alone: the other one is left where it is. A window ends when nothing moves.
     commit(clusters.source_servers, middle, {one: 30})
     commit(clusters.source_servers, late, {one: 70})
-    moved = stage.move(names.consumer_group_key(middle), window_seconds=60)
+    moved = fixture.move(names.consumer_group_key(middle), window_seconds=60)
     assert moved.success
     assert [e.asset_key for e in moved.get_asset_materialization_events()] == [names.consumer_group_key(middle)]
     assert _verdicts(moved) == {f"resumes_exactly_{escape(middle)}": True}
     assert held(clusters.target_servers, middle)[one][0] == 30
     assert held(clusters.target_servers, late)[one][0] == 100
-    assert stage.metadata(names.consumer_group_key(middle))[keys.COMMITTED]
+    assert fixture.metadata(names.consumer_group_key(middle))[keys.COMMITTED]
 
     # A policy fails in words; a group that has no asset yet is moved along with one that has.
     with member(clusters.target_servers, middle, topics[0], "classic"):
         commit(clusters.source_servers, middle, {one: 20})
-        refused = stage.move(names.consumer_group_key(middle))
+        refused = fixture.move(names.consumer_group_key(middle))
     assert not refused.success
     words = failure_of(refused)
     assert f"group {middle} has members on the target cluster" in words
     new = f"{prefix}.new"
     commit(clusters.source_servers, new, {one: 55})
-    assert stage.move(names.consumer_group_key(late), also=[new]).success
-    assert stage.metadata(names.consumer_group_key(new))[keys.STATE] == "1 exact"
+    assert fixture.move(names.consumer_group_key(late), also=[new]).success
+    assert fixture.metadata(names.consumer_group_key(new))[keys.STATE] == "1 exact"
     assert {name: held(clusters.target_servers, name)[one][0] for name in (late, new)} == {late: 70, new: 55}
 
     produce(clusters.source_servers, topics[0], [b"more"] * 7)
-    again = stage.run([names.topic_key(topics[0])])
+    again = fixture.run([names.topic_key(topics[0])])
     assert again.success
     assert [e.asset_key for e in again.get_asset_materialization_events()] == [names.topic_key(topics[0])]
-    assert stage.metadata(names.topic_key(topics[0]))[keys.RECORDS] == 7
+    assert fixture.metadata(names.topic_key(topics[0]))[keys.RECORDS] == 7
 
 
 def test_by_mappings_that_are_wrong_no_group_is_moved(
@@ -119,18 +119,18 @@ def test_by_mappings_that_are_wrong_no_group_is_moved(
     at = TopicPartition(topic, 0)
     produce(clusters.source_servers, topic, [b"%d" % i for i in range(50)])
     commit(clusters.source_servers, group, {at: 10})
-    stage = Stage(clusters, place, [topic], [group])
-    stage.discover()
-    assert stage.run().success
+    fixture = DagsterFixture(clusters, place, [topic], [group])
+    fixture.discover()
+    assert fixture.run().success
     assert held(clusters.target_servers, group)[at][0] == 10
-    HandCopy(stage.pipeline).mapping(topic, (50, 60), [(50, 5000, 10)], generation=10**9)
+    HandCopy(fixture.pipeline).mapping(topic, (50, 60), [(50, 5000, 10)], generation=10**9)
     commit(clusters.source_servers, group, {at: 20})
-    result = stage.run()
+    result = fixture.run()
     assert not result.success
     assert not _verdicts(result)["within_watermarks"]
     steps = {event.step_key for event in result.all_events if event.is_step_start}
-    assert stage.names.check_op("within_watermarks") in steps
-    assert stage.names.op("consumer_groups") not in steps
+    assert fixture.names.check_op("within_watermarks") in steps
+    assert fixture.names.op("consumer_groups") not in steps
     assert held(clusters.target_servers, group)[at][0] == 10
 
 
@@ -143,8 +143,10 @@ def test_two_pipelines_that_map_the_same_records(
     produce(clusters.source_servers, topic, [b"%d" % i for i in range(20)])
     group, at = f"{prefix}.group", TopicPartition(topic, 0)
     commit(clusters.source_servers, group, {at: 11})
-    stage = Stage(clusters, place, [topic], [group], errorHandling={"onMultipleTargetCommittedOffsets": policy})
-    shared = stage.pipeline.offset_mapping.topic
+    fixture = DagsterFixture(
+        clusters, place, [topic], [group], errorHandling={"onMultipleTargetCommittedOffsets": policy}
+    )
+    shared = fixture.pipeline.offset_mapping.topic
     second = write_pipeline(
         tmp_path,
         clusters.source_servers,
@@ -154,11 +156,11 @@ def test_two_pipelines_that_map_the_same_records(
         features={"offsetMapping": "enabled"},
         offsetMapping={"topic": shared},
     )
-    for pipeline in (stage.pipeline, load_pipeline([second])):
+    for pipeline in (fixture.pipeline, load_pipeline([second])):
         copy(pipeline)
-    assert stage.discover().groups == (group,)
-    key = stage.names.consumer_group_key(group)
-    result = stage.move(key)
+    assert fixture.discover().groups == (group,)
+    key = fixture.names.consumer_group_key(group)
+    result = fixture.move(key)
     if policy == "ignore":
         assert result.success
         assert held(clusters.target_servers, group)[at][0] == 11
@@ -176,22 +178,22 @@ def test_before_discovery_one_asset_finds_and_copies_all(
     for topic in ("one", "two"):
         create_topic(clusters.source_servers, f"{prefix}.{topic}")
         produce(clusters.source_servers, f"{prefix}.{topic}", [b"1", b"2"])
-    stage = Stage(clusters, place, f"{prefix}[.].*", f"{prefix}.*")
-    key = stage.names.undiscovered_key(f"{prefix}[.].*")
-    for_groups = stage.names.undiscovered_groups_key(f"{prefix}.*")
+    fixture = DagsterFixture(clusters, place, f"{prefix}[.].*", f"{prefix}.*")
+    key = fixture.names.undiscovered_key(f"{prefix}[.].*")
+    for_groups = fixture.names.undiscovered_groups_key(f"{prefix}.*")
     group, at = f"{prefix}.group", TopicPartition(f"{prefix}.two", 0)
-    assert stage.run([key]).success
+    assert fixture.run([key]).success
     commit(clusters.source_servers, group, {at: 1})
-    assert stage.move(for_groups).success
-    assert stage.metadata(key)[keys.RECORDS] == 4
-    assert stage.metadata(for_groups)[keys.PARTITIONS] == 1
-    assert stage.metadata(stage.names.consumer_group_key(group))[keys.STATE] == "1 exact"
+    assert fixture.move(for_groups).success
+    assert fixture.metadata(key)[keys.RECORDS] == 4
+    assert fixture.metadata(for_groups)[keys.PARTITIONS] == 1
+    assert fixture.metadata(fixture.names.consumer_group_key(group))[keys.STATE] == "1 exact"
     assert held(clusters.target_servers, group)[at][0] == 1
     for topic in ("one", "two"):
-        assert stage.metadata(stage.names.topic_key(f"{prefix}.{topic}"))[keys.RECORDS] == 2
-    graph = build_definitions(stage.folder).resolve_asset_graph()
-    assert stage.names.topic_key(f"{prefix}.one") in graph.materializable_asset_keys
-    assert stage.names.consumer_group_key(group) in graph.materializable_asset_keys
+        assert fixture.metadata(fixture.names.topic_key(f"{prefix}.{topic}"))[keys.RECORDS] == 2
+    graph = build_definitions(fixture.folder).resolve_asset_graph()
+    assert fixture.names.topic_key(f"{prefix}.one") in graph.materializable_asset_keys
+    assert fixture.names.consumer_group_key(group) in graph.materializable_asset_keys
     assert not graph.materializable_asset_keys & {key, for_groups}
 
 
@@ -202,10 +204,10 @@ def test_a_topic_that_was_found_since_is_copied_too(
     for topic in names:
         create_topic(clusters.source_servers, topic)
         produce(clusters.source_servers, topic, [b"1"])
-    stage = Stage(clusters, place, names)
-    result = stage.run([stage.names.topic_key(names[0])], also=[names[1]])
+    fixture = DagsterFixture(clusters, place, names)
+    result = fixture.run([fixture.names.topic_key(names[0])], also=[names[1]])
     assert result.success
-    assert stage.metadata(stage.names.topic_key(names[1]))[keys.RECORDS] == 1
+    assert fixture.metadata(fixture.names.topic_key(names[1]))[keys.RECORDS] == 1
 
 
 def test_a_stopped_topic_fails_by_name_and_the_others_materialize(
@@ -216,24 +218,24 @@ def test_a_stopped_topic_fails_by_name_and_the_others_materialize(
         create_topic(clusters.source_servers, topic)
         produce(clusters.source_servers, topic, [os.urandom(5000)])  # does not compress
     create_topic(clusters.target_servers, bad, config={"max.message.bytes": "1000"})
-    stage = Stage(clusters, place, [good, bad])
-    result = stage.run([stage.names.topic_key(good), stage.names.topic_key(bad)])
+    fixture = DagsterFixture(clusters, place, [good, bad])
+    result = fixture.run([fixture.names.topic_key(good), fixture.names.topic_key(bad)])
     assert not result.success
-    assert [e.asset_key for e in result.get_asset_materialization_events()] == [stage.names.topic_key(good)]
+    assert [e.asset_key for e in result.get_asset_materialization_events()] == [fixture.names.topic_key(good)]
     words = failure_of(result)
     assert bad in words
     assert good not in words
 
     # Its check fails at once; alone it says the same from the commit log, and passes when the topic goes on.
-    shown = stage.shown_check(bad)
+    shown = fixture.shown_check(bad)
     assert shown is not None
     assert not shown.passed
     assert f"1 of 1 partitions are stopped: {bad}-0: the target refuses the record" in (shown.description or "")
     assert f"raise max.message.bytes of {bad}" in (shown.description or "")
-    assert _passed(stage) == {good: True, bad: False}
+    assert _passed(fixture) == {good: True, bad: False}
     set_config(clusters.target_servers, bad, "max.message.bytes", "100000")
-    assert stage.run([stage.names.topic_key(bad)]).success
-    assert _passed(stage) == {good: True, bad: True}
+    assert fixture.run([fixture.names.topic_key(bad)]).success
+    assert _passed(fixture) == {good: True, bad: True}
 
 
 @pytest.mark.storm
@@ -242,12 +244,12 @@ def test_a_run_beside_k2k_start(clusters: KafkaSandbox, place: Path, prefix: str
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, f"{prefix}.shared", 2)
     produce(source, topic, [(b"%d" % i, b"first") for i in range(100)])
-    stage = Stage(clusters, place, [topic])
+    fixture = DagsterFixture(clusters, place, [topic])
     (path,) = place.iterdir()
     with started("-f", path) as process:
         await_copied(process, target, topic, 100)
         produce(source, topic, [(b"%d" % i, b"second") for i in range(100)])
-        assert stage.run().success
+        assert fixture.run().success
         assert len(read_all(target, topic)) == 200
         produce(source, topic, [(b"%d" % i, b"third") for i in range(100)])
         await_copied(process, target, topic, 300)
@@ -256,17 +258,17 @@ def test_a_run_beside_k2k_start(clusters: KafkaSandbox, place: Path, prefix: str
     assert process.returncode == 0, said
     assert said.count("INFO    generation ") == 2, said  # before the run, and after it
     assert assert_same_content(source, topic, target) == 300
-    assert_exact_mappings(stage.pipeline, source, target, topic)
+    assert_exact_mappings(fixture.pipeline, source, target, topic)
 
 
 def test_an_unreachable_cluster_fails_in_words(
     place: Path, clusters: KafkaSandbox, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Cluster.__init__, "__defaults__", (2.0,))
-    stage = Stage(clusters, place, ["any"])
+    fixture = DagsterFixture(clusters, place, ["any"])
     (path,) = place.glob("*.yaml")
     path.write_text(path.read_text().replace(clusters.source_servers, "127.0.0.1:1"))
-    result = stage.run([stage.names.topic_key("any")])
+    result = fixture.run([fixture.names.topic_key("any")])
     assert not result.success
     words = failure_of(result)
     assert "source cluster at 127.0.0.1:1 does not answer" in words

@@ -17,7 +17,7 @@ import pytest
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, topics, unique
@@ -51,7 +51,7 @@ def running(path: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         "K2K_PIPELINES": str(path.parent),
     }
     tool = Path(sys.executable).with_name("dagster")
-    job = Translator(load_pipeline([path]).name).job
+    job = AssetNames(load_pipeline([path]).name).job
     with (folder / "run.log").open("w") as log:
         run = subprocess.Popen(
             [str(tool), "job", "execute", "-m", "k2k_assets.definitions", "-j", job],

@@ -12,7 +12,7 @@ import pytest
 
 from k2k_assets.orchestration.assets import topics
 from k2k_assets.orchestration.assets.shown import ShownTopic
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome, TopicOutcome
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -58,7 +58,7 @@ def _materialize(
         return Outcome({topic: TopicOutcome(topic, {}, None, 1.0) for topic in sorted(topics)})
 
     monkeypatch.setattr(topics, "both_clusters", both)
-    names = Translator(pipeline.name)
+    names = AssetNames(pipeline.name)
     assets = topics.topic_assets(pipeline, names, [ShownTopic(topic, topic, 1) for topic in "abc"])
     spark = Resource(replicate)
     resources = {names.resource: dg.ResourceDefinition.hardcoded_resource(spark)}
@@ -78,7 +78,7 @@ def test_what_is_gone_on_the_source_fails_by_name_and_the_others_are_copied(
     pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", ".*")
     asked, result = _materialize(monkeypatch, pipeline, there=["a", "c", "other"])
     assert asked == [{"a", "c"}]
-    names = Translator(pipeline.name)
+    names = AssetNames(pipeline.name)
     copied = {event.asset_key for event in result.get_asset_materialization_events()}
     assert copied == {names.topic_key("a"), names.topic_key("c")}
     assert "1 of 3 topics were stopped, the others were copied. b: it is not on the source" in _failure(result)

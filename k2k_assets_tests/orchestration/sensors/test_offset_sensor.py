@@ -9,7 +9,7 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
@@ -35,7 +35,7 @@ class Ticks:
             sync={"window": "20 seconds"},
         )
         self.pipeline = load_pipeline([path])
-        self.names = Translator(self.pipeline.name)
+        self.names = AssetNames(self.pipeline.name)
         self.instance = dg.DagsterInstance.ephemeral()
         self.cursor: str | None = None
 

@@ -17,9 +17,9 @@ from k2k_assets.coordination.presence import Presence
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
-from k2k_assets.orchestration.names import Translator
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors import sensors
-from k2k_assets.orchestration.sensors.look import Look
+from k2k_assets.orchestration.sensors.observation import Observation
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import Running
@@ -35,7 +35,7 @@ class Ticks:
         folder.mkdir()
         self.folder = folder
         self.pipeline: Pipeline = load_pipeline([write_pipeline(folder, source, target, topics, **sections)])
-        self.names = Translator(self.pipeline.name)
+        self.names = AssetNames(self.pipeline.name)
         self.instance = dg.DagsterInstance.ephemeral()
         self.cursor: str | None = None
 
@@ -159,7 +159,7 @@ def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, pla
     create_topic(clusters.source_servers, two)
     words = f"copied without end by pipeline {ticks.pipeline.name} on "
     began = time.monotonic()
-    while time.monotonic() < began + 10:  # longer than somebody may be silent: its beats are seen
+    while time.monotonic() < began + 10:  # longer than somebody may be silent: its heartbeats are seen
         asked, reason = answer()
         assert asked == 0
         assert words in reason
@@ -171,13 +171,13 @@ def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, pla
 def test_a_look_that_stalls_is_not_the_silence_of_an_instance(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, stall = [1000.0], [0.0]
 
-    def look(pipeline: Pipeline) -> Look:
+    def observe(pipeline: Pipeline) -> Observation:
         clock[0] += stall[0]
         instances = {"i": Presence(sign=7, who="pipeline p on host")}
         found = Discovery(pipeline.name, 0, "source", "target", {})
-        return Look(found, {"a": [10]}, {"a": [9]}, None, CommitLog(), instances)
+        return Observation(found, {"a": [10]}, {"a": [9]}, None, CommitLog(), instances)
 
-    monkeypatch.setattr(sensors, "look", look)
+    monkeypatch.setattr(sensors, "observe", observe)
     monkeypatch.setattr(sensors, "time", SimpleNamespace(time=lambda: clock[0]))
     assignment = {"topic": "claims", "graceWindow": "15 seconds"}
     ticks = Ticks(place, "s:9092", "t:9092", "a", coordination={"assignment": assignment})
@@ -198,12 +198,12 @@ def test_what_is_gone_on_the_source_is_not_asked_for(place: Path, monkeypatch: p
     """A new topic has no asset yet, so those of other topics stand in: of topics that are there."""
     there = {"new": [1], "b": [0]}
 
-    def look(pipeline: Pipeline) -> Look:
+    def observe(pipeline: Pipeline) -> Observation:
         found = Discovery(pipeline.name, 0, "source", "target", {})
         positions = {topic: [None if topic == "new" else 0] for topic in there}
-        return Look(found, dict(there), positions, None, CommitLog(), {})
+        return Observation(found, dict(there), positions, None, CommitLog(), {})
 
-    monkeypatch.setattr(sensors, "look", look)
+    monkeypatch.setattr(sensors, "observe", observe)
     ticks = Ticks(place, "s:9092", "t:9092", ".*")
     names = ticks.names
     known = {topic: DiscoveredTopic(1, topic) for topic in ("a", "b")}
@@ -224,11 +224,11 @@ def test_what_is_gone_on_the_source_is_not_asked_for(place: Path, monkeypatch: p
 
 
 def test_a_topic_that_was_never_copied_is_not_stopped(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(pipeline: Pipeline) -> Look:
+    def observe(pipeline: Pipeline) -> Observation:
         found = Discovery(pipeline.name, 0, "source", "target", {})
-        return Look(found, {"new": [1]}, {"new": [None]}, None, CommitLog(), {})
+        return Observation(found, {"new": [1]}, {"new": [None]}, None, CommitLog(), {})
 
-    monkeypatch.setattr(sensors, "look", look)
+    monkeypatch.setattr(sensors, "observe", observe)
     ticks = Ticks(place, "s:9092", "t:9092", ["new"])
     told = ticks.tick()
     assert isinstance(told, dg.SensorResult)

@@ -14,15 +14,15 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.driver import first_starts
-from k2k_assets.replication.driver.planning import Ground
-from k2k_assets.replication.plan import ControlTopics
+from k2k_assets.replication.driver.planning import ClusterSnapshot
+from k2k_assets.replication.plan import ControlPartitions
 from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 P0, P1, P2 = (TopicPartition("t", p) for p in range(3))
 
 
-class Bench:
+class Harness:
     """A source with a topic of some partitions, and an assignment topic in memory."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, reset: str, partitions: int = 2) -> None:
@@ -41,20 +41,26 @@ class Bench:
         self,
         committed: Collection[TopicPartition] = (),
         appeared: Collection[str] = (),
-        leaderless: Collection[TopicPartition] = (),
+        offline_partitions: Collection[TopicPartition] = (),
         **more: bool,
     ) -> Mapping[TopicPartition, int]:
         partitions = [TopicPartition("t", p) for p in range(self.partitions)]
         cluster = FakeCluster({}, dict.fromkeys(partitions, 40), stable=dict.fromkeys(partitions, self.ends))
-        cluster.leaderless.update(leaderless)
+        cluster.offline_partitions.update(offline_partitions)
         described = {"t": TopicDescription("t", "s-t", self.partitions)}
-        ground = Ground(
-            "c", {"t": ("t", self.partitions)}, described, described, ControlTopics(1, 6, "commits"), 1_000_000, True
+        snapshot = ClusterSnapshot(
+            "c",
+            {"t": ("t", self.partitions)},
+            described,
+            described,
+            ControlPartitions(1, 6, "commits"),
+            1_000_000,
+            True,
         )
         noted = dict(self.state.starts)
         return first_starts.hold_first_starts(
             self.pipeline,
-            ground,
+            snapshot,
             cluster,  # type: ignore[arg-type]
             noted,
             committed,
@@ -66,36 +72,36 @@ class Bench:
 def test_the_first_look_holds_until_every_partition_has_a_position(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench(tmp_path, monkeypatch, "latest")
-    assert bench.begin() == {P0: 100, P1: 100}
-    bench.ends = 200
-    assert bench.begin() == {P0: 100, P1: 100}, "nobody had begun"
-    assert bench.begin({P0}) == {P0: 100, P1: 100}, "one had"
-    bench.partitions = 3
-    assert P2 not in bench.begin({P0}), "one that the topic has got since starts at its beginning"
-    bench.begin({P0, P1})
-    assert bench.state.starts == {}
-    assert bench.begin({P0, P1}) == {}
+    harness = Harness(tmp_path, monkeypatch, "latest")
+    assert harness.begin() == {P0: 100, P1: 100}
+    harness.ends = 200
+    assert harness.begin() == {P0: 100, P1: 100}, "nobody had begun"
+    assert harness.begin({P0}) == {P0: 100, P1: 100}, "one had"
+    harness.partitions = 3
+    assert P2 not in harness.begin({P0}), "one that the topic has got since starts at its beginning"
+    harness.begin({P0, P1})
+    assert harness.state.starts == {}
+    assert harness.begin({P0, P1}) == {}
 
 
 def test_a_topic_that_appeared_while_an_instance_ran_begins_at_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench(tmp_path, monkeypatch, "latest")
-    assert bench.begin(appeared={"t"}) == {P0: 40, P1: 40}
-    assert bench.begin() == {P0: 40, P1: 40}, "another instance does not know that it is new"
+    harness = Harness(tmp_path, monkeypatch, "latest")
+    assert harness.begin(appeared={"t"}) == {P0: 40, P1: 40}
+    assert harness.begin() == {P0: 40, P1: 40}, "another instance does not know that it is new"
 
 
-@pytest.mark.parametrize("leaderless", [[P1], [P0, P1]])
+@pytest.mark.parametrize("offline_partitions", [[P1], [P0, P1]])
 def test_one_without_a_leader_begins_at_its_end_and_holds_up_no_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaderless: list[TopicPartition]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offline_partitions: list[TopicPartition]
 ) -> None:
-    begins_at = {P0: 100, P1: 100} | dict.fromkeys(leaderless, END_UNKNOWN)
-    bench = Bench(tmp_path, monkeypatch, "latest")
-    assert bench.begin(leaderless=leaderless) == begins_at
-    assert bench.begin() == begins_at, "so it was noted"
-    bench = Bench(tmp_path, monkeypatch, "latest")
-    assert bench.begin(appeared={"t"}, leaderless=[P1]) == {P0: 40, P1: 0}
+    begins_at = {P0: 100, P1: 100} | dict.fromkeys(offline_partitions, END_UNKNOWN)
+    harness = Harness(tmp_path, monkeypatch, "latest")
+    assert harness.begin(offline_partitions=offline_partitions) == begins_at
+    assert harness.begin() == begins_at, "so it was noted"
+    harness = Harness(tmp_path, monkeypatch, "latest")
+    assert harness.begin(appeared={"t"}, offline_partitions=[P1]) == {P0: 40, P1: 0}
 
 
 def test_one_that_may_not_be_seen_any_more_is_left_to_its_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,28 +110,28 @@ def test_one_that_may_not_be_seen_any_more_is_left_to_its_slot(tmp_path: Path, m
 
     with monkeypatch.context() as hidden:
         hidden.setattr(FakeCluster, "offsets", refuse)
-        bench = Bench(tmp_path, hidden, "latest")
-        assert bench.begin() == {P0: END_UNKNOWN, P1: END_UNKNOWN}
-        assert Bench(tmp_path, hidden, "latest").begin(appeared={"t"}) == {P0: 0, P1: 0}
+        harness = Harness(tmp_path, hidden, "latest")
+        assert harness.begin() == {P0: END_UNKNOWN, P1: END_UNKNOWN}
+        assert Harness(tmp_path, hidden, "latest").begin(appeared={"t"}) == {P0: 0, P1: 0}
 
 
 def test_what_may_have_a_position_that_was_not_read_is_not_begun_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench(tmp_path, monkeypatch, "latest")
-    assert bench.begin(all_is_known=False) == {}
-    assert bench.state.starts == {}
-    bench.begin()
-    assert bench.begin(all_is_known=False) == {P0: 100, P1: 100}, "what was noted holds"
+    harness = Harness(tmp_path, monkeypatch, "latest")
+    assert harness.begin(all_is_known=False) == {}
+    assert harness.state.starts == {}
+    harness.begin()
+    assert harness.begin(all_is_known=False) == {P0: 100, P1: 100}, "what was noted holds"
 
 
 @pytest.mark.parametrize("reset", ["earliest", "none"])
 def test_nothing_is_noted_where_the_beginning_is_no_matter_of_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reset: str
 ) -> None:
-    bench = Bench(tmp_path, monkeypatch, reset)
-    assert bench.begin() == {}
-    assert bench.state.starts == {}
+    harness = Harness(tmp_path, monkeypatch, reset)
+    assert harness.begin() == {}
+    assert harness.state.starts == {}
 
 
 def test_start_records_are_read_as_they_are_written() -> None:

@@ -14,14 +14,14 @@ from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.replication.driver import changes as module
 from k2k_assets.replication.driver.changes import Changes
-from k2k_assets.replication.driver.planning import Ground
-from k2k_assets.replication.plan import ControlTopics
+from k2k_assets.replication.driver.planning import ClusterSnapshot
+from k2k_assets.replication.plan import ControlPartitions
 from k2k_assets_tests.support.pipelines import make_pipeline
 
-KNOWN = Ground("c", {}, {}, {}, ControlTopics(1, 6, "commits"), 1_000_000, True)
+KNOWN = ClusterSnapshot("c", {}, {}, {}, ControlPartitions(1, 6, "commits"), 1_000_000, True)
 
 
-class Bench:
+class Harness:
     """A source with new topics, of which some are refused, and a clock that each preparation moves on."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, topics: Collection[str]) -> None:
@@ -39,10 +39,10 @@ class Bench:
     def look(self) -> set[str] | None:
         """The topics that are copied from now on."""
         self.now += 3600
-        found = self._changes.look(KNOWN)
+        found = self._changes.refresh(KNOWN)
         return set(found.topics) if found else None
 
-    def _prepare(self, _pipeline: Any, _source: Any, _target: Any, only: Collection[str]) -> Ground:
+    def _prepare(self, _pipeline: Any, _source: Any, _target: Any, only: Collection[str]) -> ClusterSnapshot:
         self.now += 1
         self.tried.append(tuple(only))
         if self.unreachable.intersection(only):
@@ -56,32 +56,32 @@ class Bench:
 def test_one_that_is_refused_holds_up_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench(tmp_path, monkeypatch, ["new-a", "new-b", "new-c"])
-    bench.refused = {"new-b"}
-    assert bench.look() == {"new-a", "new-c"}
-    assert bench.tried == [("new-a", "new-b", "new-c"), ("new-a",), ("new-b",), ("new-c",)]
+    harness = Harness(tmp_path, monkeypatch, ["new-a", "new-b", "new-c"])
+    harness.refused = {"new-b"}
+    assert harness.look() == {"new-a", "new-c"}
+    assert harness.tried == [("new-a", "new-b", "new-c"), ("new-a",), ("new-b",), ("new-c",)]
     assert "cannot be copied yet: new-b cannot be copied" in caplog.text
 
 
 def test_a_look_is_short_and_the_next_one_goes_on_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"new-{n:02}" for n in range(12)]
-    bench = Bench(tmp_path, monkeypatch, names)
-    bench.refused = set(names)
+    harness = Harness(tmp_path, monkeypatch, names)
+    harness.refused = set(names)
     for _ in range(3):
-        began = bench.now + 3600
-        assert bench.look() is None
-        assert bench.now - began <= 7
-    assert {name for tried in bench.tried if len(tried) == 1 for name in tried} == set(names)
+        began = harness.now + 3600
+        assert harness.look() is None
+        assert harness.now - began <= 7
+    assert {name for tried in harness.tried if len(tried) == 1 for name in tried} == set(names)
 
 
 def test_what_was_begun_stays_when_a_cluster_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(tmp_path, monkeypatch, ["new-a", "new-b", "new-c"])
-    bench.refused, bench.unreachable = {"new-a", "new-b", "new-c"}, set()
+    harness = Harness(tmp_path, monkeypatch, ["new-a", "new-b", "new-c"])
+    harness.refused, harness.unreachable = {"new-a", "new-b", "new-c"}, set()
 
-    def prepare(*args: Any) -> Ground:
-        bench.refused, bench.unreachable = set(), {"new-b"}  # when they are looked at one by one
+    def prepare(*args: Any) -> ClusterSnapshot:
+        harness.refused, harness.unreachable = set(), {"new-b"}  # when they are looked at one by one
         raise Refused("together they cannot be copied")
 
-    one_by_one = bench._prepare
+    one_by_one = harness._prepare
     monkeypatch.setattr(module, "prepare", lambda *args: (prepare if len(args[3]) > 1 else one_by_one)(*args))
-    assert bench.look() == {"new-a"}
+    assert harness.look() == {"new-a"}

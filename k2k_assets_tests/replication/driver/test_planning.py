@@ -13,9 +13,9 @@ from k2k_assets.core.errors import Hidden, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.kafka.leaders import ends_of_each_topic
-from k2k_assets.replication.driver.planning import Ground, plan_slots
+from k2k_assets.replication.driver.planning import ClusterSnapshot, plan_slots
 from k2k_assets.replication.extent import UntilCaughtUp
-from k2k_assets.replication.plan import ControlTopics
+from k2k_assets.replication.plan import ControlPartitions
 from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
 
@@ -39,10 +39,10 @@ class Secretive(FakeCluster):
         return super().offsets(partitions, *rest, **more)
 
 
-def ground(*names: str) -> Ground:
+def snapshot(*names: str) -> ClusterSnapshot:
     described = {name: TopicDescription(name, f"first {name}", 2) for name in names}
     topics = {name: (name, 2) for name in names}
-    return Ground("c", topics, described, described, ControlTopics(1, 6, "commits"), 1_000_000, True)
+    return ClusterSnapshot("c", topics, described, described, ControlPartitions(1, 6, "commits"), 1_000_000, True)
 
 
 def test_one_topic_that_may_not_be_seen_any_more_holds_up_no_others() -> None:
@@ -54,7 +54,7 @@ def test_one_topic_that_may_not_be_seen_any_more_holds_up_no_others() -> None:
 
 def test_topics_are_looked_at_again() -> None:
     now: Any = FakeCluster({"t": ("second t", 2)})
-    seen = ground("t", "gone").seen_again(now, FakeCluster({"t": ("third t", 2)}))  # type: ignore[arg-type]
+    seen = snapshot("t", "gone").seen_again(now, FakeCluster({"t": ("third t", 2)}))  # type: ignore[arg-type]
     assert seen.topic_ids[P0] == "second t"
     assert seen.targets["t"].topic_id == "third t"
     assert seen.topic_ids[TopicPartition("gone", 0)] == "first gone", "its slot tells"
@@ -63,7 +63,7 @@ def test_topics_are_looked_at_again() -> None:
 def test_one_that_may_not_be_seen_any_more_stays_as_it_was_alone() -> None:
     """Another one that was created anew, and accepted, is never copied else."""
     secretive: Any = Secretive({"t": ("second t", 2)})
-    seen = ground("t", "hidden").seen_again(secretive, secretive)
+    seen = snapshot("t", "hidden").seen_again(secretive, secretive)
     assert seen.topic_ids == {P0: "second t", P1: "second t", HIDDEN: "first hidden", HIDDEN1: "first hidden"}
     assert {name: target.topic_id for name, target in seen.targets.items()} == {
         "t": "second t",
@@ -72,7 +72,7 @@ def test_one_that_may_not_be_seen_any_more_stays_as_it_was_alone() -> None:
 
 
 def test_what_is_new_is_added_to_what_is_known() -> None:
-    both = ground("t").with_new(replace(ground("u"), batch_bytes=10))
+    both = snapshot("t").with_new(replace(snapshot("u"), batch_bytes=10))
     assert both.topics == {"t": ("t", 2), "u": ("u", 2)}
     assert both.batch_bytes == 10, "the smallest of all"
     assert both.one_to_one
@@ -81,7 +81,9 @@ def test_what_is_new_is_added_to_what_is_known() -> None:
 @pytest.mark.parametrize("before", [True, False])
 def test_where_several_topics_fed_one_they_may_do_so_again(before: bool) -> None:
     """One that is gone is not counted now, and comes back without being new."""
-    assert not replace(ground("t"), one_to_one=before).with_new(replace(ground("u"), one_to_one=not before)).one_to_one
+    assert (
+        not replace(snapshot("t"), one_to_one=before).with_new(replace(snapshot("u"), one_to_one=not before)).one_to_one
+    )
 
 
 def test_where_several_feed_one_no_copy_is_alone_on_the_target(tmp_path: Path) -> None:
@@ -91,6 +93,6 @@ def test_where_several_feed_one_no_copy_is_alone_on_the_target(tmp_path: Path) -
     assert settings.alone
     source: Any = FakeCluster({"t": ("first t", 2)}, ends={P0: 10, P1: 20})
     for one_to_one, expected in ((True, settings), (False, replace(settings, alone=False))):
-        of_plan = replace(ground("t"), one_to_one=one_to_one)
+        of_plan = replace(snapshot("t"), one_to_one=one_to_one)
         (plan,) = plan_slots(pipeline, of_plan, source, 1, [[P0, P1]], UntilCaughtUp(), frozenset(), {})
         assert plan.settings == expected.fingerprint

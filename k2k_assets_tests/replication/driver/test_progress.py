@@ -176,15 +176,15 @@ def test_an_open_source_transaction_is_shown_and_named_once_after_a_minute(
 def test_the_end_of_a_partition_that_has_had_no_leader_is_not_known(
     reader: ProgressReader, source: FakeCluster
 ) -> None:
-    source.leaderless.add(P1)
+    source.offline_partitions.add(P1)
     reader.refresh()
     outcome = outcome_of({"t": ("t", 2)}, CommitLog(), reader, {}, GENERATION, 1.0).topics["t"].partitions
     assert (outcome[0].readable_end, outcome[0].is_end_known) == (100, True)
     assert (outcome[1].lag, outcome[1].is_end_known) == (0, False)
 
-    source.leaderless.clear()
+    source.offline_partitions.clear()
     reader.refresh()
-    source.leaderless.add(P1)
+    source.offline_partitions.add(P1)
     assert reader.refresh().partitions[P1].readable_end == 0, "what was known stays known"
 
 
@@ -231,7 +231,7 @@ def test_a_commit_topic_that_is_silent_for_long_is_asked_where_it_ends(
     assert not log.doubts
     clock.advance(2)
     reader.refresh()
-    wait_until(lambda: reader._silence.asked is not None and reader._silence.asked.done(), 10, "the answer")
+    wait_until(lambda: reader._end_probe.asked is not None and reader._end_probe.asked.done(), 10, "the answer")
     reader.refresh()
     reader.refresh()
     assert log.doubts == [{COMMITS: 9}]

@@ -36,8 +36,8 @@ def resolve(
     log: CommitLog | None = None,
     leave_out: Any = (),
     target_topics: Any = None,
-    source_leaderless: Any = (),
-    target_leaderless: Any = (),
+    source_offline: Any = (),
+    target_offline: Any = (),
     **cluster: Any,
 ) -> Starts:
     source = FakeCluster(
@@ -51,13 +51,13 @@ def resolve(
     )
     topics = {"t": ("t-t", 2), "u": ("t-u", 1)} if target_topics is None else target_topics
     target = FakeCluster({plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1), **topics})
-    source.leaderless.update(source_leaderless)
-    target.leaderless.update(target_leaderless)
+    source.offline_partitions.update(source_offline)
+    target.offline_partitions.update(target_offline)
     return resolve_starts(plan, leave_out, log or CommitLog(), source, target)  # type: ignore[arg-type]
 
 
-def leaderless(role: str, *partitions: TopicPartition) -> dict[str, Any]:
-    return {f"{role}_leaderless": set(partitions)}
+def offline_partitions(role: str, *partitions: TopicPartition) -> dict[str, Any]:
+    return {f"{role}_offline": set(partitions)}
 
 
 def positions(starts: Starts) -> dict[TopicPartition, int]:
@@ -208,18 +208,18 @@ def test_after_the_routing_changed_the_old_topics_end_means_nothing(tmp_path: Pa
 
 @pytest.mark.parametrize("role", ["source", "target"])
 def test_a_partition_without_a_leader_is_left_out_with_its_reason(tmp_path: Path, role: str) -> None:
-    starts = resolve(slot(tmp_path, P0, P1), **leaderless(role, P1))
+    starts = resolve(slot(tmp_path, P0, P1), **offline_partitions(role, P1))
     assert positions(starts) == {P0: 40}
     assert [state.plan.source for state in starts.fresh] == [P0]
-    assert starts.leaderless.keys() == {P1}
-    assert "no leader that answers for t-1" in starts.leaderless[P1]
+    assert starts.offline_partitions.keys() == {P1}
+    assert "no leader that answers for t-1" in starts.offline_partitions[P1]
     assert not starts.stopped
 
 
 @pytest.mark.parametrize("role", ["source", "target"])
 def test_all_partitions_without_a_leader_are_left_out(tmp_path: Path, role: str) -> None:
-    starts = resolve(slot(tmp_path, P0, P1), **leaderless(role, P0, P1))
-    assert starts.leaderless.keys() == {P0, P1}
+    starts = resolve(slot(tmp_path, P0, P1), **offline_partitions(role, P0, P1))
+    assert starts.offline_partitions.keys() == {P0, P1}
     assert not starts.states
     assert not starts.stopped
 
@@ -227,7 +227,7 @@ def test_all_partitions_without_a_leader_are_left_out(tmp_path: Path, role: str)
 def test_any_target_partition_without_a_leader_holds_up_records_that_go_to_all(tmp_path: Path) -> None:
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t", "u"], partition="producer")
     plan = slot_plan(pipeline, dict.fromkeys([P0, OTHER], 0))
-    assert resolve(plan, target_leaderless={P1}).leaderless.keys() == {P0}
+    assert resolve(plan, target_offline={P1}).offline_partitions.keys() == {P0}
 
 
 @pytest.mark.parametrize("role", ["source", "target"])
@@ -247,8 +247,8 @@ def test_one_that_has_come_to_its_end_needs_no_leader(
     plan = slot(tmp_path, P0, P1)
     partitions = (plan.partitions[0], replace(plan.partitions[1], readable_end=end))
     plan = replace(plan, partitions=partitions, extent=extent)
-    starts = resolve(plan, CommitLog({P1: commit_record(P1, 100)}), **leaderless(role, P1))
-    assert starts.leaderless.keys() == left_out
+    starts = resolve(plan, CommitLog({P1: commit_record(P1, 100)}), **offline_partitions(role, P1))
+    assert starts.offline_partitions.keys() == left_out
     assert starts.states.keys() == {P0}
     assert not starts.stopped
 

@@ -1,4 +1,4 @@
-"""A bench for each test of a session."""
+"""A harness for each test of a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.slot import session as module
-from k2k_assets_tests.replication.slot.session.bench import Bench, pipeline_with, use_clock
+from k2k_assets_tests.replication.slot.session.harness import Harness, pipeline_with, use_clock
 from k2k_assets_tests.support.fake_transport import Arrival, Clock
 
 
@@ -25,9 +25,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch, clock: Clock, pipeline: Pipeline) -> Any:
-    def make(arrivals: list[Arrival], ends: Mapping[TopicPartition, int], **rest: Any) -> Bench:
-        made = Bench(rest.pop("pipeline", pipeline), clock, arrivals, ends, **rest)
+def harness(monkeypatch: pytest.MonkeyPatch, clock: Clock, pipeline: Pipeline) -> Any:
+    def make(arrivals: list[Arrival], ends: Mapping[TopicPartition, int], **rest: Any) -> Harness:
+        made = Harness(rest.pop("pipeline", pipeline), clock, arrivals, ends, **rest)
         monkeypatch.setattr(module, "read_commit_log", lambda *_, **__: made.commit_log)
         return made
 

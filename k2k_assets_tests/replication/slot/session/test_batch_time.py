@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from k2k_assets.replication.slot import session as module
-from k2k_assets_tests.replication.slot.session.bench import P0, arrivals
+from k2k_assets_tests.replication.slot.session.harness import P0, arrivals
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 
 @pytest.mark.parametrize(("mode", "seconds"), [("enabled", 2), ("disabled", 3)])
 def test_a_transaction_is_closed_long_before_it_times_out_and_what_is_none_is_not(
-    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, seconds: float
+    harness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, seconds: float
 ) -> None:
     """It times out after four seconds, and the file says three."""
     monkeypatch.setattr(module, "_CHUNK", 5)
@@ -30,5 +30,5 @@ def test_a_transaction_is_closed_long_before_it_times_out_and_what_is_none_is_no
             "assignment": {"topic": "claims"},
         },
     )
-    made = bench(arrivals(*range(1000)), {P0: 1000}, poll_seconds=0.05, pipeline=pipeline).run()
+    made = harness(arrivals(*range(1000)), {P0: 1000}, poll_seconds=0.05, pipeline=pipeline).run()
     assert made.times()[0] == pytest.approx(seconds, abs=0.2)

@@ -10,47 +10,47 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
-from k2k_assets_tests.replication.slot.session.bench import HOUR, P0, P1, Bench, arrivals
+from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, Harness, arrivals
 from k2k_assets_tests.support.fake_transport import Arrival
 from k2k_assets_tests.support.plans import commit_record
 
 
-def released(made: Bench) -> dict[TopicPartition, int]:
-    """Positions in the last transaction that copied; only after it all claims are released, and the beats end."""
+def released(made: Harness) -> dict[TopicPartition, int]:
+    """Positions in the last transaction that copied; only after it all claims are released, and the heartbeats end."""
     *_, last, releases = made.sink.transactions
     claims = made.sink.transactions[0].to("claims")
-    *given_up, beat = releases.to("claims")
+    *given_up, heartbeat = releases.to("claims")
     assert [(c.key, c.value) for c in given_up] == [(c.key, None) for c in claims]
-    assert (json.loads(beat.key)["kind"], beat.value) == ("beat", None)
+    assert (json.loads(heartbeat.key)["kind"], heartbeat.value) == ("beat", None)
     return {r.source: r.position for r in made.commits(last, "release")}
 
 
-def test_a_stop_record_commits_what_is_in_hand_with_the_release(bench: Any) -> None:
+def test_a_stop_record_commits_what_is_in_hand_with_the_release(harness: Any) -> None:
     records = [Arrival(i / 100, P0, i) for i in range(1000)]
-    made = bench(records, {P0: 1000}, extent=Continuous(), stop_at=3.0).run()
+    made = harness(records, {P0: 1000}, extent=Continuous(), stop_at=3.0).run()
     position = released(made)[P0]
     assert 3.0 <= made.clock.now - made.began < 3.4
     assert position == sum(len(t.offsets.get(P0, [])) for t in made.copying) >= 295
 
 
-def test_until_caught_up_ends_at_what_was_stable_at_the_start(bench: Any) -> None:
-    made = bench(arrivals(0, 1, 2), {P0: 3, P1: 0}, extent=UntilCaughtUp()).run()
+def test_until_caught_up_ends_at_what_was_stable_at_the_start(harness: Any) -> None:
+    made = harness(arrivals(0, 1, 2), {P0: 3, P1: 0}, extent=UntilCaughtUp()).run()
     assert released(made) == {P0: 3, P1: 0}
     assert made.clock.now - made.began < 0.3
 
 
-def test_a_window_ends_when_it_is_over_or_after_an_idle_time(bench: Any) -> None:
+def test_a_window_ends_when_it_is_over_or_after_an_idle_time(harness: Any) -> None:
     trickle = [Arrival(i / 10, P0, i) for i in range(1000)]
-    made = bench(trickle, {P0: 1000}, extent=Window(timedelta(seconds=4), timedelta(seconds=1))).run()
+    made = harness(trickle, {P0: 1000}, extent=Window(timedelta(seconds=4), timedelta(seconds=1))).run()
     assert made.clock.now - made.began == pytest.approx(4.0, abs=0.2)
     assert released(made)[P0] == pytest.approx(40, abs=2)
 
-    made = bench(arrivals(0, 1, at=2.0), {P0: 2}, extent=Window(HOUR, timedelta(seconds=3))).run()
+    made = harness(arrivals(0, 1, at=2.0), {P0: 2}, extent=Window(HOUR, timedelta(seconds=3))).run()
     assert made.clock.now - made.began == pytest.approx(5.0, abs=0.2)
     assert released(made) == {P0: 2}
 
 
-def test_a_slot_whose_partitions_were_all_stopped_releases_its_claims_and_ends(bench: Any) -> None:
-    made = bench([], {P0: 9}, positions={P0: commit_record(P0, 50)}).run()
+def test_a_slot_whose_partitions_were_all_stopped_releases_its_claims_and_ends(harness: Any) -> None:
+    made = harness([], {P0: 9}, positions={P0: commit_record(P0, 50)}).run()
     assert released(made) == {}
     assert "before position 50: its log was truncated" in made.memory.stopped[P0]

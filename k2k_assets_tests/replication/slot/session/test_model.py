@@ -10,7 +10,7 @@ from k2k_assets.core.runs import runs_of
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.slot import session as module
-from k2k_assets_tests.replication.slot.session.bench import P0, P1, Bench, lone_writer, use_clock
+from k2k_assets_tests.replication.slot.session.harness import P0, P1, Harness, lone_writer, use_clock
 from k2k_assets_tests.support.fake_transport import Arrival, ListRecords
 from k2k_assets_tests.support.plans import GENERATION
 from k2k_assets_tests.support.properties import examples
@@ -40,7 +40,7 @@ def test_model_every_record_once_in_order_and_all_that_is_told_of_it_is_true(
         ends[source] = offset + data.draw(st.integers(0, 2))
     poll_seconds = data.draw(st.sampled_from([0.0, 0.001, 0.02]))
     chain = lone_writer() if data.draw(st.booleans()) else None
-    made = Bench(pipeline, clock, records, ends, starts=first, poll_seconds=poll_seconds, chain=chain)
+    made = Harness(pipeline, clock, records, ends, starts=first, poll_seconds=poll_seconds, chain=chain)
     monkeypatch.setattr(module, "read_commit_log", lambda *_, **__: made.commit_log)
     made.run()
 

@@ -13,12 +13,12 @@ from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.replication.slot import session
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position
-from k2k_assets_tests.replication.slot.session.bench import P0, P1, Bench, arrivals, pipeline_with
+from k2k_assets_tests.replication.slot.session.harness import P0, P1, Harness, arrivals, pipeline_with
 from k2k_assets_tests.support.plans import GENERATION, commit_record
 
 
-def test_claim_then_start_positions_then_copying(bench: Any) -> None:
-    made = bench(arrivals(5, 6), {P0: 7, P1: 3}, starts={P0: 5, P1: 3}).run()
+def test_claim_then_start_positions_then_copying(harness: Any) -> None:
+    made = harness(arrivals(5, 6), {P0: 7, P1: 3}, starts={P0: 5, P1: 3}).run()
     claim, start, *rest = made.sink.transactions
 
     assert [json.loads(c.key)["kind"] for c in claim.controls] == ["claim", "claim"]
@@ -33,22 +33,24 @@ def test_claim_then_start_positions_then_copying(bench: Any) -> None:
     assert [t.offsets for t in rest if t.chunks] == [{P0: [5, 6]}]
 
 
-def test_a_known_position_is_not_started_again(bench: Any) -> None:
-    made = bench(arrivals(4, 5, 6), {P0: 7}, positions={P0: commit_record(P0, 5)}).run()
+def test_a_known_position_is_not_started_again(harness: Any) -> None:
+    made = harness(arrivals(4, 5, 6), {P0: 7}, positions={P0: commit_record(P0, 5)}).run()
     assert made.source.assigned == {P0: Position(5, 3)}
     assert not any(made.commits(t, "start") for t in made.sink.transactions)
     assert [t.offsets for t in made.copying if t.chunks] == [{P0: [5, 6]}]
 
 
-def test_an_end_that_was_noted_before_others_fed_the_target_too_is_taken_back_at_once(bench: Any) -> None:
+def test_an_end_that_was_noted_before_others_fed_the_target_too_is_taken_back_at_once(harness: Any) -> None:
     """Even if nothing is copied meanwhile: alone again it would be expected, and others have written since."""
-    made = bench([], {P0: 5}, positions={P0: commit_record(P0, 5)}, one_to_one=False).run()
+    made = harness([], {P0: 5}, positions={P0: commit_record(P0, 5)}, one_to_one=False).run()
     (start,) = (r for t in made.sink.transactions for r in made.commits(t, "start"))
     assert (start.position, start.target_end) == (5, None)
 
 
-def test_what_was_stopped_is_left_out_and_released_with_its_reason_where_it_is(bench: Any) -> None:
-    made = bench(arrivals(5, source=P1), {P0: 7, P1: 6}, positions={P0: commit_record(P0, 5), P1: commit_record(P1, 5)})
+def test_what_was_stopped_is_left_out_and_released_with_its_reason_where_it_is(harness: Any) -> None:
+    made = harness(
+        arrivals(5, source=P1), {P0: 7, P1: 6}, positions={P0: commit_record(P0, 5), P1: commit_record(P1, 5)}
+    )
     made.memory.stopped[P0] = "deleted"
     made.run()
     released = [r for t in made.sink.transactions for r in made.commits(t) if r.source == P0]
@@ -56,53 +58,53 @@ def test_what_was_stopped_is_left_out_and_released_with_its_reason_where_it_is(b
     assert set(made.source.assigned) == {P1}
 
 
-def test_what_others_copy_already_is_left_to_them_and_no_id_is_claimed_away_from_them(bench: Any) -> None:
-    made = bench(arrivals(1), {P0: 2}, newer_at=0.0).run()
+def test_what_others_copy_already_is_left_to_them_and_no_id_is_claimed_away_from_them(harness: Any) -> None:
+    made = harness(arrivals(1), {P0: 2}, newer_at=0.0).run()
     assert made.sink.steps == []
-    assert set(made.memory.taken) == {P0}
+    assert set(made.memory.superseded_by) == {P0}
 
 
-def test_a_higher_claim_that_came_with_the_own_one_is_seen_before_a_position_is_read(bench: Any) -> None:
-    made = bench(arrivals(1) + arrivals(5, source=P1), {P0: 2, P1: 6}, newer_at=0.5, newer_of=[P0])
+def test_a_higher_claim_that_came_with_the_own_one_is_seen_before_a_position_is_read(harness: Any) -> None:
+    made = harness(arrivals(1) + arrivals(5, source=P1), {P0: 2, P1: 6}, newer_at=0.5, newer_of=[P0])
     made.sink.open = lambda: made.clock.advance(0.4)
     catch_up = made.tail.catch_up
     made.tail.catch_up = lambda: (made.clock.advance(0.05), catch_up())[1]
     begin = made.sink.begin
     made.sink.begin = lambda: (made.clock.advance(0.1), begin())[1]
     made.run()
-    assert set(made.memory.taken) == {P0}
+    assert set(made.memory.superseded_by) == {P0}
     assert set(made.source.assigned) == {P1}
     claims, given_up = (t.to("claims") for t in made.sink.transactions[:2])
     assert len(claims) == 2
     assert [(c.key, c.value) for c in given_up] == [(claims[0].key, None)]
 
 
-def test_a_claim_whose_commit_failed_is_known_as_an_own_one(bench: Any) -> None:
+def test_a_claim_whose_commit_failed_is_known_as_an_own_one(harness: Any) -> None:
     """It may lie in the topic all the same: taken for that of another attempt, it would end the slot."""
-    made = bench(arrivals(1), {P0: 2, P1: 0}, fail_at_commit=1)
+    made = harness(arrivals(1), {P0: 2, P1: 0}, fail_at_commit=1)
     with pytest.raises(Restart):
         made.run()
     assert len(made.memory.claims) == 2
 
 
-def test_an_instance_that_was_outrun_by_one_that_is_gone_already_copies_nothing(bench: Any) -> None:
+def test_an_instance_that_was_superseded_by_one_that_is_gone_already_copies_nothing(harness: Any) -> None:
     """Its commit records would count for nothing."""
-    made = bench(arrivals(5), {P0: 6}, positions={P0: commit_record(P0, 5, generation=GENERATION + 1)})
+    made = harness(arrivals(5), {P0: 6}, positions={P0: commit_record(P0, 5, generation=GENERATION + 1)})
     with pytest.raises(Superseded, match="t-0 was copied by the instance of generation 18 meanwhile; this one is"):
         made.run()
     assert made.copying == []
     assert_claims_released(made)
 
 
-def test_a_slot_that_was_asked_to_stop_does_not_start(bench: Any) -> None:
-    made = bench(arrivals(1), {P0: 2}, stop_at=0.0)
+def test_a_slot_that_was_asked_to_stop_does_not_start(harness: Any) -> None:
+    made = harness(arrivals(1), {P0: 2}, stop_at=0.0)
     assert made.session.start() is False
     assert made.sink.steps == []
 
 
-def test_a_slot_that_was_asked_to_stop_stays_so_though_the_record_is_removed(bench: Any) -> None:
+def test_a_slot_that_was_asked_to_stop_stays_so_though_the_record_is_removed(harness: Any) -> None:
     """Somebody announces himself while this slot holds no claims, between two sessions."""
-    made = bench(arrivals(1), {P0: 2}, stop_at=0.0)
+    made = harness(arrivals(1), {P0: 2}, stop_at=0.0)
     assert made.session.start() is False
     made.tail.stop_at = inf
     assert made.session.start() is False
@@ -110,9 +112,9 @@ def test_a_slot_that_was_asked_to_stop_stays_so_though_the_record_is_removed(ben
 
 
 def test_a_slot_that_cannot_go_on_before_it_has_begun_releases_what_it_has_claimed(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
+    harness: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = bench(arrivals(1), {P0: 2, P1: 0})
+    made = harness(arrivals(1), {P0: 2, P1: 0})
 
     def refuse(*_: object, **__: object) -> None:
         raise Refused("this cannot be read")
@@ -123,14 +125,14 @@ def test_a_slot_that_cannot_go_on_before_it_has_begun_releases_what_it_has_claim
     assert_claims_released(made)
 
 
-def test_where_that_fails_too_the_reason_is_still_told(bench: Any) -> None:
-    outrun = commit_record(P0, 5, generation=GENERATION + 1)
-    made = bench(arrivals(5), {P0: 6}, positions={P0: outrun}, fail_at_commit=2)
+def test_where_that_fails_too_the_reason_is_still_told(harness: Any) -> None:
+    newer = commit_record(P0, 5, generation=GENERATION + 1)
+    made = harness(arrivals(5), {P0: 6}, positions={P0: newer}, fail_at_commit=2)
     with pytest.raises(Superseded):
         made.run()
 
 
-def assert_claims_released(made: Bench) -> None:
+def assert_claims_released(made: Harness) -> None:
     claims, released = (t.to("claims") for t in made.sink.transactions)
     assert [(c.key, c.value) for c in released if b'"claim"' in c.key] == [(c.key, None) for c in claims]
 
@@ -140,10 +142,10 @@ def assert_claims_released(made: Bench) -> None:
     [("disabled", "release", ["start"]), ("disabled", "commit", []), ("enabled", "release", [])],
 )
 def test_outside_transactions_the_newest_record_tells_that_somebody_copies(
-    bench: Any, tmp_path: Path, mode: str, kind: str, written: list[str]
+    harness: Any, tmp_path: Path, mode: str, kind: str, written: list[str]
 ) -> None:
     """Else whoever comes after one that has sent, and has committed nothing yet, takes what comes late for a foe's."""
     known = {P0: commit_record(P0, 5, kind=kind)}
-    made = bench([], {P0: 5}, positions=known, pipeline=pipeline_with(tmp_path, exactlyOnce=mode)).run()
+    made = harness([], {P0: 5}, positions=known, pipeline=pipeline_with(tmp_path, exactlyOnce=mode)).run()
     of_start = [t for t in made.sink.transactions if made.commits(t)][:-1]
     assert [(r.kind, r.position) for t in of_start for r in made.commits(t)] == [(k, 5) for k in written]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.transport.chunk import Chunk, Sent
-from k2k_assets_tests.replication.slot.session.bench import P0, Bench
+from k2k_assets_tests.replication.slot.session.harness import P0, Harness
 from k2k_assets_tests.support.fake_transport import Arrival
 from k2k_assets_tests.support.pipelines import make_pipeline
 
@@ -31,9 +31,11 @@ class Steady:
         committed: When each transaction was committed.
     """
 
-    def __init__(self, bench: Any, pipeline: Any, per_second: float, markers: float) -> None:
+    def __init__(self, harness: Any, pipeline: Any, per_second: float, markers: float) -> None:
         self.due = [1 + n / per_second for n in range(COUNT)]
-        self.made: Bench = bench([Arrival(at, P0, n) for n, at in enumerate(self.due)], {P0: COUNT}, pipeline=pipeline)
+        self.made: Harness = harness(
+            [Arrival(at, P0, n) for n, at in enumerate(self.due)], {P0: COUNT}, pipeline=pipeline
+        )
         self.sent: list[tuple[float, int]] = []
         self.committed: list[float] = []
         self._markers = markers
@@ -74,7 +76,7 @@ class Steady:
 
 
 @pytest.fixture
-def steady(bench: Any, tmp_path: Path) -> Any:
+def steady(harness: Any, tmp_path: Path) -> Any:
     def make(per_second: float, markers: float = 0.0, exactly_once: str = "enabled", **sync: str) -> Steady:
         pipeline = make_pipeline(
             tmp_path,
@@ -85,7 +87,7 @@ def steady(bench: Any, tmp_path: Path) -> Any:
             coordination={"commit": {"topic": "commits"}, "assignment": {"topic": "claims"}},
             sync=sync,
         )
-        return Steady(bench, pipeline, per_second, markers)
+        return Steady(harness, pipeline, per_second, markers)
 
     return make
 

@@ -13,15 +13,15 @@ import pytest
 from k2k_assets.core.errors import Refused
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.transport.errors import Restart, SourceStopped
-from k2k_assets_tests.replication.slot.session.bench import HOUR, P0, P1, TOPICS, arrivals, pipeline_with
+from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, TOPICS, arrivals, pipeline_with
 from k2k_assets_tests.support.fake_transport import Arrival
 from k2k_assets_tests.support.plans import commit_record
 
 COMMITS = {name: found for name, found in TOPICS["t"].items() if name == "commits"}
 
 
-def test_an_offset_below_the_expected_one_is_never_copied(bench: Any) -> None:
-    made = bench(arrivals(5, 6), {P0: 7}, positions={P0: commit_record(P0, 5)}, extent=Continuous())
+def test_an_offset_below_the_expected_one_is_never_copied(harness: Any) -> None:
+    made = harness(arrivals(5, 6), {P0: 7}, positions={P0: commit_record(P0, 5)}, extent=Continuous())
     made.session.start()
     made.source._waiting.append(Arrival(made.began + 1, P0, 6))
     with pytest.raises(SourceStopped, match="truncated at 6, below position 7"):
@@ -29,8 +29,8 @@ def test_an_offset_below_the_expected_one_is_never_copied(bench: Any) -> None:
     assert [t.offsets for t in made.copying if t.chunks] == [{P0: [5, 6]}]
 
 
-def test_a_failed_commit_leaves_the_session_and_nothing_is_taken_from_its_memory(bench: Any) -> None:
-    made = bench(arrivals(*range(25)), {P0: 25}, fail_at_commit=4)  # claim, start, ten records, ten records
+def test_a_failed_commit_leaves_the_session_and_nothing_is_taken_from_its_memory(harness: Any) -> None:
+    made = harness(arrivals(*range(25)), {P0: 25}, fail_at_commit=4)  # claim, start, ten records, ten records
     with pytest.raises(Restart):
         made.run()
     assert [t.offsets for t in made.copying] == [{P0: list(range(10))}]
@@ -51,9 +51,9 @@ def test_a_failed_commit_leaves_the_session_and_nothing_is_taken_from_its_memory
     ],
 )
 def test_topic_ids_are_asked_in_each_transaction_and_a_changed_one_is_not_committed(
-    bench: Any, side: int, topics: dict[str, tuple[str, int]], words: str
+    harness: Any, side: int, topics: dict[str, tuple[str, int]], words: str
 ) -> None:
-    made = bench(arrivals(5, 6), {P0: 7}, positions={P0: commit_record(P0, 5)})
+    made = harness(arrivals(5, 6), {P0: 7}, positions={P0: commit_record(P0, 5)})
     made.session.start()
     made.clusters[side].topics = topics
     with pytest.raises(SourceStopped, match=words):
@@ -73,10 +73,10 @@ def test_topic_ids_are_asked_in_each_transaction_and_a_changed_one_is_not_commit
 )
 @pytest.mark.parametrize("idle", [False, True])
 def test_a_commit_topic_that_is_lost_ends_the_slot(
-    bench: Any, idle: bool, commit_topic: dict[str, tuple[str, int]], words: str
+    harness: Any, idle: bool, commit_topic: dict[str, tuple[str, int]], words: str
 ) -> None:
     """The positions of what has nothing to commit were lost with it, and would be copied from the start again."""
-    made = bench([] if idle else arrivals(5, 6), {P0: 7}, positions={P0: commit_record(P0, 5)}, extent=Continuous())
+    made = harness([] if idle else arrivals(5, 6), {P0: 7}, positions={P0: commit_record(P0, 5)}, extent=Continuous())
     made.session.start()
     made.clusters[1].topics = {"t": ("t-t", 2), **commit_topic}
     with pytest.raises(Refused, match=words):
@@ -85,10 +85,10 @@ def test_a_commit_topic_that_is_lost_ends_the_slot(
 
 
 @pytest.mark.parametrize("good", [49, 50])
-def test_after_good_transactions_a_session_without_reports_of_each_record_goes_on(bench: Any, good: int) -> None:
+def test_after_good_transactions_a_session_without_reports_of_each_record_goes_on(harness: Any, good: int) -> None:
     """They cost: one record that was refused, or a marker inside a chunk, is not to be paid for until the end."""
     records = [Arrival(i / 10, P0, i) for i in range(good)]
-    made = bench(records, {P0: good}, extent=Continuous(), stop_at=60.0)
+    made = harness(records, {P0: good}, extent=Continuous(), stop_at=60.0)
     made.memory.report_each, made.memory.predict = True, False
     made.run()
     assert made.memory.commits == good + 1, "all but the last one with a record"
@@ -97,29 +97,29 @@ def test_after_good_transactions_a_session_without_reports_of_each_record_goes_o
     ]
 
 
-def test_a_higher_claim_ends_it_within_a_look_with_all_that_is_in_hand_committed(bench: Any) -> None:
+def test_a_higher_claim_ends_it_within_a_look_with_all_that_is_in_hand_committed(harness: Any) -> None:
     records = [Arrival(i / 10, P0, i) for i in range(100)]
-    made = bench(records, {P0: 100, P1: 0}, newer_at=3.0, newer_of=[P0], extent=Continuous()).run()
+    made = harness(records, {P0: 100, P1: 0}, newer_at=3.0, newer_of=[P0], extent=Continuous()).run()
     assert made.ended is False
     assert 3.0 <= made.clock.now - made.began < 3.5
     last, given_up = made.sink.transactions[-2:]
     assert [(r.source, r.kind, r.position) for r in made.commits(last)] == [(P0, "release", len(made.times()))]
     claims = {json.loads(c.key)["partition"]: c.key for c in made.sink.transactions[0].to("claims")}
     assert [(c.key, c.value) for c in given_up.to("claims")] == [(claims[0], None)]
-    assert set(made.memory.taken) == {P0}
+    assert set(made.memory.superseded_by) == {P0}
 
 
-def test_an_idle_slot_shows_that_it_is_alive_three_times_in_a_grace_window(bench: Any) -> None:
-    made = bench([], {P0: 0}, extent=Window(HOUR, timedelta(seconds=31))).run()
-    beats = [t.at - made.began for t in made.sink.transactions if t.controls and b'"beat"' in t.controls[0].key]
-    assert beats == pytest.approx([5.0, 10.0, 15.0, 20.0, 25.0, 30.0], abs=1.0)
+def test_an_idle_slot_shows_that_it_is_alive_three_times_in_a_grace_window(harness: Any) -> None:
+    made = harness([], {P0: 0}, extent=Window(HOUR, timedelta(seconds=31))).run()
+    heartbeats = [t.at - made.began for t in made.sink.transactions if t.controls and b'"beat"' in t.controls[0].key]
+    assert heartbeats == pytest.approx([5.0, 10.0, 15.0, 20.0, 25.0, 30.0], abs=1.0)
 
 
-def test_a_beat_waits_for_no_open_transaction(bench: Any, tmp_path: Path) -> None:
-    """One that stays open for longer is closed for it: a beat is visible at once, and holds no reader up."""
+def test_a_heartbeat_waits_for_no_open_transaction(harness: Any, tmp_path: Path) -> None:
+    """One that stays open for longer is closed for it: a heartbeat is visible at once, and holds no reader up."""
     records = [Arrival(i / 100, P0, i) for i in range(900)]
     slow = pipeline_with(tmp_path, 100_000, seconds=14)
-    made = bench(records, {P0: 900}, poll_seconds=0.005, pipeline=slow)
+    made = harness(records, {P0: 900}, poll_seconds=0.005, pipeline=slow)
     made.session._pace.due = lambda _: math.inf
     made.run()
     first = made.sink.transactions[2]

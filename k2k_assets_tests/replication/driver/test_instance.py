@@ -12,16 +12,16 @@ import pytest
 from k2k_assets.control.assignment_tail import AssignmentTopicLost
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.driver import run as module
-from k2k_assets.replication.driver.run import Run, _Stop
+from k2k_assets.replication.driver import instance as module
+from k2k_assets.replication.driver.instance import Instance, _Stop
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 
 
 def test_slots_are_asked_to_end_until_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop record whose write failed may be there or not: if they end by it, that is no end of the instance."""
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(module, "_ASK_AGAIN_SECONDS", 0.02)
-    job: Any = SimpleNamespace(done=threading.Event(), outrun=None, taken={})
+    job: Any = SimpleNamespace(done=threading.Event(), superseded=None, superseded_by={})
     written: list[bool] = []
 
     def write_stop(pipeline: Any, generation: int, again: bool) -> None:
@@ -33,11 +33,11 @@ def test_slots_are_asked_to_end_until_they_do(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(module, "write_stop", write_stop)
     before, after = (SimpleNamespace(partitions=names, topic_ids={}) for names in ([], ["new"]))
-    run = _run_on(before, SimpleNamespace(look=lambda ground: after if ground is before else None))
+    run = _run_on(before, SimpleNamespace(refresh=lambda snapshot: after if snapshot is before else None))
     asked = run._watch(job, threading.Event(), None)
     assert written == [True, True, True]
     assert asked, "a new generation is needed, for what is new"
-    assert run.ground is after
+    assert run.snapshot is after
     assert not run._is_over(job, asked)
 
 
@@ -56,7 +56,7 @@ def test_both_clients_are_renewed_between_generations(monkeypatch: pytest.Monkey
             raise ClusterUnreachable("the source does not answer")
         return []
 
-    monkeypatch.setattr(Run, "_take_over", take_over)
+    monkeypatch.setattr(Instance, "_take_over", take_over)
     assert run._next_generation(threading.Event()) == []
 
 
@@ -74,7 +74,7 @@ def test_a_cluster_that_does_not_answer_or_does_not_let_it_is_waited_for(
             raise why("not now")
         return []
 
-    monkeypatch.setattr(Run, "_take_over", take_over)
+    monkeypatch.setattr(Instance, "_take_over", take_over)
     begun = replace(_run_on(unused, unused), clusters=(), _generation=3)  # type: ignore[arg-type]
     assert begun._next_generation(threading.Event()) == []
     asked.clear()
@@ -85,11 +85,11 @@ def test_a_cluster_that_does_not_answer_or_does_not_let_it_is_waited_for(
 def test_a_run_with_an_end_gives_up_however_long_its_jobs_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.0)
     failed = SimpleNamespace(
-        failure=RuntimeError("an executor was lost"), outrun=None, stopped={}, raise_errors=lambda: None
+        failure=RuntimeError("an executor was lost"), superseded=None, stopped={}, raise_errors=lambda: None
     )
     monkeypatch.setattr(module, "Job", lambda *_: failed)
     for name, answer in {"_next_generation": [], "_watch": False, "_copied": 0, "_ask_to_end": None}.items():
-        monkeypatch.setattr(Run, name, lambda *_, answer=answer, **__: answer)
+        monkeypatch.setattr(Instance, name, lambda *_, answer=answer, **__: answer)
     unused: Any = None
     run = replace(_run_on(unused, unused), extent=UntilCaughtUp())
     with pytest.raises(K2KError, match="the Spark job failed 5 times in a row: an executor was lost"):
@@ -110,10 +110,10 @@ def test_a_partition_whose_position_was_set_by_hand_is_taken_up(
 ) -> None:
     """Of a topic that was created anew the claims of the override are under another id, which nobody looks for yet."""
     tp = TopicPartition("t", 0)
-    ground = SimpleNamespace(topic_ids={tp: "id"})
-    run = replace(_run_on(ground, SimpleNamespace(look=lambda _: None)), _generation=3)
+    snapshot = SimpleNamespace(topic_ids={tp: "id"})
+    run = replace(_run_on(snapshot, SimpleNamespace(refresh=lambda _: None)), _generation=3)
     run.progress.set_by_hand = {tp: by_hand}
-    run.vacancies.waited_for = {tp} if waited_for else set()
+    run.takeover.waited_for = {tp} if waited_for else set()
     assert run._needs_new_generation(copying=True) == is_taken_up
 
 
@@ -121,8 +121,8 @@ def test_a_lost_assignment_topic_ends_an_instance_that_stands_by() -> None:
     def look(*_: Any) -> bool:
         raise AssignmentTopicLost("it is another one")
 
-    run = _run_on(SimpleNamespace(topic_ids={}), SimpleNamespace(look=lambda _: None))
-    run.vacancies.look = look  # type: ignore[method-assign]
+    run = _run_on(SimpleNamespace(topic_ids={}), SimpleNamespace(refresh=lambda _: None))
+    run.takeover.refresh = look  # type: ignore[method-assign]
     with pytest.raises(AssignmentTopicLost):
         run._needs_new_generation(copying=False)
     assert not run._needs_new_generation(copying=True), "its slots are not left alone"
@@ -147,8 +147,8 @@ def test_a_stop_is_told_at_the_end_unless_it_was_copied_on_since(record: Any, is
     assert run._still_stopped() == ({tp: "why"} if is_told else {})
 
 
-def _run_on(ground: Any, changes: Any) -> Run:
+def _run_on(snapshot: Any, changes: Any) -> Instance:
     unused: Any = None
     progress: Any = SimpleNamespace(set_by_hand={}, read=lambda: None, refresh=lambda: None, current=lambda: None)
-    vacancies: Any = SimpleNamespace(waited_for=set(), look=lambda *_: False, copies_still=lambda _: True)
-    return Run(unused, Continuous(), ground, unused, unused, progress, unused, vacancies, changes)
+    takeover: Any = SimpleNamespace(waited_for=set(), refresh=lambda *_: False, copies_still=lambda _: True)
+    return Instance(unused, Continuous(), snapshot, unused, unused, progress, unused, takeover, changes)

@@ -24,13 +24,13 @@ from k2k_assets.replication.slot.partition_state import PartitionState
 log = logging.getLogger("k2k.replication")
 
 # How often somebody who waits for the end of a transaction looks for it.
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 # How often to look while records are copied.
 _WATCH_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HangingTransaction:
     """Where readers stand.
 
     Attributes:
@@ -42,7 +42,7 @@ class Held:
     end: int
 
 
-class HeldTargets:
+class HangingTransactions:
     """Watches the target partitions of one slot.
 
     Args:
@@ -80,7 +80,7 @@ class HeldTargets:
         deadline = Deadline(self._patience)
         while (held := self._held(ends)) and not deadline.expired():
             keep_waiting()
-            time.sleep(min(_LOOK_SECONDS, deadline.remaining()))
+            time.sleep(min(_POLL_SECONDS, deadline.remaining()))
         return {
             by_target[tp].plan.source: stop_reasons.held(
                 by_target[tp].plan.source, tp, found.at, found.end, by_target[tp].target_end, self._patience
@@ -126,9 +126,11 @@ class HeldTargets:
             return bookkeeping | {_target_of(state) for state in states}
         return bookkeeping.union(self._target.partitions_of({state.plan.target_topic for state in states}))
 
-    def _held(self, ends: Mapping[TopicPartition, int], patience: float | None = None) -> dict[TopicPartition, Held]:
+    def _held(
+        self, ends: Mapping[TopicPartition, int], patience: float | None = None
+    ) -> dict[TopicPartition, HangingTransaction]:
         stable = self._target.offsets(ends, "stable", {} if patience == 0 else None, patience)
-        return {tp: Held(stable[tp], end) for tp, end in ends.items() if stable.get(tp, end) < end}
+        return {tp: HangingTransaction(stable[tp], end) for tp, end in ends.items() if stable.get(tp, end) < end}
 
 
 def patience_seconds(plan: SlotPlan) -> float:

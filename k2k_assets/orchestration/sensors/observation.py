@@ -27,7 +27,7 @@ READ_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observation:
     """What was seen.
 
     Attributes:
@@ -47,7 +47,7 @@ class Look:
     instances: dict[str, Presence]
 
 
-def look(pipeline: Pipeline) -> Look:
+def observe(pipeline: Pipeline) -> Observation:
     """Asks both clusters, and brings the discovery state file up to date.
 
     Raises:
@@ -63,7 +63,7 @@ def look(pipeline: Pipeline) -> Look:
         log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
         instances = _continuous_instances(pipeline, target, found)
     committed = {tp: record.position for tp, record in log.positions.items()}
-    return Look(
+    return Observation(
         found=found,
         ends={
             name: [ends.get(tp, committed.get(tp, 0)) for tp in (TopicPartition(name, p) for p in range(t.partitions))]

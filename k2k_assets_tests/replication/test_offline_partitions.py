@@ -17,7 +17,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent, UntilCaughtUp, Window
-from k2k_assets.replication.slot import leaderless
+from k2k_assets.replication.slot import offline_partitions
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink
 from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records, copy
@@ -46,7 +46,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
 
 
 @dataclass
-class Scene:
+class Fixture:
     """Partition 0 of a topic lies on the node that stays, 1 on the one that goes; five records in each are copied."""
 
     role: str
@@ -71,7 +71,9 @@ class Scene:
 
 
 @pytest.fixture
-def scene(request: pytest.FixtureRequest, clusters: KafkaSandbox, nodes: TwoNodes, tmp_path: Path) -> Iterator[Scene]:
+def fixture(
+    request: pytest.FixtureRequest, clusters: KafkaSandbox, nodes: TwoNodes, tmp_path: Path
+) -> Iterator[Fixture]:
     role, mode = request.param
     source, target = clusters.source_servers, nodes.servers
     if role == "source":
@@ -84,16 +86,16 @@ def scene(request: pytest.FixtureRequest, clusters: KafkaSandbox, nodes: TwoNode
     if role == "target":
         for name, wanted in control_topics(pipeline).items():
             create_on_nodes(target, name, [1] * (wanted.partitions or 1), wanted.config)
-    scene = Scene(role, nodes, pipeline, source, target, topic, NumberedWriter(source, [], 0))
-    scene.write(0)
-    scene.write(1)
-    assert copy(scene.pipeline).topics[topic].records == 10
-    yield scene
+    fixture = Fixture(role, nodes, pipeline, source, target, topic, NumberedWriter(source, [], 0))
+    fixture.write(0)
+    fixture.write(1)
+    assert copy(fixture.pipeline).topics[topic].records == 10
+    yield fixture
     nodes.up()
 
 
 @pytest.mark.parametrize(
-    ("scene", "cores", "extent"),
+    ("fixture", "cores", "extent"),
     [
         (TARGET, *ONE_SLOT),
         (SOURCE, *ONE_SLOT),
@@ -102,108 +104,108 @@ def scene(request: pytest.FixtureRequest, clusters: KafkaSandbox, nodes: TwoNode
         (SOURCE_AT_LEAST_ONCE, *TWO_SLOTS),
         (TARGET_AT_LEAST_ONCE, *ONE_SLOT),
     ],
-    indirect=["scene"],
+    indirect=["fixture"],
 )
 @pytest.mark.storm
 def test_a_run_with_an_end_stops_it_by_name(
-    scene: Scene, cores: int, extent: Extent, monkeypatch: pytest.MonkeyPatch
+    fixture: Fixture, cores: int, extent: Extent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Long enough for a leader that is only elected, or not known yet; how long a run waits is tested elsewhere.
-    monkeypatch.setattr(leaderless, "_PATIENCE_SECONDS", 5.0)
-    monkeypatch.setattr(leaderless, "_LOOK_SECONDS", 0.1)
-    scene.write(0)
-    scene.write(1)
-    scene.nodes.down()
+    monkeypatch.setattr(offline_partitions, "_PATIENCE_SECONDS", 5.0)
+    monkeypatch.setattr(offline_partitions, "_POLL_SECONDS", 0.1)
+    fixture.write(0)
+    fixture.write(1)
+    fixture.nodes.down()
 
-    outcome = copy(scene.pipeline, extent, cores).topics[scene.topic]
+    outcome = copy(fixture.pipeline, extent, cores).topics[fixture.topic]
 
     assert outcome.stopped is not None
-    assert outcome.stopped.startswith(f"{scene.lost}: the {scene.role} cluster ")
-    assert f"no leader that answers for {scene.lost}" in outcome.stopped
+    assert outcome.stopped.startswith(f"{fixture.lost}: the {fixture.role} cluster ")
+    assert f"no leader that answers for {fixture.lost}" in outcome.stopped
     assert (outcome.partitions[0].position, outcome.partitions[1].position) == (10, 5)
-    assert {r.source: r.reason for r in commit_records(scene.pipeline, scene.target)}[scene.lost] is None
+    assert {r.source: r.reason for r in commit_records(fixture.pipeline, fixture.target)}[fixture.lost] is None
 
-    scene.nodes.up()
-    outcome = copy(scene.pipeline).topics[scene.topic]
+    fixture.nodes.up()
+    outcome = copy(fixture.pipeline).topics[fixture.topic]
     assert (outcome.stopped, outcome.records) == (None, 5)
-    scene.assert_all_copied(20)
+    fixture.assert_all_copied(20)
 
 
 @pytest.mark.parametrize(
-    "scene", in_storms((SOURCE,), (TARGET,), (SOURCE_AT_LEAST_ONCE,), (TARGET_AT_LEAST_ONCE,)), indirect=True
+    "fixture", in_storms((SOURCE,), (TARGET,), (SOURCE_AT_LEAST_ONCE,), (TARGET_AT_LEAST_ONCE,)), indirect=True
 )
 def test_a_run_with_an_end_waits_some_time_for_it(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    fixture: Fixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(leaderless, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(offline_partitions, "_POLL_SECONDS", 0.1)
     caplog.set_level(logging.WARNING, "k2k.replication")
-    scene.write(0)
-    scene.write(1)
-    scene.nodes.down()
+    fixture.write(0)
+    fixture.write(1)
+    fixture.nodes.down()
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(copy, scene.pipeline, UntilCaughtUp(), 1)
-        wait_until(lambda: f"goes on without {scene.lost}" in caplog.text, SECONDS, "the partition to be left out")
-        scene.nodes.up()
-        outcome = running.result(90).topics[scene.topic]
+        running = pool.submit(copy, fixture.pipeline, UntilCaughtUp(), 1)
+        wait_until(lambda: f"goes on without {fixture.lost}" in caplog.text, SECONDS, "the partition to be left out")
+        fixture.nodes.up()
+        outcome = running.result(90).topics[fixture.topic]
     assert (outcome.stopped, outcome.records) == (None, 10)
-    scene.assert_all_copied(20)
+    fixture.assert_all_copied(20)
 
 
 @pytest.mark.parametrize(
-    "scene", [SOURCE, *in_storms((TARGET,), (SOURCE_AT_LEAST_ONCE,), (TARGET_AT_LEAST_ONCE,))], indirect=True
+    "fixture", [SOURCE, *in_storms((TARGET,), (SOURCE_AT_LEAST_ONCE,), (TARGET_AT_LEAST_ONCE,))], indirect=True
 )
 def test_a_continuous_copy_goes_on_without_it_and_then_with_it(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    fixture: Fixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(leaderless, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(offline_partitions, "_POLL_SECONDS", 0.1)
     caplog.set_level(logging.WARNING, "k2k.replication")
-    kept = TopicPartition(scene.topic, 0)
-    scene.write(1)
-    scene.nodes.down()
-    running = Running(scene.pipeline, cores=1)
+    kept = TopicPartition(fixture.topic, 0)
+    fixture.write(1)
+    fixture.nodes.down()
+    running = Running(fixture.pipeline, cores=1)
     try:
-        scene.write(0)
+        fixture.write(0)
         wait_until(lambda: running.positions().get(kept) == 10, SECONDS, "the others to be copied")
-        assert f"goes on without {scene.lost}" in caplog.text
-        assert running.positions()[scene.lost] == 5
-        scene.nodes.up()
-        wait_until(lambda: running.positions()[scene.lost] == 10, SECONDS, "the rest to be copied")
-        scene.write(0)
-        scene.write(1)
+        assert f"goes on without {fixture.lost}" in caplog.text
+        assert running.positions()[fixture.lost] == 5
+        fixture.nodes.up()
+        wait_until(lambda: running.positions()[fixture.lost] == 10, SECONDS, "the rest to be copied")
+        fixture.write(0)
+        fixture.write(1)
         running.await_copied(20)
     finally:
         running.end()
-    scene.assert_all_copied(30)
-    newest = {r.source: r for r in commit_records(scene.pipeline, scene.target)}
+    fixture.assert_all_copied(30)
+    newest = {r.source: r for r in commit_records(fixture.pipeline, fixture.target)}
     assert {tp: (r.kind, r.position, r.reason) for tp, r in newest.items()} == dict.fromkeys(
-        (kept, scene.lost), ("release", 15, None)
+        (kept, fixture.lost), ("release", 15, None)
     )
 
 
-@pytest.mark.parametrize("scene", in_storms((TARGET,), (TARGET_AT_LEAST_ONCE,)), indirect=True)
+@pytest.mark.parametrize("fixture", in_storms((TARGET,), (TARGET_AT_LEAST_ONCE,)), indirect=True)
 def test_what_is_on_its_way_to_it_holds_up_no_others(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    fixture: Fixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its leader goes while a copy runs. What is queued for it is aborted; outside transactions it is given up."""
-    monkeypatch.setattr(leaderless, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(offline_partitions, "_POLL_SECONDS", 0.1)
     monkeypatch.setattr(AtLeastOnceSink.__init__, "__defaults__", (2.0,))
     caplog.set_level(logging.WARNING, "k2k")
-    kept = TopicPartition(scene.topic, 0)
+    kept = TopicPartition(fixture.topic, 0)
     given_up = "records for 2 s: they are read again"
-    running = Running(scene.pipeline, cores=1)
+    running = Running(fixture.pipeline, cores=1)
     try:
-        scene.write(0)
-        scene.write(1)
+        fixture.write(0)
+        fixture.write(1)
         running.await_copied(10)
-        scene.nodes.down()
-        scene.write(1)
-        wait_until(lambda: f"goes on without {scene.lost}" in caplog.text, SECONDS, "the partition to be left out")
-        scene.write(0)
+        fixture.nodes.down()
+        fixture.write(1)
+        wait_until(lambda: f"goes on without {fixture.lost}" in caplog.text, SECONDS, "the partition to be left out")
+        fixture.write(0)
         wait_until(lambda: running.positions().get(kept) == 15, SECONDS, "the others to be copied")
-        assert running.positions()[scene.lost] == 10
-        scene.nodes.up()
-        wait_until(lambda: running.positions()[scene.lost] == 15, SECONDS, "the rest to be copied")
+        assert running.positions()[fixture.lost] == 10
+        fixture.nodes.up()
+        wait_until(lambda: running.positions()[fixture.lost] == 15, SECONDS, "the rest to be copied")
     finally:
         running.end()
-    assert (given_up in caplog.text) == (not scene.pipeline.features.exactly_once)
-    scene.assert_all_copied(30)
+    assert (given_up in caplog.text) == (not fixture.pipeline.features.exactly_once)
+    fixture.assert_all_copied(30)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping, Target, fold
-from k2k_assets.mapping.algebra.held import BelowHeld, Held, Placed, without
-from k2k_assets.mapping.algebra.held_mappings import HeldMappings
+from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Placed, without
+from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.run_tables import before, joined, since
-from k2k_assets.mapping.algebra.translate import State, translate
+from k2k_assets.mapping.algebra.translate import TranslationState, translate
 from k2k_assets_tests.support.properties import examples
 
 SOURCE = SourcePartition("c", "s", "sid", 0)
@@ -75,13 +75,13 @@ def assert_same_answers(wanted: PartitionMap, found: PartitionMap, lowest: int, 
         right, answer = (translate(m, target, positions, floor_of(wanted)) for m in (wanted, found))
         assert answer.offsets[known].tolist() == right.offsets[known].tolist()
         assert answer.states[known].tolist() == right.states[known].tolist()
-        assert set(answer.states[~known].tolist()) <= {State.UNKNOWN, State.NOT_REPLICATED}
+        assert set(answer.states[~known].tolist()) <= {TranslationState.UNKNOWN, TranslationState.NOT_REPLICATED}
 
 
 @examples(75)
 @given(histories(), st.data())
 def test_held_bit_by_bit_with_drops_it_answers_as_the_whole(records: list[MappingRecord], data: st.DataObject) -> None:
-    held = Held()
+    held = InMemoryMapping()
     taken: list[Placed] = []
     rest = placed(records)
     while rest:
@@ -89,8 +89,8 @@ def test_held_bit_by_bit_with_drops_it_answers_as_the_whole(records: list[Mappin
         batch, rest = rest[:size], rest[size:]
         try:
             held.extend(batch, mark_every=1)
-        except BelowHeld:
-            held = Held()
+        except NotInMemory:
+            held = InMemoryMapping()
             held.extend([*taken, *batch], mark_every=1)
         taken += batch
         if data.draw(st.booleans()):
@@ -110,11 +110,11 @@ def test_with_an_index_it_answers_below_too(records: list[MappingRecord], data: 
     """The index may end before what is held begins, or be newer."""
     opened, newer = (data.draw(st.integers(0, len(records))) for _ in range(2))
     index = whole(records[: max(opened, newer)])
-    held = Held.behind(whole(records[:opened]))
+    held = InMemoryMapping.behind(whole(records[:opened]))
     if records[opened:]:
         try:
             held.extend(placed(records)[opened:], mark_every=1)
-        except BelowHeld:
+        except NotInMemory:
             return
     held.drop(older_than=data.draw(st.integers(0, 13_000)))
     if any(offset > max(opened, newer) for offset in held.recopied.values()):
@@ -130,8 +130,8 @@ def test_with_an_index_it_answers_below_too(records: list[MappingRecord], data: 
         right, answer = (translate(m, target, positions, floor_of(wanted)) for m in (wanted, found))
         above = positions >= held.since
         assert answer.offsets[above].tolist() == right.offsets[above].tolist()
-        assert set(answer.states[nowhere].tolist()) <= {State.UNKNOWN, State.NOT_REPLICATED}
-        told = answer.states <= State.AHEAD
+        assert set(answer.states[nowhere].tolist()) <= {TranslationState.UNKNOWN, TranslationState.NOT_REPLICATED}
+        told = answer.states <= TranslationState.AHEAD
         assert answer.offsets[told].tolist() == right.offsets[told].tolist()
         if not nowhere.any():
             assert answer.states.tolist() == right.states.tolist()
@@ -153,7 +153,7 @@ def lost(known: PartitionMap, gap: Covered) -> PartitionMap:
 def test_what_the_index_has_lost_meanwhile_is_unknown(records: list[MappingRecord], data: st.DataObject) -> None:
     """It was held once, but nobody can tell any more where it went."""
     wanted = whole(records)
-    held = Held()
+    held = InMemoryMapping()
     held.extend(placed(records), mark_every=1)
     held.drop(older_than=data.draw(st.integers(0, 13_000)))
     start = data.draw(st.integers(0, wanted.covered_end))
@@ -165,27 +165,27 @@ def test_what_the_index_has_lost_meanwhile_is_unknown(records: list[MappingRecor
         right, answer = (translate(m, target, positions, floor_of(wanted)) for m in (wanted, found))
         above = positions >= held.since
         assert answer.offsets[above].tolist() == right.offsets[above].tolist()
-        told = answer.states <= State.AHEAD
+        told = answer.states <= TranslationState.AHEAD
         assert answer.offsets[told].tolist() == right.offsets[told].tolist()
         gone = (positions >= gap.start) & (positions < min(gap.end, held.since))
-        assert set(answer.states[gone].tolist()) <= {State.UNKNOWN, State.NOT_REPLICATED}
+        assert set(answer.states[gone].tolist()) <= {TranslationState.UNKNOWN, TranslationState.NOT_REPLICATED}
 
 
 def test_an_index_that_was_pruned_from_its_beginning_answers_nothing_there() -> None:
     """As it was seen: a group at 300, rightly at 300 on the target, was moved to where the index now begins."""
     records = [record(1, (0, 2000), {0: [(0, 0, 2000)]}), record(2, (2000, 4000), {0: [(2000, 2002, 2000)]}, 9)]
-    held = Held()
+    held = InMemoryMapping()
     held.extend(placed(records), mark_every=1)
     held.extend([Placed(0, 2, record(3, (4000, 5000), {0: [(4000, 4004, 1000)]}, 20))], mark_every=1)
     held.drop(older_than=15)
     covered, tables = held.with_index(lost(whole(records), Covered(0, 2000)))
     answer = translate(PartitionMap(SOURCE, 0, covered, tables), TARGETS[0], np.array([300, 2500, 4500]))
     assert answer.offsets.tolist() == [-1, 2502, 4504]
-    assert answer.states.tolist() == [State.UNKNOWN, State.EXACT, State.EXACT]
+    assert answer.states.tolist() == [TranslationState.UNKNOWN, TranslationState.EXACT, TranslationState.EXACT]
 
 
 def test_only_so_many_runs_into_a_target_partition_stay() -> None:
-    held = Held()
+    held = InMemoryMapping()
     held.extend(placed([record(1, (0, 30), {0: [(0, 0, 3), (10, 10, 3), (20, 20, 3)], 1: [(5, 0, 1)]})]), mark_every=1)
     assert held.runs == 4
     assert held.drop(most_runs=2)
@@ -199,9 +199,9 @@ def test_only_so_many_runs_into_a_target_partition_stay() -> None:
 
 
 def test_a_copy_that_starts_again_below_what_is_held_is_not_guessed_at() -> None:
-    held = Held.behind(whole([record(1, (0, 30), {0: [(0, 0, 30)]})]))
+    held = InMemoryMapping.behind(whole([record(1, (0, 30), {0: [(0, 0, 30)]})]))
     held.extend([Placed(0, 7, record(2, (30, 40), {0: [(30, 30, 10)]}))], mark_every=1)
-    with pytest.raises(BelowHeld, match="starts again at 29"):
+    with pytest.raises(NotInMemory, match="starts again at 29"):
         held.extend([Placed(0, 8, record(3, (29, 40), {0: [(29, 50, 10)]}))], mark_every=1)
     held.extend([Placed(0, 9, record(4, (35, 36), {0: [(35, 60, 1)]}))], mark_every=1)
     assert held.recopied == {0: 10}
@@ -210,7 +210,7 @@ def test_a_copy_that_starts_again_below_what_is_held_is_not_guessed_at() -> None
 
 def test_what_an_index_must_have_read_is_where_the_copy_started_again() -> None:
     """Later records lie in another partition, of a mapping topic that has got more of them."""
-    held = HeldMappings("g", mark_every=1)
+    held = InMemoryMappings("g", mark_every=1)
     held.take({("g", SOURCE): [Placed(3, 7, record(1, (0, 30), {0: [(0, 0, 30)]}))]})
     held.take({("g", SOURCE): [Placed(3, 8, record(2, (20, 40), {0: [(20, 50, 20)]}))]})
     held.take({("g", SOURCE): [Placed(4, 0, record(3, (40, 50), {0: [(40, 70, 10)]}))]})
@@ -219,7 +219,7 @@ def test_what_an_index_must_have_read_is_where_the_copy_started_again() -> None:
 
 def test_where_the_copy_started_again_may_lie_in_several_partitions() -> None:
     """In whichever order they are read."""
-    held = HeldMappings("g", mark_every=1)
+    held = InMemoryMappings("g", mark_every=1)
     again = [Placed(4, 3, record(2, (0, 40), {0: [(0, 50, 40)]})), Placed(3, 7, record(1, (0, 30), {0: [(0, 0, 30)]}))]
     held.take({("g", SOURCE): again})
     assert held.read_to(SOURCE) == {4: 4, 3: 8}
@@ -227,7 +227,7 @@ def test_where_the_copy_started_again_may_lie_in_several_partitions() -> None:
 
 def test_an_index_must_have_read_what_was_read_anew() -> None:
     """It may hold what was cancelled by records of which nothing is to be seen any more."""
-    held = HeldMappings("g", mark_every=1)
+    held = InMemoryMappings("g", mark_every=1)
     held.begin({}, {0: 12, 1: 5})
     held.take({("g", SOURCE): [Placed(0, 11, record(2, (40, 50), {0: [(40, 0, 10)]}))]})
     assert held.read_to(SOURCE) == {0: 12, 1: 5}
@@ -242,7 +242,7 @@ def test_after_a_loss_only_what_surely_goes_on_joins_on(
     next_one: tuple[int, int], generation: int, joined: bool
 ) -> None:
     """What was lost may have begun another copy, of which this is the middle."""
-    held = HeldMappings("g", mark_every=1)
+    held = InMemoryMappings("g", mark_every=1)
     held.take({("g", SOURCE): [Placed(0, 0, record(1, (0, 30), {0: [(0, 0, 30)]}))]})
     held.doubt()
     start, end = next_one
@@ -253,7 +253,9 @@ def test_after_a_loss_only_what_surely_goes_on_joins_on(
     assert (len(covered) == 1) == joined
     known = PartitionMap(SOURCE, 0, covered, tables)
     answer = translate(known, TARGETS[1], np.array([5]))
-    assert (answer.states.tolist() == [State.EXACT]) == joined, "the first record of the other target follows on 5"
+    assert (answer.states.tolist() == [TranslationState.EXACT]) == joined, (
+        "the first record of the other target follows on 5"
+    )
     last = replace(later, sequence=9, covered_from=end, covered_to=60, targets=())
     held.take({("g", SOURCE): [Placed(0, 10, last)]})
     assert len(held.alone(SOURCE)[0]) == len(covered), "told once"

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from k2k_assets.coordination.neighbours import Neighbours
+from k2k_assets.coordination.peers import Peers
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
@@ -21,21 +21,21 @@ log = logging.getLogger("k2k.replication")
 OTHERS_SECONDS = 5.0
 
 
-class Vacancies:
+class Takeover:
     """Knows what was left to others, and when it is to be taken up.
 
     Args:
         pipeline: How often instances look for what is new.
-        neighbours: Other instances.
+        peers: Other instances.
         clock: Seconds that only rise.
 
     Attributes:
         waited_for: Partitions that others have, or had.
     """
 
-    def __init__(self, pipeline: Pipeline, neighbours: Neighbours, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, pipeline: Pipeline, peers: Peers, clock: Callable[[], float] = time.monotonic) -> None:
         self.waited_for: set[TopicPartition] = set()
-        self._neighbours = neighbours
+        self._peers = peers
         self._clock = clock
         self._until_others_look = pipeline.sync.metadata_interval.total_seconds() + OTHERS_SECONDS
         self._mine: frozenset[TopicPartition] = frozenset()
@@ -52,7 +52,7 @@ class Vacancies:
         Returns:
             The others, each with who copies it.
         """
-        elsewhere = self._neighbours.elsewhere(partitions, self._mine)
+        elsewhere = self._peers.elsewhere(partitions, self._mine)
         self.waited_for = set(elsewhere)
         self._mine = frozenset(partitions.keys() - elsewhere.keys())
         self._new = {}
@@ -66,18 +66,18 @@ class Vacancies:
             partitions: Source topic id of each partition.
         """
         try:
-            self._neighbours.catch_up()
+            self._peers.catch_up()
         except K2KError as error:
             log.debug("what other instances have taken is not known: %s", error)
             return True
-        return bool(self._mine - self._neighbours.elsewhere(partitions, self._mine).keys())
+        return bool(self._mine - self._peers.elsewhere(partitions, self._mine).keys())
 
     def appeared(self, partitions: Iterable[TopicPartition]) -> None:
         """New ones, while this instance has nothing to copy: they are for those that have, if there are any."""
         self._new = dict.fromkeys(partitions, self._clock() + self._until_others_look)
         self.waited_for |= self._new.keys()
 
-    def look(
+    def refresh(
         self, partitions: Mapping[TopicPartition, str], stopped: Callable[[], Collection[TopicPartition]] = tuple
     ) -> bool:
         """Whether it is time to take something up.
@@ -89,10 +89,10 @@ class Vacancies:
         Raises:
             K2KError: What others do cannot be read.
         """
-        self._neighbours.look()
+        self._peers.refresh()
         free = self._free(partitions, stopped)
         if free:
-            self._neighbours.catch_up()  # a look may see a part of what somebody has written at once
+            self._peers.catch_up()  # a look may see a part of what somebody has written at once
             free = self._free(partitions, stopped)
         if not free:
             self._free_since = None
@@ -105,10 +105,10 @@ class Vacancies:
     def _free(
         self, partitions: Mapping[TopicPartition, str], stopped: Callable[[], Collection[TopicPartition]]
     ) -> set[TopicPartition]:
-        elsewhere = self._neighbours.elsewhere(partitions, self._mine)
+        elsewhere = self._peers.elsewhere(partitions, self._mine)
         self._new = {tp: until for tp, until in self._new.items() if tp not in elsewhere}
         # A slot has left these to others, even if all that is to be seen now is that they have gone again.
-        self.waited_for |= self._neighbours.claimed_since(partitions) | elsewhere.keys()
+        self.waited_for |= self._peers.claimed_since(partitions) | elsewhere.keys()
         self._say(elsewhere, len(partitions))
         free = (self.waited_for & partitions.keys()) - elsewhere.keys() - self._for_others(elsewhere)
         return free.difference(stopped()) if free else free
@@ -118,7 +118,7 @@ class Vacancies:
 
     def _others_come_first(self) -> bool:
         """One by one would mean a generation for each slot that ends, here and wherever else somebody stands by."""
-        if not self._neighbours.changing:
+        if not self._peers.changing:
             return False
         now = self._clock()
         self._free_since = now if self._free_since is None else self._free_since

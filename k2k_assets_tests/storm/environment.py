@@ -24,7 +24,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.fleet import Fleet
-from k2k_assets_tests.storm.instances import Engine, Instance, copying, mapping_groups
+from k2k_assets_tests.storm.instances import Engine, InstanceRecord, copying, mapping_groups
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.support.copying import UNREADABLE
 from k2k_assets_tests.support.kafka import SECONDS, Record, add_partitions, create_topic, send, unique
@@ -54,7 +54,7 @@ _OF_OTHERS = CommitRecord(
 Ending = Literal["commit", "abort", "leave"]
 
 
-class Scene:
+class Environment:
     """The stage of a storm.
 
     Args:
@@ -120,11 +120,11 @@ class Scene:
 
     # -- processes ----------------------------------------------------------------------------------------------
 
-    def start_copier(self, slots: int, mishap: Mishap = NONE) -> Instance:
+    def start_copier(self, slots: int, mishap: Mishap = NONE) -> InstanceRecord:
         """Starts one more instance that copies, with something wrong about it if wanted."""
         return self.copiers.start(self._copier(slots, mishap))
 
-    def start_mapper(self) -> Instance:
+    def start_mapper(self) -> InstanceRecord:
         """Starts one more mapper of consumer groups."""
         return self.mappers.start(self._mapper())
 
@@ -142,12 +142,12 @@ class Scene:
         self.copiers.end()
         self.mappers.end()
 
-    def _copier(self, slots: int, mishap: Mishap = NONE) -> Callable[[Path], Instance]:
+    def _copier(self, slots: int, mishap: Mishap = NONE) -> Callable[[Path], InstanceRecord]:
         path = self._variant(slots)
-        return lambda log: Instance(self._engine, copying(self._engine, path, slots, mishap), log)
+        return lambda log: InstanceRecord(self._engine, copying(self._engine, path, slots, mishap), log)
 
-    def _mapper(self) -> Callable[[Path], Instance]:
-        return lambda log: Instance("mapper", mapping_groups(self._path), log)
+    def _mapper(self) -> Callable[[Path], InstanceRecord]:
+        return lambda log: InstanceRecord("mapper", mapping_groups(self._path), log)
 
     def _troubled(self, since: float) -> bool:
         return max(self._trouble.values()) >= since

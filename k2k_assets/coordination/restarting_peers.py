@@ -16,7 +16,7 @@ from k2k_assets.control.assignment_state import Assignments
 _LONGEST_SECONDS = 15.0
 
 
-class Returning:
+class RestartingPeers:
     """Tells who will soon claim, by what was read of the assignment topic and when; clocks of others are not trusted.
 
     Args:

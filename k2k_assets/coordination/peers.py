@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from k2k_assets.control.assignment_records import Claim, Instance
+from k2k_assets.control.assignment_records import Claim, InstanceRecord
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.coordination import rules
 from k2k_assets.coordination.announce import announce
-from k2k_assets.coordination.presence import silence_seconds
-from k2k_assets.coordination.returning import Returning
+from k2k_assets.coordination.presence import heartbeat_timeout_seconds
+from k2k_assets.coordination.restarting_peers import RestartingPeers
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 
 
-class Neighbours:
+class Peers:
     """Tells which partitions others copy, and when they have let go of them.
 
     An instance that begins takes over all that it is to copy: the newest one is right. Later it draws new generations
@@ -29,19 +29,19 @@ class Neighbours:
     def __init__(self, pipeline: Pipeline, tail: AssignmentTail) -> None:
         self._pipeline = pipeline
         self._tail = tail
-        self._silence = silence_seconds(pipeline)
+        self._heartbeat_timeout = heartbeat_timeout_seconds(pipeline)
         self._own: list[int] = []
-        self._returning = Returning(tail.state)
+        self._restarting = RestartingPeers(tail.state)
 
-    def draw_generation(self, instance: Instance) -> int:
+    def draw_generation(self, instance: InstanceRecord) -> int:
         """Announces this process, once more if it has been announced before; returns the new generation."""
         self._own.append(announce(self._pipeline, self._tail, instance))
         return self._own[-1]
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Takes in what was written to the assignment topic since."""
-        self._tail.look()
-        self._returning.note()
+        self._tail.refresh()
+        self._restarting.note()
 
     def catch_up(self) -> None:
         """Takes in all that the assignment topic holds now.
@@ -50,7 +50,7 @@ class Neighbours:
             ClusterUnreachable: It cannot be read.
         """
         self._tail.catch_up()
-        self._returning.note()
+        self._restarting.note()
 
     @property
     def first_starts(self) -> Mapping[str, tuple[int, ...]]:
@@ -105,13 +105,13 @@ class Neighbours:
         generation, slot = self._tail.state.claimed.get(what, (-1, -1))
         if generation in self._own:
             return -1
-        comes_back = self._returning.comes_back(generation) or self._was_fenced((generation, slot))
+        comes_back = self._restarting.comes_back(generation) or self._was_fenced((generation, slot))
         return generation if comes_back else -1
 
     def _was_fenced(self, owner: tuple[int, int]) -> bool:
         """Whether a slot that has lost its claim goes on: who has claimed its id copies other partitions, maybe."""
         state = self._tail.state
-        return owner in state.signs and owner[0] not in state.stops and not self._is_silent(owner)
+        return owner in state.signs and owner[0] not in state.stops and not self._has_timed_out(owner)
 
     def claimed_since(self, partitions: Mapping[TopicPartition, str]) -> set[TopicPartition]:
         """The partitions that others have claimed since the newest own generation, also if they have released them.
@@ -132,12 +132,12 @@ class Neighbours:
         ending = state.stops | {generation for generation, _ in state.begun - state.signs.keys()}
         if any(claim.generation in ending for claim in self._of_others()):
             return True
-        return any(self._returning.will_claim(g) for g in state.instances if g not in self._own)
+        return any(self._restarting.will_claim(g) for g in state.instances if g not in self._own)
 
     def dead(self) -> frozenset[tuple[int, int]]:
         """Slots, by generation and number, that claim something and will not release it themselves.
 
-        Those of earlier own generations, which have all ended, and of others that have been silent for `graceWindow`.
+        Those of earlier own generations, which have all ended, and of others without a heartbeat for `graceWindow`.
         """
         return frozenset(claim.owner for claim in self._tail.state.claims.values() if self._is_dead(claim))
 
@@ -145,7 +145,7 @@ class Neighbours:
         """The transactional ids that may be fenced before the newest own generation claims anything.
 
         Those that its slots claim first of all anyway, and those of slots that are dead: of earlier own generations,
-        and of others that have been silent for long. But none that somebody newer uses.
+        and of others without a heartbeat for long. But none that somebody newer uses.
 
         Args:
             slots: Of that generation.
@@ -159,12 +159,12 @@ class Neighbours:
 
     def _of_others(self) -> Iterable[Claim]:
         claims = self._tail.state.claims.values()
-        return [c for c in claims if c.generation not in self._own and not self._is_silent(c.owner)]
+        return [c for c in claims if c.generation not in self._own and not self._has_timed_out(c.owner)]
 
     def _is_dead(self, claim: Claim) -> bool:
         if claim.generation in self._own:
             return claim.generation != self._own[-1]
-        return self._is_silent(claim.owner)
+        return self._has_timed_out(claim.owner)
 
-    def _is_silent(self, owner: tuple[int, int]) -> bool:
-        return self._tail.silence(owner) >= self._silence
+    def _has_timed_out(self, owner: tuple[int, int]) -> bool:
+        return self._tail.silence(owner) >= self._heartbeat_timeout

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.coordination.vacancies import Vacancies
+from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets_tests.support.pipelines import make_pipeline
 
@@ -26,7 +26,7 @@ class Others:
         self.since: set[TopicPartition] = set()
         self.changing = False
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         pass
 
     def catch_up(self) -> None:
@@ -51,117 +51,115 @@ def others() -> Others:
 
 
 @pytest.fixture
-def vacancies(others: Any, tmp_path: Path) -> Vacancies:
+def takeover(others: Any, tmp_path: Path) -> Takeover:
     """Instances look for what is new every ten seconds."""
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], sync={"metadataInterval": "10 seconds"})
     Clock.now = 100.0
-    return Vacancies(pipeline, others, lambda: Clock.now)
+    return Takeover(pipeline, others, lambda: Clock.now)
 
 
-def test_what_was_left_to_others_is_taken_up_when_it_is_free(vacancies: Vacancies, others: Others) -> None:
+def test_what_was_left_to_others_is_taken_up_when_it_is_free(takeover: Takeover, others: Others) -> None:
     others.copied = {P0, P1}
-    assert set(vacancies.take(IDS)) == {P0, P1}
-    assert not vacancies.look(IDS)
+    assert set(takeover.take(IDS)) == {P0, P1}
+    assert not takeover.refresh(IDS)
     others.copied = {P1}
-    assert vacancies.look(IDS)
-    assert set(vacancies.take(IDS)) == {P1}
-    assert not vacancies.look(IDS), "it is ours now"
+    assert takeover.refresh(IDS)
+    assert set(takeover.take(IDS)) == {P1}
+    assert not takeover.refresh(IDS), "it is ours now"
 
 
-def test_what_others_took_for_a_moment_too(vacancies: Vacancies, others: Others) -> None:
-    vacancies.take(IDS)
+def test_what_others_took_for_a_moment_too(takeover: Takeover, others: Others) -> None:
+    takeover.take(IDS)
     others.since = {P0}
-    assert vacancies.look(IDS)
+    assert takeover.refresh(IDS)
 
 
-def test_others_that_are_about_to_take_it_come_first_for_a_while(vacancies: Vacancies, others: Others) -> None:
+def test_others_that_are_about_to_take_it_come_first_for_a_while(takeover: Takeover, others: Others) -> None:
     others.copied = {P0, P1}
-    vacancies.take(IDS)
+    takeover.take(IDS)
     others.copied, others.changing = {P1}, True
-    assert not vacancies.look(IDS)
+    assert not takeover.refresh(IDS)
     Clock.now += 4
-    assert not vacancies.look(IDS)
+    assert not takeover.refresh(IDS)
     Clock.now += 2
-    assert vacancies.look(IDS), "whoever it is, it has had its time"
+    assert takeover.refresh(IDS), "whoever it is, it has had its time"
     others.copied = {P0, P1}
-    assert not vacancies.look(IDS)
+    assert not takeover.refresh(IDS)
     others.copied = {P1}
-    assert not vacancies.look(IDS), "another time, another while"
+    assert not takeover.refresh(IDS), "another time, another while"
     others.changing = False
-    assert vacancies.look(IDS)
+    assert takeover.refresh(IDS)
 
 
-def test_what_would_stop_again_is_taken_by_nobody(vacancies: Vacancies, others: Others) -> None:
+def test_what_would_stop_again_is_taken_by_nobody(takeover: Takeover, others: Others) -> None:
     """Each of two instances would let go of it at once, and so invite the other one."""
     others.copied = {P0, P1}
-    vacancies.take(IDS)
+    takeover.take(IDS)
     others.copied = set()
-    assert not vacancies.look(IDS, lambda: {P0, P1})
-    assert vacancies.look(IDS, lambda: {P0})
+    assert not takeover.refresh(IDS, lambda: {P0, P1})
+    assert takeover.refresh(IDS, lambda: {P0})
 
 
-def test_a_topic_that_is_gone_is_not_free(vacancies: Vacancies, others: Others) -> None:
+def test_a_topic_that_is_gone_is_not_free(takeover: Takeover, others: Others) -> None:
     others.copied = {P0, P1}
-    vacancies.take(IDS)
+    takeover.take(IDS)
     others.copied = {P1}
-    assert not vacancies.look({P1: "s"})
+    assert not takeover.refresh({P1: "s"})
 
 
-def test_before_it_takes_anything_it_reads_to_the_end(vacancies: Vacancies, others: Others) -> None:
+def test_before_it_takes_anything_it_reads_to_the_end(takeover: Takeover, others: Others) -> None:
     others.copied = {P0, P1}
-    vacancies.take(IDS)
+    takeover.take(IDS)
     others.copied, others.unread = set(), {P0, P1}
-    assert not vacancies.look(IDS)
+    assert not takeover.refresh(IDS)
 
 
-def test_an_instance_whose_partitions_others_have_all_taken_copies_no_more(
-    vacancies: Vacancies, others: Others
-) -> None:
+def test_an_instance_whose_partitions_others_have_all_taken_copies_no_more(takeover: Takeover, others: Others) -> None:
     """Though its slots have not ended yet: what is new is not for it."""
-    vacancies.take(IDS)
-    assert vacancies.copies_still(WITH_NEW)
+    takeover.take(IDS)
+    assert takeover.copies_still(WITH_NEW)
     others.copied = {P0}
-    assert vacancies.copies_still(WITH_NEW)
+    assert takeover.copies_still(WITH_NEW)
     others.unread = {P1}
-    assert not vacancies.copies_still(WITH_NEW)
+    assert not takeover.copies_still(WITH_NEW)
 
 
-def test_what_is_new_is_for_those_that_copy(vacancies: Vacancies, others: Others) -> None:
+def test_what_is_new_is_for_those_that_copy(takeover: Takeover, others: Others) -> None:
     others.copied = {P0, P1}
-    vacancies.take(IDS)
-    vacancies.appeared([NEW])
-    assert not vacancies.look(WITH_NEW)
+    takeover.take(IDS)
+    takeover.appeared([NEW])
+    assert not takeover.refresh(WITH_NEW)
     Clock.now += 14
-    assert not vacancies.look(WITH_NEW), "they look every ten seconds"
+    assert not takeover.refresh(WITH_NEW), "they look every ten seconds"
     Clock.now += 2
-    assert vacancies.look(WITH_NEW), "they do not want it"
-    assert set(vacancies.take(WITH_NEW)) == {P0, P1}
+    assert takeover.refresh(WITH_NEW), "they do not want it"
+    assert set(takeover.take(WITH_NEW)) == {P0, P1}
 
 
-def test_what_is_new_is_taken_up_at_once_where_nobody_copies(vacancies: Vacancies, others: Others) -> None:
-    vacancies.take({})
-    vacancies.appeared([NEW])
-    assert vacancies.look({NEW: "s"})
+def test_what_is_new_is_taken_up_at_once_where_nobody_copies(takeover: Takeover, others: Others) -> None:
+    takeover.take({})
+    takeover.appeared([NEW])
+    assert takeover.refresh({NEW: "s"})
 
 
-def test_what_was_new_is_like_the_rest_once_others_had_it(vacancies: Vacancies, others: Others) -> None:
+def test_what_was_new_is_like_the_rest_once_others_had_it(takeover: Takeover, others: Others) -> None:
     others.copied = {P0, P1}
-    vacancies.take(IDS)
-    vacancies.appeared([NEW])
+    takeover.take(IDS)
+    takeover.appeared([NEW])
     others.copied.add(NEW)
-    assert not vacancies.look(WITH_NEW)
+    assert not takeover.refresh(WITH_NEW)
     others.copied.discard(NEW)
-    assert vacancies.look(WITH_NEW)
+    assert takeover.refresh(WITH_NEW)
 
 
 def test_who_copies_is_told_anew_when_the_same_instance_takes_more(
-    vacancies: Vacancies, others: Others, caplog: pytest.LogCaptureFixture
+    takeover: Takeover, others: Others, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Who takes over claims slot by slot: the first look may see one partition gone, the second both."""
-    vacancies.take(IDS)
+    takeover.take(IDS)
     with caplog.at_level("INFO", "k2k.replication"):
         for others.copied in ({P0}, {P0, P1}, {P0, P1}, set(), {P0}):
-            vacancies.look(IDS)
+            takeover.refresh(IDS)
     assert [m for m in caplog.messages if m.startswith("standing by")] == [
         "standing by for 1 of 2 partitions, which are copied by another one",
         "standing by for 2 of 2 partitions, which are copied by another one",

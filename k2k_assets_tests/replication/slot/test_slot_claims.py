@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.control.assignment_records import Claim, Instance
+from k2k_assets.control.assignment_records import Claim, InstanceRecord
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.slot.holding import Holding
+from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.replication.slot.transactions import SlotMemory
 from k2k_assets.transport.errors import Fenced
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -25,11 +25,11 @@ def test_what_it_left_itself_unless_somebody_newer_uses_the_id_by_now(tmp_path: 
     """It would fence that one, which has fenced what was left there already, and is about to say so."""
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["t"])
     left = Claim("s", 0, transactional_id(pipeline.name, pipeline.group, 0), "left", GENERATION, 0, "t")
-    instances = {GENERATION + 1: Instance("i", pipeline.name, 1, "c", "host", 1, 1)} if newer else {}
+    instances = {GENERATION + 1: InstanceRecord("i", pipeline.name, 1, "c", "host", 1, 1)} if newer else {}
     tail: Any = SimpleNamespace(state=Assignments(instances=instances, claims={"left": left}))
     plan = slot_plan(pipeline, {TopicPartition("t", 0): 0})
     transactions: Any = None
-    holding = Holding(plan, SlotMemory(started=0.0), transactions, tail, "k2k.another")
+    holding = SlotClaims(plan, SlotMemory(started=0.0), transactions, tail, "k2k.another")
     assert holding._not_to_be_waited_for([left]) == ([] if newer else [left])
 
 
@@ -43,7 +43,7 @@ def test_what_the_dead_left_but_not_under_an_id_that_another_slot_of_this_instan
     tail: Any = SimpleNamespace(state=Assignments(claims={claim.claim: claim for claim in left}))
     plan = replace(slot_plan(pipeline, {TopicPartition("t", 0): 0}), slot=1, slots=3, dead=frozenset({(3, 7)}))
     transactions: Any = None
-    holding = Holding(plan, SlotMemory(started=0.0), transactions, tail, ids[1])
+    holding = SlotClaims(plan, SlotMemory(started=0.0), transactions, tail, ids[1])
     assert [claim.transactional_id for claim in holding._not_to_be_waited_for(left)] == [ids[1], ids[3]]
 
 
@@ -54,9 +54,9 @@ def test_who_waits_for_a_release_begins_anew_once_its_own_claim_is_gone(tmp_path
     own = Claim("s", 0, "own", "own", GENERATION, 0, "t", offset=2)
     lower = Claim("s", 0, "other", "lower", GENERATION - 1, 0, "t", offset=1)
     state = Assignments(claims={"own": own, "lower": lower})
-    tail: Any = SimpleNamespace(state=state, look=lambda seconds: state.claims.pop("own"))
+    tail: Any = SimpleNamespace(state=state, refresh=lambda seconds: state.claims.pop("own"))
     transactions: Any = None
-    holding = Holding(slot_plan(pipeline, {tp: 0}), SlotMemory(started=0.0), transactions, tail, "own")
+    holding = SlotClaims(slot_plan(pipeline, {tp: 0}), SlotMemory(started=0.0), transactions, tail, "own")
     holding._claims = {tp: own}
     with pytest.raises(Fenced, match="the claims of t-0 are gone"):
         holding.settle(lambda: None)

@@ -10,7 +10,7 @@ import logging
 import time
 
 from k2k_assets.coordination.fencing import fence
-from k2k_assets.coordination.neighbours import Neighbours
+from k2k_assets.coordination.peers import Peers
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -19,12 +19,12 @@ from k2k_assets.transport.errors import Restart
 
 log = logging.getLogger("k2k.replication")
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 # Who waits for the commit topic may be told to stop.
 _FENCE_SECONDS = 2.0
 
 
-class DeadHolders:
+class OrphanedTransactions:
     """Fences them, each once, where the commit topic stays held from one look to the next.
 
     It is a help only: what goes wrong is said, and reading goes on, or finds out by itself.
@@ -32,14 +32,14 @@ class DeadHolders:
     Args:
         pipeline: Whose commit topic.
         target: The target cluster.
-        neighbours: Know who is dead.
+        peers: Know who is dead.
         slots: How many the generation has that takes over.
     """
 
-    def __init__(self, pipeline: Pipeline, target: Cluster, neighbours: Neighbours, slots: int) -> None:
+    def __init__(self, pipeline: Pipeline, target: Cluster, peers: Peers, slots: int) -> None:
         self._pipeline = pipeline
         self._target = target
-        self._neighbours = neighbours
+        self._peers = peers
         self._slots = slots
         self._fenced: set[str] = set()
         self._held: set[tuple[TopicPartition, int]] = set()
@@ -53,14 +53,14 @@ class DeadHolders:
             self._look()
         except (Restart, ClusterUnreachable, Refused) as error:
             log.warning("an open transaction may hold the commit topic until it times out: %s", error)
-        self._next_look = time.monotonic() + _LOOK_SECONDS
+        self._next_look = time.monotonic() + _POLL_SECONDS
 
     def _look(self) -> None:
         before, self._held = self._held, self._open()
         if not before & self._held:
             return  # a transaction of the living is soon over
-        self._neighbours.look()
-        left = sorted(self._neighbours.left_behind(self._slots) - self._fenced)
+        self._peers.refresh()
+        left = sorted(self._peers.left_behind(self._slots) - self._fenced)
         if left:
             log.warning("an open transaction holds the commit topic: fencing %s", ", ".join(left))
             fence(self._pipeline, left, _FENCE_SECONDS)

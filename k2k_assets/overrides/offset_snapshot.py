@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.overrides.decide import Facts
+from k2k_assets.overrides.decide import PartitionFacts
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import is_one_to_one
 from k2k_assets.topics.selection import ensure_selected, resolve_topics
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class OffsetSnapshot:
     """Both clusters as they are now.
 
     Attributes:
@@ -43,12 +43,12 @@ class Scene:
         """The source partitions."""
         return [TopicPartition(t.name, p) for t in self.topics.values() for p in range(t.partitions)]
 
-    def facts(self, pipeline: Pipeline, tp: TopicPartition, log: CommitLog) -> Facts:
+    def facts(self, pipeline: Pipeline, tp: TopicPartition, log: CommitLog) -> PartitionFacts:
         """What is known of one partition."""
         target = pipeline.routing.target_topic(tp.topic)
         there = self.targets.get(target)
         target_end = self.target_ends.get(TopicPartition(target, tp.partition), 0) if self.one_to_one else None
-        return Facts(
+        return PartitionFacts(
             source=tp,
             record=log.positions.get(tp),
             unreadable=log.unreadable.get(tp),
@@ -62,7 +62,9 @@ class Scene:
         )
 
 
-def look(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collection[str] | None) -> Scene:
+def take_snapshot(
+    pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collection[str] | None
+) -> OffsetSnapshot:
     """Looks at both clusters; changes nothing.
 
     Args:
@@ -81,7 +83,7 @@ def look(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collectio
     targets = target.describe({pipeline.routing.target_topic(name) for name in described})
     partitions = [TopicPartition(t.name, p) for t in described.values() for p in range(t.partitions)]
     on_target = [TopicPartition(t.name, p) for t in targets.values() for p in range(t.partitions)]
-    return Scene(
+    return OffsetSnapshot(
         cluster_id=source.cluster_id(),
         topics=described,
         targets=targets,

@@ -20,8 +20,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot import holding, source_watch, transactions
 from k2k_assets.replication.slot import session as module
+from k2k_assets.replication.slot import slot_claims, source_watch, transactions
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.target_chain import TargetChain
 from k2k_assets.replication.slot.transactions import SlotMemory
@@ -46,17 +46,17 @@ class FakeTail:
 
     @property
     def state(self) -> Assignments:
-        return self.look()
+        return self.refresh()
 
     def catch_up(self) -> Assignments:
-        return self.look()
+        return self.refresh()
 
-    def look(self, timeout: float = 0.0) -> Assignments:
+    def refresh(self, timeout: float = 0.0) -> Assignments:
         stops = {GENERATION} if self._clock.now >= self.stop_at else set()
         return Assignments(stops=stops, claims=self._newer if self._clock.now >= self._newer_at else {})
 
 
-class Bench:
+class Harness:
     """A session with everything around it in memory.
 
     Args:
@@ -103,7 +103,7 @@ class Bench:
         )  # type: ignore[arg-type]
         self.ended: bool | None = None
 
-    def run(self) -> Bench:
+    def run(self) -> Harness:
         if self.session.start():
             self.ended = self.session.copy()
         return self
@@ -150,10 +150,10 @@ def pipeline_with(
 
 def use_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for used in (module, transactions, holding):
+    for used in (module, transactions, slot_claims):
         monkeypatch.setattr(used, "time", clock)
         monkeypatch.setattr(used, "now_ms", lambda: int(clock.now * 1000))
-    monkeypatch.setattr(source_watch, "begun", _at_once)
+    monkeypatch.setattr(source_watch, "in_thread", _at_once)
     return clock
 
 

@@ -14,17 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from k2k_assets.control.assignment_records import Instance
+from k2k_assets.control.assignment_records import InstanceRecord
 from k2k_assets.control.assignment_tail import AssignmentTopicLost
 from k2k_assets.control.assignment_writing import new_instance, write_stop
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.traces import ensure_new_group, mapped_so_far
-from k2k_assets.coordination.dead_holders import DeadHolders
-from k2k_assets.coordination.neighbours import Neighbours
-from k2k_assets.coordination.vacancies import Vacancies
+from k2k_assets.coordination.orphaned_transactions import OrphanedTransactions
+from k2k_assets.coordination.peers import Peers
+from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.core.deadline import Deadline
-from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed, Superseded, words_of
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed, Superseded, message_lines
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
@@ -32,7 +32,7 @@ from k2k_assets.replication.driver.changes import Changes
 from k2k_assets.replication.driver.first_starts import hold_first_starts
 from k2k_assets.replication.driver.job import Job, Runner
 from k2k_assets.replication.driver.outcome import Outcome, outcome_of
-from k2k_assets.replication.driver.planning import Ground, plan_slots
+from k2k_assets.replication.driver.planning import ClusterSnapshot, plan_slots
 from k2k_assets.replication.driver.progress import Progress, ProgressReader
 from k2k_assets.replication.extent import Continuous, Extent
 from k2k_assets.replication.plan import SlotPlan, spread
@@ -41,7 +41,7 @@ log = logging.getLogger("k2k.replication")
 
 Observer = Callable[[Progress], None]
 
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 _OBSERVE_SECONDS = 1.0
 _ASK_AGAIN_SECONDS = 5.0
 # A Spark job that fails (a killed worker, a lost executor) is run again under a new generation, this often in a row.
@@ -66,31 +66,31 @@ class _Stop:
 
 
 @dataclass(slots=True)
-class Run:
+class Instance:
     """One instance.
 
     Attributes:
         pipeline: What to copy, and how.
         extent: When to end.
-        ground: The clusters as they were when last looked at.
+        snapshot: The clusters as they were when last looked at.
         slots: How many slots to use for how many partitions.
         clusters: Source and target.
         progress: Follows the commit topic.
-        neighbours: Other instances.
-        vacancies: What they have left.
+        peers: Other instances.
+        takeover: What they have left.
         changes: Looks for new topics and partitions.
     """
 
     pipeline: Pipeline
     extent: Extent
-    ground: Ground
+    snapshot: ClusterSnapshot
     slots: Callable[[int], int]
     clusters: tuple[Cluster, Cluster]
     progress: ProgressReader
-    neighbours: Neighbours
-    vacancies: Vacancies
+    peers: Peers
+    takeover: Takeover
     changes: Changes
-    _instance: Instance | None = None
+    _instance: InstanceRecord | None = None
     _generation: int = -1
     _stopped: dict[TopicPartition, _Stop] = field(default_factory=dict)
     _topics: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Run:
             K2KError: The run cannot go on.
         """
         started = time.monotonic()
-        failures = outrun = 0
+        failures = superseded = 0
         while True:
             plans = self._next_generation(stop)
             job = Job(runner, plans)
@@ -115,15 +115,15 @@ class Run:
             job.raise_errors()
             for tp, reason in job.stopped.items():
                 self._stopped[tp] = _Stop(reason, self._generation, self.progress.newest.get(tp))
-            outrun = outrun + 1 if job.outrun and self._copied() == copied_before else 0
-            if job.outrun:
-                log.info("a new generation is drawn: %s", job.outrun)
-            if outrun > 1:
-                stop.wait(_pause(outrun))
+            superseded = superseded + 1 if job.superseded and self._copied() == copied_before else 0
+            if job.superseded:
+                log.info("a new generation is drawn: %s", job.superseded)
+            if superseded > 1:
+                stop.wait(_pause(superseded))
             if job.failure is not None:
                 self._ask_to_end(again=not stop.is_set())  # slots that Spark has lost sight of
                 if stop.is_set():
-                    log.warning(_KILLED_WITH_US, words_of(job.failure)[0])
+                    log.warning(_KILLED_WITH_US, message_lines(job.failure)[0])
             if job.failure is not None and not stop.is_set():
                 lasted = isinstance(self.extent, Continuous) and time.monotonic() - begun > _LONGEST_PAUSE
                 worked = self._copied() > copied_before or lasted
@@ -131,7 +131,7 @@ class Run:
                 self._pause_after(job.failure, failures, stop)
             elif stop.is_set() or self._is_over(job, asked):
                 return self._outcome(time.monotonic() - started, stop.is_set(), observer)
-            elif not asked and not job.outrun:
+            elif not asked and not job.superseded:
                 self._stand_by(stop, observer)
                 if stop.is_set():
                     return self._outcome(time.monotonic() - started, stop.is_set(), observer)
@@ -158,41 +158,41 @@ class Run:
 
     def _take_over(self, stop: threading.Event) -> list[SlotPlan]:
         """Draws a generation for all that nobody newer copies, and plans."""
-        self.neighbours.catch_up()
-        self.ground = self.ground.seen_again(*self.clusters)
-        elsewhere = self.vacancies.take(self.ground.topic_ids)
+        self.peers.catch_up()
+        self.snapshot = self.snapshot.seen_again(*self.clusters)
+        elsewhere = self.takeover.take(self.snapshot.topic_ids)
         if elsewhere and not isinstance(self.extent, Continuous):
             raise _superseded(elsewhere)
-        mine = [tp for tp in self.ground.partitions if tp not in elsewhere]
-        self._begun_with = self._begun_with or frozenset(self.ground.topics)
-        self._topics.update(self.ground.topics)
-        self.progress.follow(self.ground.partitions)
+        mine = [tp for tp in self.snapshot.partitions if tp not in elsewhere]
+        self._begun_with = self._begun_with or frozenset(self.snapshot.topics)
+        self._topics.update(self.snapshot.topics)
+        self.progress.follow(self.snapshot.partitions)
         if not mine:
             return []
         shares = spread(mine, self.slots(len(mine)))
-        self._generation = self.neighbours.draw_generation(self._as_instance(len(shares)))
+        self._generation = self.peers.draw_generation(self._as_instance(len(shares)))
         mapped = mapped_so_far(self.pipeline, self.clusters[1])
         commit_log = self._read_commit_log(stop, len(shares))
-        self.neighbours.catch_up()  # the commit topic may have been waited for: who is dead by now?
-        dead = self.neighbours.dead()
-        self.neighbours.ensure_not_lost(max((r.generation for r in commit_log.positions.values()), default=-1))
+        self.peers.catch_up()  # the commit topic may have been waited for: who is dead by now?
+        dead = self.peers.dead()
+        self.peers.ensure_not_lost(max((r.generation for r in commit_log.positions.values()), default=-1))
         if commit_log.is_whole and not (commit_log.positions or commit_log.passed_over):
             ensure_new_group(self.pipeline, self.clusters[1], mapped)
         # What appeared while this instance ran starts at its beginning, as partitions do that a known topic got.
-        appeared = self.ground.topics.keys() - self._begun_with
+        appeared = self.snapshot.topics.keys() - self._begun_with
         known = frozenset(tp.topic for tp in commit_log.positions) | appeared
         begins_at = hold_first_starts(
             self.pipeline,
-            self.ground,
+            self.snapshot,
             self.clusters[0],
-            self.neighbours.first_starts,
+            self.peers.first_starts,
             {*commit_log.positions, *commit_log.unreadable},
             appeared,
             all_is_known=commit_log.tells_all,
         )
         plans = plan_slots(
             self.pipeline,
-            self.ground,
+            self.snapshot,
             self.clusters[0],
             self._generation,
             shares,
@@ -204,21 +204,21 @@ class Run:
         log.info("generation %d: %d partitions in %d slots", self._generation, len(mine), len(plans))
         return plans
 
-    def _as_instance(self, slots: int) -> Instance:
+    def _as_instance(self, slots: int) -> InstanceRecord:
         continuous = isinstance(self.extent, Continuous)
-        own = self._instance or new_instance(self.pipeline, slots, self.ground.control.commit_topic_id, continuous)
-        self._instance = replace(own, slots=slots, commit_topic_id=self.ground.control.commit_topic_id)
+        own = self._instance or new_instance(self.pipeline, slots, self.snapshot.control.commit_topic_id, continuous)
+        self._instance = replace(own, slots=slots, commit_topic_id=self.snapshot.control.commit_topic_id)
         return self._instance
 
     def _read_commit_log(self, stop: threading.Event, slots: int) -> CommitLog:
         target = self.clusters[1]
-        dead = DeadHolders(self.pipeline, target, self.neighbours, slots)
+        dead = OrphanedTransactions(self.pipeline, target, self.peers, slots)
 
         def while_waiting() -> None:
             _ensure_not_stopped(stop)
             dead.fence()
 
-        commit_log = read_commit_log(self.pipeline, self.ground.cluster_id, target, keep_waiting=while_waiting)
+        commit_log = read_commit_log(self.pipeline, self.snapshot.cluster_id, target, keep_waiting=while_waiting)
         self.progress.begin(commit_log)
         self.progress.counts_for(self._generation)
         return commit_log
@@ -229,16 +229,16 @@ class Run:
         Raises:
             Superseded: They did.
         """
-        if asked or job.outrun:
+        if asked or job.superseded:
             return False
         if isinstance(self.extent, Continuous):
-            return not job.taken and not self.vacancies.waited_for
-        if job.taken:
-            raise _superseded(job.taken)
+            return not job.superseded_by and not self.takeover.waited_for
+        if job.superseded_by:
+            raise _superseded(job.superseded_by)
         return True
 
     def _pause_after(self, failure: Exception, failures: int, stop: threading.Event) -> None:
-        words = words_of(failure)[0]
+        words = message_lines(failure)[0]
         if failures >= _MOST_FAILURES and not isinstance(self.extent, Continuous):
             raise K2KError(f"the Spark job failed {failures} times in a row: {words}")
         log.warning("the Spark job failed and is run again: %s", words)
@@ -253,7 +253,7 @@ class Run:
             Whether a new generation is needed.
         """
         asked = stopping = False
-        while not job.done.wait(_LOOK_SECONDS):
+        while not job.done.wait(_POLL_SECONDS):
             self._read_progress()
             if stop.is_set() and not stopping:
                 stopping = True
@@ -284,7 +284,7 @@ class Run:
 
     def _stand_by(self, stop: threading.Event, observer: Observer | None) -> None:
         """Waits until there is something to copy."""
-        while not stop.wait(_LOOK_SECONDS) and not self._needs_new_generation(copying=False):
+        while not stop.wait(_POLL_SECONDS) and not self._needs_new_generation(copying=False):
             self._read_progress()
             self._observe(observer)
 
@@ -296,15 +296,15 @@ class Run:
         """
         if not isinstance(self.extent, Continuous):
             return False
-        if changed := self.changes.look(self.ground):
-            new = set(changed.partitions) - set(self.ground.partitions)
-            self.ground = changed
-            if copying and self.vacancies.copies_still(changed.topic_ids):
+        if changed := self.changes.refresh(self.snapshot):
+            new = set(changed.partitions) - set(self.snapshot.partitions)
+            self.snapshot = changed
+            if copying and self.takeover.copies_still(changed.topic_ids):
                 return True
             self.progress.follow(new)
-            self.vacancies.appeared(new)
+            self.takeover.appeared(new)
         try:
-            vacant = self.vacancies.look(self.ground.topic_ids, self._would_stop_again)
+            vacant = self.takeover.refresh(self.snapshot.topic_ids, self._would_stop_again)
         except K2KError as error:
             if isinstance(error, AssignmentTopicLost) and not copying:
                 raise  # who copies ends when it would draw a generation
@@ -312,7 +312,7 @@ class Run:
             return False
         # Of a topic that was created anew the claims are under another id, which nobody looks for yet.
         by_hand = self.progress.set_by_hand.items()
-        mine = self.ground.topic_ids.keys() - self.vacancies.waited_for if by_hand else ()
+        mine = self.snapshot.topic_ids.keys() - self.takeover.waited_for if by_hand else ()
         return vacant or any(tp in mine and generation > self._generation for tp, generation in by_hand)
 
     def _would_stop_again(self) -> set[TopicPartition]:
@@ -350,7 +350,10 @@ class Run:
         deadline = Deadline(min(patience, _STOPPED_SECONDS) if stopped else patience)
         try:
             commit_log = read_commit_log(
-                self.pipeline, self.ground.cluster_id, self.clusters[1], keep_waiting=partial(_ensure_in_time, deadline)
+                self.pipeline,
+                self.snapshot.cluster_id,
+                self.clusters[1],
+                keep_waiting=partial(_ensure_in_time, deadline),
             )
         except _HeldAtTheEnd:
             log.warning("the commit topic is held by somebody else's transaction; what is told may not be the newest")

@@ -33,7 +33,7 @@ def case_of(permission: Permission) -> Case:
     return permission.cluster, permission.subject, permission.operation
 
 
-class Stage:
+class PermissionsFixture:
     """A user that is known to both clusters.
 
     Args:

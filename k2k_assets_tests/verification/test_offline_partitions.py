@@ -12,8 +12,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
-from k2k_assets.orchestration.sensors.group_look import look_at_groups
-from k2k_assets.orchestration.sensors.look import look
+from k2k_assets.orchestration.sensors.group_observation import observe_groups
+from k2k_assets.orchestration.sensors.observation import observe
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.group_content import check_groups
@@ -66,14 +66,14 @@ def test_the_groups_checks_and_sensors_of_the_others_go_on(
             commit(source, group, offsets)
         with both_clusters(pipeline) as (left, right):
             index = update_index(spark, pipeline, left, right)
-        standing = look_at_groups(pipeline).groups
+        standing = observe_groups(pipeline).groups
         nodes.down()
 
         result = sync_once(pipeline)
         assert not result.failed
-        assert list(result.leaderless) == [one]
-        assert f"has no leader that answers for {one}" in result.leaderless[one]
-        words = {(g, line.partition.partition): line.word.value for g in result.groups for line in result.lines(g)}
+        assert list(result.offline_partitions) == [one]
+        assert f"has no leader that answers for {one}" in result.offline_partitions[one]
+        words = {(g, line.partition.partition): line.decision.value for g in result.groups for line in result.lines(g)}
         # On the source the mappings answer for it; on the target nobody knows what is there.
         there_word = "exact" if side == "source" else "unknown"
         assert words == {(healthy, 0): "exact", (hidden, 1): there_word, (both, 0): "exact", (both, 1): there_word}
@@ -92,10 +92,10 @@ def test_the_groups_checks_and_sensors_of_the_others_go_on(
         assert checks["content"].counts["without_leader"] == 1
         assert "1 partitions have no leader and were not looked at" in checks["content"].summary
 
-        seen = look(pipeline)
+        seen = observe(pipeline)
         assert seen.ends == {topic: [20, 20]}
         assert seen.positions == {topic: [20, 20]}
-        groups = look_at_groups(pipeline).groups
+        groups = observe_groups(pipeline).groups
         assert set(groups) == {healthy, hidden, both}
         # Who was not moved for lack of a leader stands elsewhere for the sensor once there is one.
         assert (groups[hidden] == standing[hidden]) is (side == "source")

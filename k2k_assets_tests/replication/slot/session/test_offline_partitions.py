@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from k2k_assets.replication.extent import Extent, UntilCaughtUp, Window
-from k2k_assets.replication.slot import leaderless
-from k2k_assets_tests.replication.slot.session.bench import HOUR, P0, P1, Bench, arrivals
+from k2k_assets.replication.slot import offline_partitions
+from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, Harness, arrivals
 from k2k_assets_tests.support.fake_transport import Clock
 from k2k_assets_tests.support.plans import commit_record
 
@@ -19,11 +19,11 @@ SECOND = timedelta(seconds=1)
 
 @pytest.fixture(autouse=True)
 def no_other_clock(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    monkeypatch.setattr(leaderless, "time", clock)
-    monkeypatch.setattr(leaderless, "_LOOK_SECONDS", inf)
+    monkeypatch.setattr(offline_partitions, "time", clock)
+    monkeypatch.setattr(offline_partitions, "_POLL_SECONDS", inf)
 
 
-def reasons(made: Bench) -> list[str | None]:
+def reasons(made: Harness) -> list[str | None]:
     """What the commit topic is told of partition 1, one for each record."""
     return [r.reason for t in made.sink.transactions for r in made.commits(t) if r.source == P1]
 
@@ -37,10 +37,10 @@ def reasons(made: Bench) -> list[str | None]:
     ],
 )
 def test_a_run_with_an_end_waits_for_it_and_then_stops_it_without_a_note(
-    bench: Any, extent: Extent, seconds: float
+    harness: Any, extent: Extent, seconds: float
 ) -> None:
-    made = bench(arrivals(0, 1), {P0: 2, P1: 9}, extent=extent, positions={P1: commit_record(P1, 5)})
-    made.clusters[1].leaderless.add(P1)
+    made = harness(arrivals(0, 1), {P0: 2, P1: 9}, extent=extent, positions={P1: commit_record(P1, 5)})
+    made.clusters[1].offline_partitions.add(P1)
     made.run()
     assert made.clock.now - made.began == pytest.approx(seconds, abs=1)
     assert made.memory.stopped.keys() == {P1}
@@ -49,9 +49,9 @@ def test_a_run_with_an_end_waits_for_it_and_then_stops_it_without_a_note(
     assert reasons(made) == [], "nor by the next session"
 
 
-def test_a_reason_that_is_found_when_it_has_a_leader_again_is_noted(bench: Any) -> None:
-    made = bench(arrivals(0, 1), {P0: 2, P1: 3}, positions={P1: commit_record(P1, 5)})
-    made.memory.leaderless[P1] = made.clock.now
+def test_a_reason_that_is_found_when_it_has_a_leader_again_is_noted(harness: Any) -> None:
+    made = harness(arrivals(0, 1), {P0: 2, P1: 3}, positions={P1: commit_record(P1, 5)})
+    made.memory.offline_partitions[P1] = made.clock.now
     made.run()
     assert "its log was truncated" in made.memory.stopped[P1]
     assert reasons(made) == [made.memory.stopped[P1]]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.control.assignment_tail import AssignmentTail
-from k2k_assets.coordination import claims, dead_holders
-from k2k_assets.coordination.claims import Claims
+from k2k_assets.coordination import claims, orphaned_transactions
+from k2k_assets.coordination.claims import ClaimWriter
 from k2k_assets.coordination.fencing import fence as real_fence
 from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.topic_partition import TopicPartition
@@ -72,7 +72,7 @@ def die(clusters: KafkaSandbox, pipeline: Pipeline) -> Iterator[Die]:
             stack.callback(sink.close)
             tail = stack.enter_context(AssignmentTail(pipeline, target))
             sink.open()
-            dead = Claims(pipeline, tail, sink, own, (0, slot))
+            dead = ClaimWriter(pipeline, tail, sink, own, (0, slot))
             with Cluster("source", {"bootstrap.servers": clusters.source_servers}) as source:
                 dead.claim(dead.new({TopicPartition(topic, 0): source.describe([topic])[topic].topic_id}))
             sink.begin()
@@ -95,7 +95,7 @@ def fenced(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
             first.setdefault(each, time.monotonic())
         real_fence(pipeline, named, *rest)
 
-    monkeypatch.setattr(dead_holders, "fence", fence)
+    monkeypatch.setattr(orphaned_transactions, "fence", fence)
     monkeypatch.setattr(claims, "fence", fence)
     return first
 

@@ -15,12 +15,12 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.orchestration.sensors.group_moves import standing
-from k2k_assets.orchestration.sensors.look import CALL_SECONDS, READ_SECONDS
+from k2k_assets.orchestration.sensors.observation import CALL_SECONDS, READ_SECONDS
 from k2k_assets.pipeline import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLook:
+class GroupObservation:
     """What was seen.
 
     Attributes:
@@ -34,7 +34,7 @@ class GroupLook:
     unread: frozenset[str] = frozenset()
 
 
-def look_at_groups(pipeline: Pipeline) -> GroupLook:
+def observe_groups(pipeline: Pipeline) -> GroupObservation:
     """Asks both clusters, and brings the discovery state file up to date.
 
     Raises:
@@ -56,7 +56,7 @@ def look_at_groups(pipeline: Pipeline) -> GroupLook:
         for name, group in seen.groups.items()
         if group.offsets and name not in unread
     }
-    return GroupLook(groups, bool(copied), unread)
+    return GroupObservation(groups, bool(copied), unread)
 
 
 def _on_target(target: Cluster, found: TargetObservation, copies: Collection[str], prefix: str) -> dict[str, list[str]]:
@@ -73,9 +73,12 @@ def _on_target(target: Cluster, found: TargetObservation, copies: Collection[str
         for tp, committed in group.offsets.items()
         if parse(committed.metadata, prefix)
     }
-    leaderless: dict[TopicPartition, str] = {}
-    starts = offsets_where_led(target, {*partitions, *(tp for _, tp in ours)}, "earliest", leaderless)
-    of_all = [*(f"{topic.name} is {topic.topic_id}" for topic in described), *(f"no leader {tp}" for tp in leaderless)]
+    offline_partitions: dict[TopicPartition, str] = {}
+    starts = offsets_where_led(target, {*partitions, *(tp for _, tp in ours)}, "earliest", offline_partitions)
+    of_all = [
+        *(f"{topic.name} is {topic.topic_id}" for topic in described),
+        *(f"no leader {tp}" for tp in offline_partitions),
+    ]
     said: dict[str, list[str]] = {name: list(of_all) for name in found.groups}
     for name, group in found.groups.items():
         foreign = (tp for tp, committed in group.offsets.items() if not parse(committed.metadata, prefix))

@@ -15,7 +15,7 @@ from functools import partial
 
 from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.answers import begun, few
+from k2k_assets.kafka.answers import abbreviate, in_thread
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import ELECTION_SECONDS, ends_with_leader
 from k2k_assets.pipeline import Pipeline
@@ -27,7 +27,7 @@ log = logging.getLogger("k2k.replication")
 
 
 # How often to look whether partitions have a leader again.
-_LOOK_SECONDS = 10.0
+_POLL_SECONDS = 10.0
 # How long a run with an end waits for it; a broker that is restarted is back by then.
 _PATIENCE_SECONDS = 60.0
 
@@ -89,19 +89,19 @@ class LeftOut:
             ClusterUnreachable: There are no others, and a leader may yet be elected.
         """
         now = time.monotonic()
-        known = self._memory.leaderless
+        known = self._memory.offline_partitions
         if fresh := found.keys() - known.keys():
-            log.warning("slot %d goes on without %s: %s", self._plan.slot, few(fresh), found[min(fresh)])
+            log.warning("slot %d goes on without %s: %s", self._plan.slot, abbreviate(fresh), found[min(fresh)])
         if back := [tp for tp in known if tp not in found and tp not in self._memory.stopped]:
-            log.info("slot %d goes on with %s", self._plan.slot, few(back))
-        self._memory.leaderless = {tp: known.get(tp, now) for tp in found}
+            log.info("slot %d goes on with %s", self._plan.slot, abbreviate(back))
+        self._memory.offline_partitions = {tp: known.get(tp, now) for tp in found}
         self._reasons = dict(found)
-        self._next_look = now + _LOOK_SECONDS
+        self._next_look = now + _POLL_SECONDS
         if not isinstance(self._plan.extent, Continuous):
             self._stop_overdue(now)
         if self._reasons and not others:
             raise ClusterUnreachable(
-                f"nothing else is to be copied than {few(self._reasons)}: {self._reasons[min(self._reasons)]}"
+                f"nothing else is to be copied than {abbreviate(self._reasons)}: {self._reasons[min(self._reasons)]}"
             )
 
     def are_back(self, now: float) -> bool:
@@ -112,13 +112,13 @@ class LeftOut:
         """
         if self._asked is not None and self._asked.done():
             asked, self._asked = self._asked, None
-            self._next_look = now + _LOOK_SECONDS
+            self._next_look = now + _POLL_SECONDS
             try:
                 return bool(asked.result())
             except K2KError as error:
                 log.debug("whether partitions have a leader again is not known: %s", error)
         if self._reasons and self._asked is None and now >= self._next_look:
-            self._asked = begun(partial(self._with_leader, list(self._reasons)))
+            self._asked = in_thread(partial(self._with_leader, list(self._reasons)))
         return False
 
     def are_given_up(self, now: float) -> bool:
@@ -135,7 +135,7 @@ class LeftOut:
         extent = self._plan.extent
         is_over = isinstance(extent, Window) and now - self._memory.started >= extent.duration.total_seconds()
         patience = 0.0 if is_over else _PATIENCE_SECONDS
-        for tp in [tp for tp in self._reasons if now - self._memory.leaderless[tp] >= patience]:
+        for tp in [tp for tp in self._reasons if now - self._memory.offline_partitions[tp] >= patience]:
             reason = f"{self._reasons.pop(tp)}. Nothing was skipped: the next run copies on from its position"
             log.error("%s is stopped: %s", tp, reason)
             self._memory.stopped[tp] = reason

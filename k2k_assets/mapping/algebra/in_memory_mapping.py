@@ -36,7 +36,7 @@ Records = dict[tuple[str, SourcePartition], list[Placed]]
 """By `group.id` of the pipeline that wrote them and source partition, in the order of the mapping topic."""
 
 
-class BelowHeld(Exception):
+class NotInMemory(Exception):
     """A re-copy cancels runs that are not held; only reading the records anew tells what is left of them."""
 
 
@@ -68,7 +68,7 @@ class End(NamedTuple):
 
 
 @dataclass(slots=True)
-class Held:
+class InMemoryMapping:
     """One source partition.
 
     Attributes:
@@ -93,7 +93,7 @@ class Held:
     marks: list[Mark] = field(default_factory=list)
 
     @classmethod
-    def behind(cls, known: PartitionMap, newest: Order = NEVER, is_doubtful: bool = False) -> Held:
+    def behind(cls, known: PartitionMap, newest: Order = NEVER, is_doubtful: bool = False) -> InMemoryMapping:
         """Goes on where an index ends.
 
         Args:
@@ -124,12 +124,12 @@ class Held:
 
         Raises:
             LateRecord: One is older than what was folded before.
-            BelowHeld: One cancels what is not held.
+            NotInMemory: One cancels what is not held.
         """
         records = [each.record for each in placed]
         start, end = min(record.covered_from for record in records), self.covered_end
         if start < min(self.since, end):
-            raise BelowHeld(f"a copy starts again at {start}, and only what lies from {self.since} on is held")
+            raise NotInMemory(f"a copy starts again at {start}, and only what lies from {self.since} on is held")
         if self.is_doubtful:
             self._break_off_before(min(records, key=lambda record: (record.generation, record.sequence)))
         added = PartitionMapping(covered=list(self.covered), newest=self.newest)

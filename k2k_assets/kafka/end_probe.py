@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.answers import begun
+from k2k_assets.kafka.answers import in_thread
 
 # After so long without a record it is asked where the log ends, and again after each further time.
 _SILENCE_SECONDS = 30.0
 
 
-class Silence:
-    """Asks where a silent log ends; nobody waits for the answer.
+class EndProbe:
+    """Asks where a log ends from which nothing comes; nobody waits for the answer.
 
     Args:
         ask: Returns the end of each partition; called in a thread.
@@ -37,5 +37,5 @@ class Silence:
             return asked.result()
         if self.asked is None and self._clock() >= self._asks_after:
             self.heard()
-            self.asked = begun(self._ask)
+            self.asked = in_thread(self._ask)
         return {}

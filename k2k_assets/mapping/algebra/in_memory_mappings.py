@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from k2k_assets.mapping.algebra.fold import Covered, LateRecord
-from k2k_assets.mapping.algebra.held import BelowHeld, Held, Placed, Records, Tables
+from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Placed, Records, Tables
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 
 ANY_GROUP = "*"
 """In the place of a pipeline's `group.id`: whoever maps a source partition first is right."""
 
-_NOTHING = Held()
+_NOTHING = InMemoryMapping()
 
 
-class HeldMappings:
+class InMemoryMappings:
     """The pipeline's own mappings, and those of others that share the mapping topic.
 
     Args:
@@ -26,13 +26,13 @@ class HeldMappings:
         self._group = group
         self._mark_every = mark_every
         self._owners: dict[SourcePartition, str] = {}
-        self._own: dict[SourcePartition, Held] = {}
+        self._own: dict[SourcePartition, InMemoryMapping] = {}
         self._began_at: dict[int, int] = {}
-        self._others: dict[tuple[str, SourcePartition], Held] = {}
+        self._others: dict[tuple[str, SourcePartition], InMemoryMapping] = {}
         self._partition_of: dict[SourcePartition, int] = {}
         self._alone: dict[SourcePartition, tuple[tuple[Covered, ...], Tables]] = {}
 
-    def begin(self, held: Mapping[SourcePartition, Held], read_to: Mapping[int, int] | None = None) -> None:
+    def begin(self, held: Mapping[SourcePartition, InMemoryMapping], read_to: Mapping[int, int] | None = None) -> None:
         """Starts with what is given, and nothing else.
 
         Args:
@@ -48,7 +48,7 @@ class HeldMappings:
         """The source partitions that the pipeline's mappings are of."""
         return self._own.keys()
 
-    def held(self, source: SourcePartition) -> Held:
+    def held(self, source: SourcePartition) -> InMemoryMapping:
         """What is held of a source partition."""
         return self._own.get(source, _NOTHING)
 
@@ -78,12 +78,12 @@ class HeldMappings:
 
         Raises:
             LateRecord: One is older than what was folded before.
-            BelowHeld: One cancels what is not held.
+            NotInMemory: One cancels what is not held.
         """
         for (group, source), placed in records.items():
             try:
                 self.add(group, source, placed)
-            except (LateRecord, BelowHeld):
+            except (LateRecord, NotInMemory):
                 if (group, source) not in self._others:
                     raise
                 del self._others[group, source]  # what follows is enough to tell that there is another mapping
@@ -97,20 +97,20 @@ class HeldMappings:
 
         Raises:
             LateRecord: One is older than what was folded before; what is held of the partition is not right any more.
-            BelowHeld: One cancels what is not held.
+            NotInMemory: One cancels what is not held.
         """
         if group != self._owner(source, group):
-            self._others.setdefault((group, source), Held()).extend(placed, self._mark_every)
+            self._others.setdefault((group, source), InMemoryMapping()).extend(placed, self._mark_every)
             return
         self._partition_of[source] = placed[-1].partition
-        self._own.setdefault(source, Held()).extend(placed, self._mark_every)
+        self._own.setdefault(source, InMemoryMapping()).extend(placed, self._mark_every)
         self._alone.pop(source, None)
 
     def _owner(self, source: SourcePartition, group: str) -> str:
         return self._owners.setdefault(source, group) if self._group == ANY_GROUP else self._group
 
     def drop(self, older_than: int | None, log_starts: Mapping[int, int], most_runs: int | None) -> None:
-        """Lets go of the oldest runs; the arguments as for `Held.drop`, with a log start by partition."""
+        """Lets go of the oldest runs; the arguments as for `InMemoryMapping.drop`, with a log start by partition."""
         everything = [*self._own.items(), *((source, held) for (_, source), held in self._others.items())]
         for source, held in everything:
             if held.drop(older_than, log_starts.get(self._partition_of.get(source, -1), 0), most_runs):

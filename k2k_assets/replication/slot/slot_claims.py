@@ -6,12 +6,12 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from k2k_assets.control.assignment_records import Claim, beat_key, time_value
+from k2k_assets.control.assignment_records import Claim, heartbeat_key, time_value
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import now_ms
 from k2k_assets.coordination import rules
-from k2k_assets.coordination.claims import Claims
-from k2k_assets.coordination.presence import beat_seconds, silence_seconds
+from k2k_assets.coordination.claims import ClaimWriter
+from k2k_assets.coordination.presence import heartbeat_interval_seconds, heartbeat_timeout_seconds
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -21,16 +21,16 @@ from k2k_assets.transport.errors import Fenced
 log = logging.getLogger("k2k.replication")
 
 # How often somebody who waits for a release looks for it.
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
-class Holding:
+class SlotClaims:
     """What a slot holds during one session.
 
     Args:
         plan: The slot.
         memory: Remembers the claims of former sessions, and what was taken.
-        transactions: Writes claims, beats and releases, each in a transaction of its own.
+        transactions: Writes claims, heartbeats and releases, each in a transaction of its own.
         tail: The assignment topic.
         transactional_id: Of this session.
     """
@@ -47,11 +47,11 @@ class Holding:
         self._pipeline = plan.pipeline
         self._memory = memory
         self._tail = tail
-        self._written = Claims(self._pipeline, tail, transactions, transactional_id, (plan.generation, plan.slot))
+        self._written = ClaimWriter(self._pipeline, tail, transactions, transactional_id, (plan.generation, plan.slot))
         self._claims: dict[TopicPartition, Claim] = {}
-        self._beat_every = beat_seconds(self._pipeline)
-        self._silence = silence_seconds(self._pipeline)
-        self._next_beat = time.monotonic() + self._beat_every
+        self._heartbeat_interval = heartbeat_interval_seconds(self._pipeline)
+        self._heartbeat_timeout = heartbeat_timeout_seconds(self._pipeline)
+        self._next_heartbeat = time.monotonic() + self._heartbeat_interval
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
@@ -64,15 +64,15 @@ class Holding:
         """The partitions of the plan that nobody else has a better right to, by what was read of the topic."""
         state, memory, by_partition = self._tail.state, self._memory, self._tail.state.by_partition()
         mine = self._plan.generation, self._plan.slot
-        memory.replaced |= rules.of_a_later_attempt(*mine, memory.claims, memory.last_claim, state.claims.values())
-        if memory.replaced:
+        memory.is_superseded |= rules.of_a_later_attempt(*mine, memory.claims, memory.last_claim, state.claims.values())
+        if memory.is_superseded:
             return []
         for plan in self._plan.partitions:
             claims = by_partition.get((plan.source_topic_id, plan.source.partition), ())
             above = [claim for claim in claims if claim.generation > mine[0]]
             if above:
                 self._take(plan.source, above)
-        return [plan for plan in self._plan.partitions if plan.source not in memory.taken]
+        return [plan for plan in self._plan.partitions if plan.source not in memory.superseded_by]
 
     def claim(self, partitions: Iterable[PartitionPlan]) -> None:
         """Claims partitions under an id that was claimed just now."""
@@ -85,14 +85,14 @@ class Holding:
 
     def left(self) -> list[Claim]:
         """What former sessions of this slot claimed, and what others have taken before it was released."""
-        if self._memory.replaced:  # a later attempt of this slot is at work, under the same id
+        if self._memory.is_superseded:  # a later attempt of this slot is at work, under the same id
             return []
         held = {claim.claim for claim in self._claims.values()}
         claims = self._tail.state.claims.values()
         return self._not_to_be_waited_for([c for c in claims if c.claim in self._memory.claims - held])
 
     def release_left(self) -> None:
-        """Releases that: whoever has taken it would wait for a sign of life that never comes."""
+        """Releases that: whoever has taken it would wait for a heartbeat that never comes."""
         if left := self.left():
             self._written.fence(left)
 
@@ -105,18 +105,18 @@ class Holding:
         Raises:
             Fenced: Somebody else has claimed the id.
         """
-        patience = Deadline(self._silence)
+        patience = Deadline(self._heartbeat_timeout)
         while True:
-            self.yield_to(self.outranked())
+            self.yield_to(self.superseded())
             waiting = self._lower()
             overdue = waiting if patience.expired() else self._not_to_be_waited_for(waiting)
             if overdue:
                 self._fence_owners(overdue)
             elif not waiting:
                 return
-            self.beat_if_due()
+            self.heartbeat_if_due()
             keep_waiting()
-            self._tail.look(_LOOK_SECONDS)
+            self._tail.refresh(_POLL_SECONDS)
             self._ensure_not_fenced()
 
     def _ensure_not_fenced(self) -> None:
@@ -154,7 +154,7 @@ class Holding:
 
     # -- while copying ------------------------------------------------------------------------------------------
 
-    def outranked(self) -> list[TopicPartition]:
+    def superseded(self) -> list[TopicPartition]:
         """Partitions that are held here though somebody has a higher claim."""
         found = []
         by_partition = self._tail.state.by_partition()
@@ -178,12 +178,12 @@ class Holding:
             log.warning(
                 "slot %d gives up %s: taken over by %s",
                 self._plan.slot, ", ".join(map(str, given)),
-                self._memory.taken.get(given[0], "another attempt of this slot"),
+                self._memory.superseded_by.get(given[0], "another attempt of this slot"),
             )  # fmt: skip
             self.release(given)
 
     def release(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Writes the tombstones of claims, if there are any; of all, and of the slot's beats, if none are named.
+        """Writes the tombstones of claims, if there are any; of all, and of the slot's heartbeats, if none are named.
 
         In a transaction of its own, after the last one that copied: so a release that can be seen is true.
         """
@@ -192,25 +192,25 @@ class Holding:
         names = list(self._claims) if partitions is None else list(partitions)
         released = [self._claims.pop(tp) for tp in names]
         written = self._written
-        written.write(written.farewell(released) if partitions is None else written.tombstones(released))
+        written.write(written.release_all(released) if partitions is None else written.tombstones(released))
 
     @property
-    def beat_is_due(self) -> bool:
-        """Whether a sign of life has to be given, for which no transaction may be open."""
-        return time.monotonic() >= self._next_beat
+    def heartbeat_is_due(self) -> bool:
+        """Whether a heartbeat has to be written, for which no transaction may be open."""
+        return time.monotonic() >= self._next_heartbeat
 
-    def beat_if_due(self) -> None:
-        """Gives a sign of life, if it is time for one."""
-        if self.beat_is_due:
-            self._written.write([(self._beat_key(), time_value(now_ms()))])
-            self._next_beat = time.monotonic() + self._beat_every
+    def heartbeat_if_due(self) -> None:
+        """Writes a heartbeat, if it is time for one."""
+        if self.heartbeat_is_due:
+            self._written.write([(self._heartbeat_key(), time_value(now_ms()))])
+            self._next_heartbeat = time.monotonic() + self._heartbeat_interval
 
     def _take(self, tp: TopicPartition, by: Sequence[Claim]) -> None:
         owner = max(by, key=lambda claim: (claim.generation, claim.offset))
         if owner.owner == (self._plan.generation, self._plan.slot):
-            self._memory.replaced = True
+            self._memory.is_superseded = True
             return
-        self._memory.taken[tp] = self._tail.state.describe(owner.generation)
+        self._memory.superseded_by[tp] = self._tail.state.describe(owner.generation)
 
-    def _beat_key(self) -> bytes:
-        return beat_key(self._pipeline.group, self._plan.generation, self._plan.slot)
+    def _heartbeat_key(self) -> bytes:
+        return heartbeat_key(self._pipeline.group, self._plan.generation, self._plan.slot)

@@ -13,7 +13,7 @@ from k2k_assets.discovery import Discovery, refresh
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.assets.shown import shown_topics
 from k2k_assets.orchestration.checks.topic_checks import topic_checks
-from k2k_assets.orchestration.names import TOPIC_CHECK, Translator
+from k2k_assets.orchestration.names import TOPIC_CHECK, AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -21,7 +21,7 @@ from k2k_assets_tests.support.pipelines import write_pipeline
 _CAUGHT_UP = {"extent": "caught_up"}
 
 
-class Stage:
+class DagsterFixture:
     """A folder with one pipeline, and Dagster on it.
 
     Args:
@@ -55,7 +55,7 @@ class Stage:
             **sections,
         )
         self.pipeline: Pipeline = load_pipeline([self.path])
-        self.names = Translator(self.pipeline.name)
+        self.names = AssetNames(self.pipeline.name)
         self.instance = dg.DagsterInstance.ephemeral()
 
     def discover(self) -> Discovery:

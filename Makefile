@@ -49,7 +49,7 @@ bench: setup ## Measure against MirrorMaker 2 (some twenty minutes); results go 
 bench-offsets: setup ## Where consumer groups end up, against MirrorMaker 2 (some fifteen minutes); results likewise
 	$(BIN)/python -m benchmarks.offsets
 
-lint: $(STAMP) ## Check style and types
+lint: $(STAMP) ## Check style, types (product, tests, benchmarks) and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

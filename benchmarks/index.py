@@ -17,6 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from pyspark.sql import SparkSession
 
 from benchmarks import machine, pipelines, report
 from benchmarks.index_history import (
@@ -143,7 +144,7 @@ def look_up(pipeline: Pipeline, history: History, hours: int) -> tuple[list[floa
     reader = IndexReader.open(pipeline)
     sources = reader.sources()
     ends = {source: history.runs(source.partition).source_starts[hours * HOUR] for source in sources}
-    cold, warm = [], []
+    cold, warm = list[float](), list[float]()
     for number in range(2 * LOOKUPS):
         source = sources[draw.integers(len(sources))]
         position = int(draw.integers(ends[source]))
@@ -158,7 +159,7 @@ def look_up(pipeline: Pipeline, history: History, hours: int) -> tuple[list[floa
     return cold, warm
 
 
-def extend(lab: Lab, pipeline: Pipeline, spark: object, history: History, hour: int) -> tuple[float, int]:
+def extend(lab: Lab, pipeline: Pipeline, spark: SparkSession, history: History, hour: int) -> tuple[float, int]:
     """Writes an hour of mapping records and updates the index: seconds of the update, runs that it wrote."""
     write_records(lab, pipeline, history, hour)
     before = {segment.name for segment in MappingIndex.open(pipeline).manifest.segments}

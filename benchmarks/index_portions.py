@@ -200,8 +200,15 @@ def _portion(source: SourcePartition, file: str, piece: PortionPiece) -> Portion
 
 def _position(number: int) -> NotedPosition:
     _, topic, topic_id, partition = source_of(number)
-    where = {"topic": topic, "partition": partition, "source_topic_id": topic_id}
-    return NotedPosition(**where, position=RECORDS, records=RECORDS, began=0, log_start=0)
+    return NotedPosition(
+        topic=topic,
+        partition=partition,
+        source_topic_id=topic_id,
+        position=RECORDS,
+        records=RECORDS,
+        began=0,
+        log_start=0,
+    )
 
 
 def _row(number: int, start: int, end: int) -> dict[str, object]:

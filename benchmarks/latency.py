@@ -185,5 +185,5 @@ class _Reader:
         while not self._end.is_set():
             message = self._consumer.poll(0.2)
             if message is not None and message.error() is None:
-                sent = int(message.value().split(b" ", 1)[0])
+                sent = int((message.value() or b"").split(b" ", 1)[0])
                 self.seen.append((time.perf_counter_ns() - sent) / 1e6)

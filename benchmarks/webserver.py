@@ -120,7 +120,7 @@ class Webserver:
         status = self._ask(_STATUS, {"run": run})["runOrError"]["status"]
         if status in _ENDED - {"SUCCESS"}:
             raise RuntimeError(f"run {run} ended with {status}; what it said is in webserver.log")
-        return status == "SUCCESS"
+        return bool(status == "SUCCESS")
 
     def _has_loaded(self) -> bool:
         if self.process.poll() is not None:

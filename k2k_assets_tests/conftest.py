@@ -40,7 +40,7 @@ settings.load_profile("k2k")
 
 
 # Slots that run in threads of a test would look through all of pytest, Dagster and Spark for garbage, twice a session.
-slot.quiet_garbage_collection = nullcontext
+slot.quiet_garbage_collection = nullcontext  # type: ignore[assignment]
 
 # The pairs of clusters that run.
 _started: list[KafkaSandbox] = []

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -46,7 +47,7 @@ def _write(
     consumer_groups: str | Sequence[str] = ".*",
 ) -> None:
     enabled = {"offsetMapping": "enabled"} if features is None else features
-    groups = {"groups": {"consumerGroups": consumer_groups}} if enabled else {}
+    groups: dict[str, Any] = {"groups": {"consumerGroups": consumer_groups}} if enabled else {}
     path = write_pipeline(folder, NOBODY, NOBODY, topics, features=enabled, **groups)
     document = {**yaml.safe_load(path.read_text()), "name": name}
     path.unlink()

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -23,6 +23,7 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.control_topics import control_topics
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.pipeline import load_pipeline
+from k2k_assets.topics.creation import WantedTopic
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.storm.faults import FAULTS
 
@@ -78,14 +79,15 @@ def _table(heading: str) -> set[str]:
 @pytest.mark.parametrize(("page", "command"), _commands(), ids=lambda value: " ".join(value)[:60])
 def test_every_documented_command_exists_with_its_flags(page: str, command: list[str]) -> None:
     program, *arguments = command
-    check = {
+    checks: dict[str, Callable[[list[str]], None]] = {
         "make": _check_make,
         **{name: partial(_check_program, command) for name, command in PROGRAMS.items()},
         "dagster": _check_dagster,
         "python": _check_python,
         "kafka-topics.sh": _check_topic_creation,
         "kafka-console-consumer.sh": _check_topic_name,
-    }.get(program)
+    }
+    check = checks.get(program)
     assert check, f"{page}: nobody checks `{program}`"
     check(arguments)
 
@@ -134,7 +136,7 @@ def _option(arguments: list[str], name: str) -> str:
     return arguments[arguments.index(name) + 1]
 
 
-def _wanted_topics() -> dict:
+def _wanted_topics() -> dict[str, WantedTopic]:
     return control_topics(load_pipeline([ROOT / "examples" / "minimal.yaml", _features()]))
 
 

@@ -121,4 +121,4 @@ class Follower:
             for message in self._reader.poll(0.2):
                 content = self.contents[TopicPartition(message.topic(), message.partition())]
                 content.offsets.append(message.offset())
-                content.numbers.append(int.from_bytes(message.value()[:8], "big"))
+                content.numbers.append(int.from_bytes((message.value() or b"")[:8], "big"))

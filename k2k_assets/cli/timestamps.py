@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import click
 
 
-class Timestamp(click.ParamType):
+class Timestamp(click.ParamType):  # type: ignore[type-arg]  # older releases of click refuse the argument
     """Milliseconds since the epoch; ISO text without a zone means UTC, as Kafka's own times do."""
 
     name = "ms|iso"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import uuid
+from typing import cast
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from k2k_assets.control.assignment_records import (
     PARTITION,
@@ -22,7 +23,6 @@ from k2k_assets.control.commit_log import now_ms
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.errors import NotAllowed
 from k2k_assets.kafka import clients
-from k2k_assets.kafka.messages import Message
 from k2k_assets.pipeline import Pipeline
 
 _WRITE_TIMEOUT = 30.0
@@ -87,7 +87,7 @@ def write_records(pipeline: Pipeline, records: list[tuple[bytes, bytes | None]])
     answers: list[tuple[KafkaError | None, int]] = []
 
     def answer(error: KafkaError | None, message: Message) -> None:
-        answers.append((error, -1 if error else message.offset()))
+        answers.append((error, -1 if error else cast("int", message.offset())))
 
     settings = {"enable.idempotence": True, "acks": "all", "message.timeout.ms": int(_WRITE_TIMEOUT * 1000)}
     properties = pipeline.client_properties("target", "producer")

@@ -82,7 +82,7 @@ def read_commit_log(
     starts, ends = target.offsets(partitions, "earliest"), target.offsets(partitions, "latest")
     seconds = pipeline.coordination.commit.sync_timeout.total_seconds() if patience is None else patience
     # Only the last record of a key within a log partition can be the newest: writers are fenced in order.
-    newest: dict[tuple[int, bytes], Message] = {}
+    newest: dict[tuple[int, bytes | None], Message] = {}
     is_whole = True
     before: NotReadToTheEnd | None = None
     with LogReader(pipeline.client_properties("target", "consumer"), starts, committed_only=True) as reader:
@@ -156,7 +156,7 @@ def _goes_on(pipeline: Pipeline, blocked: NotReadToTheEnd, seconds: float, waits
     return False
 
 
-def _fold(newest: Mapping[tuple[int, bytes], Message], pipeline: Pipeline, cluster: str) -> CommitLog:
+def _fold(newest: Mapping[tuple[int, bytes | None], Message], pipeline: Pipeline, cluster: str) -> CommitLog:
     result = CommitLog()
     for message in newest.values():
         where = f"{message.topic()}-{message.partition()}@{message.offset()}"

@@ -76,7 +76,8 @@ class NotCaughtUp(K2KError):
 
 def kind_of(error: K2KError) -> str:
     """The name of the nearest class in this module, to be raised again elsewhere from its words alone."""
-    return next(kind.__name__ for kind in type(error).__mro__ if globals().get(kind.__name__) is kind)
+    name: str = next(kind.__name__ for kind in type(error).__mro__ if globals().get(kind.__name__) is kind)
+    return name
 
 
 def message_lines(error: BaseException) -> list[str]:

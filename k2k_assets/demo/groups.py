@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.messages import Consumer, Message
 
 _SECONDS = 60.0
 _BATCH = 50

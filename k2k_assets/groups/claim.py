@@ -185,7 +185,7 @@ class MapperClaims:
             raise self._unreadable from None
 
 
-def _claim(pipeline: str, group: str | None, mapper: str, value: bytes, where: str) -> MapperClaim:
+def _claim(pipeline: str, group: str | None, mapper: str, value: bytes | None, where: str) -> MapperClaim:
     body = json_codec.decode(value, where)
     json_codec.check_version(body, VERSION, where)
     host, pid, written = str(body.get("host", "?")), int(body.get("pid", 0)), int(body.get("time", 0))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.kafka.messages import Consumer
 
 C = TypeVar("C", Consumer, Producer, AdminClient)
 
@@ -83,7 +84,7 @@ def admin(properties: Mapping[str, object], settings: Mapping[str, object] | Non
     return _made(AdminClient, {**_QUICK, **properties, **(settings or {})})
 
 
-def _made(kind: type[C], properties: Mapping[str, object]) -> C:
+def _made(kind: type[C], properties: dict[str, Any]) -> C:
     try:
         return kind(properties, logger=_log)
     except KafkaException as error:
@@ -103,7 +104,8 @@ def know_cluster(client: Consumer | Producer, timeout: float) -> None:
 
 def error_of(error: KafkaException) -> KafkaError:
     """The Kafka error inside an exception."""
-    return error.args[0]
+    inside: KafkaError = error.args[0]
+    return inside
 
 
 def is_unreachable(error: KafkaError) -> bool:
@@ -131,7 +133,7 @@ def is_about_the_group(error: KafkaError) -> bool:
 
     librdkafka asks for the coordinator of its `group.id` all the same, and reports the refusal among the messages.
     """
-    return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
+    return error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def unreachable(role: str, properties: Mapping[str, object], why: object) -> ClusterUnreachable:

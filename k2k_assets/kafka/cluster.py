@@ -200,9 +200,8 @@ class Cluster:
         deadline, nobody = Deadline(self.timeout), False
         while True:
             try:
-                found = self._result(
-                    in_thread(partial(self.admin.list_topics, timeout=self._patience(deadline, nobody)))
-                )
+                asked = in_thread(partial(self.admin.list_topics, timeout=self._patience(deadline, nobody)))
+                found: ClusterMetadata = self._result(asked)
                 if found.brokers:
                     self._has_answered = True
                     return found
@@ -328,7 +327,7 @@ class Cluster:
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The leader epoch at the end of partitions; those that do not exist, or have none, are left out."""
-        ends = self._list(dict.fromkeys(partitions, OffsetSpec.latest()))
+        ends = self._list(dict.fromkeys(partitions, _SPECS["latest"][0]))
         return {
             tp: end.leader_epoch for tp, end in ends.items() if end.leader_epoch is not None and end.leader_epoch >= 0
         }
@@ -381,7 +380,7 @@ class Cluster:
 
     def _await_offset(self, future: Future[Any]) -> ListOffsetsResultInfo | None:
         """An offset; None where the partition does not exist, negative where there is none that was asked for."""
-        found = self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
+        found: ListOffsetsResultInfo | None = self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
         if found is not None and found.offset == OFFSET_INVALID:
             # librdkafka 2.16 reports no error where the request failed: it hands out what it had put there before.
             raise Unanswered

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
 from k2k_assets.kafka import clients
+from k2k_assets.kafka.messages import Consumer, Message
 
 # A partition that delivers nothing for so long is not slow but stuck; the job ends with its name instead of hanging.
 STALL_SECONDS = 60.0
@@ -124,7 +125,7 @@ def _skip_to_log_start(consumer: Consumer, wanted: OffsetRange) -> bool:
     low, _ = consumer.get_watermark_offsets(KafkaTopicPartition(wanted.topic, wanted.partition), timeout=15)
     if low < wanted.end:
         consumer.assign([KafkaTopicPartition(wanted.topic, wanted.partition, low)])
-    return bool(low >= wanted.end)
+    return low >= wanted.end
 
 
 def _where(wanted: OffsetRange, position: int) -> str:

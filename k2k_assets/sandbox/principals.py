@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import Future
+from typing import Any, cast
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
@@ -56,29 +57,36 @@ def set_password(admin: AdminClient, user: str, password: str) -> None:
     """
     kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
     wanted = UserScramCredentialUpsertion(user, kind, password.encode())
-    _all(admin.alter_user_scram_credentials([wanted]))
+    _all(admin.alter_user_scram_credentials([wanted]).values())
     wait_until(lambda: _is_known(admin, user), _SECONDS, f"the user {user} to be known to the broker")
 
 
 def allow(admin: AdminClient, acls: Iterable[AclBinding]) -> None:
     """Adds ACLs, and returns when the broker goes by them."""
     wanted = list(acls)
-    _all(admin.create_acls(wanted))
+    _all(admin.create_acls(wanted).values())
     wait_until(lambda: set(wanted) <= acls_of(admin), _SECONDS, "the new ACLs to be known to the broker")
 
 
 def disallow(admin: AdminClient, acls: Iterable[AclBinding]) -> None:
     """Takes ACLs away, and returns when the broker no longer goes by them."""
     unwanted = list(acls)
-    _all(admin.delete_acls([_exactly(acl) for acl in unwanted]))
+    _all(admin.delete_acls([_exactly(acl) for acl in unwanted]).values())
     wait_until(lambda: not set(unwanted) & acls_of(admin), _SECONDS, "the removed ACLs to be forgotten by the broker")
 
 
 def acls_of(admin: AdminClient, user: str | None = None) -> set[AclBinding]:
     """The ACLs that the broker goes by, of one user or of all."""
     principal = None if user is None else f"User:{user}"
+    # None is any, though its type says str.
     anything = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, principal, None, AclOperation.ANY, AclPermissionType.ANY
+        ResourceType.ANY,
+        None,  # type: ignore[arg-type]
+        ResourcePatternType.ANY,
+        principal,  # type: ignore[arg-type]
+        None,  # type: ignore[arg-type]
+        AclOperation.ANY,
+        AclPermissionType.ANY,
     )
     return set(admin.describe_acls(anything, request_timeout=_SECONDS).result(_SECONDS))
 
@@ -101,15 +109,16 @@ def _exactly(acl: AclBinding) -> AclBindingFilter:
 
 
 def _is_known(admin: AdminClient, user: str) -> bool:
+    asked = admin.describe_user_scram_credentials([user], request_timeout=_SECONDS)
     try:
-        found = admin.describe_user_scram_credentials([user], request_timeout=_SECONDS)[user].result(_SECONDS)
+        found = cast("dict[str, Future[Any]]", asked)[user].result(_SECONDS)
     except KafkaException:
         return False  # "no such user" is an error there
     return bool(found.scram_credential_infos)
 
 
-def _all(futures: Mapping[object, Future[object]]) -> None:
-    for future in futures.values():
+def _all(futures: Iterable[Future[Any]]) -> None:
+    for future in futures:
         future.result(_SECONDS)
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka import clients
@@ -94,7 +94,7 @@ def _create_missing(cluster: Cluster) -> list[SampleTopic]:
     return missing
 
 
-def _is_led(admin: clients.AdminClient, topic: SampleTopic) -> bool:
+def _is_led(admin: AdminClient, topic: SampleTopic) -> bool:
     found = admin.list_topics(topic.name, timeout=_SECONDS).topics[topic.name].partitions
     return len(found) == topic.partitions and all(partition.leader >= 0 for partition in found.values())
 
@@ -147,7 +147,7 @@ def _fill_alerts(writer: TrafficWriter, topic: str, chance: random.Random) -> in
 def _fill_oddities(writer: TrafficWriter, topic: str, chance: random.Random) -> int:
     """What a careless copy changes: null versus empty, duplicate and empty headers, bytes that are no text."""
     contents = [None, b"", b"\x00\xff\xfe not UTF-8", "naïve 日本語 🚀".encode(), chance.randbytes(600_000)]
-    headers: list[list[tuple[str, bytes | None]] | None] = [
+    headers: list[list[tuple[str, str | bytes | None]] | None] = [
         None,
         [("trace", b"1"), ("trace", b"2"), ("trace", b"1")],
         [("none", None), ("empty", b""), ("", b"empty name")],

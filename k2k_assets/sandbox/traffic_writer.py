@@ -25,7 +25,7 @@ class SampleRecord(NamedTuple):
 
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes | None]] | None = None
+    headers: list[tuple[str, str | bytes | None]] | None = None
     timestamp: int | None = None
     partition: int | None = None
 
@@ -77,12 +77,15 @@ def _send(producer: Producer, topic: str, records: Iterable[SampleRecord]) -> in
 
     count = 0
     for record in records:
-        place = {
-            name: value
-            for name, value in (("partition", record.partition), ("timestamp", record.timestamp))
-            if value is not None
-        }
-        producer.produce(topic, record.value, record.key, headers=record.headers, on_delivery=delivered, **place)
+        producer.produce(
+            topic,
+            record.value,
+            record.key,
+            -1 if record.partition is None else record.partition,
+            on_delivery=delivered,
+            timestamp=record.timestamp or 0,
+            headers=record.headers,
+        )
         count += 1
     left = producer.flush(_SECONDS)
     if failed:

@@ -19,7 +19,7 @@ def await_connect_server(remote: str) -> None:
         OSError: The URL is not one.
     """
     # Half a second of imports, for this alone.
-    import grpc  # type: ignore[import-untyped]
+    import grpc
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
     try:

@@ -92,15 +92,15 @@ class LastingSpark:
 def say_less_of_broken_connections() -> None:
     """Keeps pyspark's server of accumulators from printing a traceback when the Java process is killed."""
     for kind in (AccumulatorTCPServer, AccumulatorUnixServer):
-        kind.handle_error = _handle_error
+        kind.handle_error = _handle_error  # type: ignore[method-assign]
 
 
-def _handle_error(server: socketserver.BaseServer, request: Any, address: Any) -> None:
+def _handle_error(self: socketserver.BaseServer, request: Any, client_address: Any) -> None:
     """As socketserver's own, but of a connection that broke only at debug: that Java is gone is told elsewhere."""
     if isinstance(sys.exc_info()[1], EOFError | OSError | PySparkException):
         _log.debug("the connection of pyspark's accumulators broke", exc_info=True)
     else:
-        socketserver.BaseServer.handle_error(server, request, address)
+        socketserver.BaseServer.handle_error(self, request, client_address)
 
 
 def _was_ended(java: JavaProcess | None) -> bool:

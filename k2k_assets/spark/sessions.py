@@ -128,7 +128,7 @@ def _cause(error: Exception) -> str:
 def _stop_spark_of_other_settings(conf: Mapping[str, str]) -> None:
     context = SparkContext._active_spark_context
     made_with = context.getConf().get(FINGERPRINT) if context else None
-    if made_with and made_with != conf[FINGERPRINT]:
+    if context and made_with and made_with != conf[FINGERPRINT]:
         (SparkSession.getActiveSession() or context).stop()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from pyspark import SparkContext
+from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
 from k2k_assets.pipeline import Pipeline
@@ -115,9 +115,8 @@ class ClassicSlots:
 
     def run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
         """Runs one task a slot and waits for all of them."""
-        nothing = self.context.parallelize([], len(plans))
-        results: list[SlotResult] = nothing.mapPartitionsWithIndex(copy_partition(plans)).collect()
-        return results
+        nothing: RDD[object] = self.context.parallelize([], len(plans))
+        return nothing.mapPartitionsWithIndex(copy_partition(plans)).collect()
 
     def has_lost_its_jvm(self) -> bool:
         """Whether the Java process has ended."""
@@ -126,7 +125,8 @@ class ClassicSlots:
 
     def stop(self) -> None:
         """Ends the context. Its server of accumulators, which nobody uses, takes a second for it and ends by itself."""
-        server, self.context._accumulatorServer = self.context._accumulatorServer, None
+        server = self.context._accumulatorServer
+        self.context._accumulatorServer = None  # type: ignore[assignment]  # as pyspark does
         try:
             self.context.stop()
         finally:

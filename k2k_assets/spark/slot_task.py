@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -56,10 +56,10 @@ def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]],
     return copy
 
 
-def copy_partition(plans: Sequence[SlotPlan]) -> Callable[[int, Iterator[object]], Iterator[SlotResult]]:
+def copy_partition(plans: Sequence[SlotPlan]) -> Callable[[int, Iterable[object]], Iterator[SlotResult]]:
     """As `copy_task`, for Spark without DataFrames: the number of the task is that of the slot's plan."""
 
-    def copy(index: int, _nothing: Iterator[object]) -> Iterator[SlotResult]:
+    def copy(index: int, _nothing: Iterable[object]) -> Iterator[SlotResult]:
         _prepare_worker()
         yield copy_slot(plans[index])
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -189,14 +190,15 @@ def _groups(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition | None, NDAr
 
 def _numbers(batch: pa.RecordBatch, name: str, kind: type) -> NDArray[np.int64]:
     column = pc.fill_null(batch.column(name), 0)
-    return column.to_numpy(zero_copy_only=False).astype(kind, copy=False)
+    numbers: NDArray[np.int64] = column.to_numpy(zero_copy_only=False).astype(kind, copy=False)
+    return numbers
 
 
-def _stacked(arrays: list[NDArray], kind: type) -> NDArray:
+def _stacked(arrays: list[NDArray[Any]], kind: type) -> NDArray[Any]:
     return np.concatenate(arrays) if arrays else np.zeros(0, dtype=kind)
 
 
-def _chosen(values: pa.Array, which: NDArray) -> pa.Array:
+def _chosen(values: pa.Array, which: NDArray[Any]) -> pa.Array:
     return pc.take(values, pa.array(which))
 
 

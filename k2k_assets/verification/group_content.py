@@ -304,7 +304,7 @@ def _windows(
     source_properties = {**pipeline.client_properties("source", "consumer"), "isolation.level": settings.isolation}
     target_properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
 
-    def digest_of(timed_here: Iterable[str], message: Message) -> bytes:
+    def digest_of(timed_here: Collection[str], message: Message) -> bytes:
         return digest(message, settings.headers, message.topic() in timed_here)
 
     return (

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline
@@ -139,7 +139,7 @@ class _Sweep:
         self._cluster = cluster
         self._properties = properties
         self._digest = digest
-        self._consumer: Consumer = clients.consumer(properties, _SETTINGS)
+        self._consumer = clients.consumer(properties, _SETTINGS)
         try:
             clients.know_cluster(self._consumer, cluster.timeout)
         except KafkaException as error:

@@ -16,7 +16,7 @@ _TEXTS = ("cluster", "topic", "source_topic_id", "target_topic", "target_topic_i
 _FROM_ZERO = ("partition", "target_partition", "source_start", "target_start")
 
 
-class RunsModel(pa.DataFrameModel):
+class RunsModel(pa.DataFrameModel):  # type: ignore[type-arg]  # pandera refuses the argument when it runs
     """The runs of a mapping index."""
 
     cluster: StringType = pa.Field(nullable=False)
@@ -42,8 +42,8 @@ def check_schema(runs: DataFrame) -> Verdict:
     Args:
         runs: Columns `mapping.index.schemas.RUNS`; cached by the caller, as each rule is a Spark job.
     """
-    errors = RunsModel.validate(runs).pandera.errors
-    faults = list(_faults(errors))
+    checked: Any = RunsModel.to_schema().validate(runs)
+    faults = _faults(checked.pandera.errors)  # pyspark's type does not know what pandera adds
     rows = runs.count()
     offenders = [*_offending_rows(runs), *(Offender(what) for what in faults)] if faults else []
     return verdict(

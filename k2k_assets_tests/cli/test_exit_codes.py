@@ -21,7 +21,7 @@ def test_docs_and_help_say_the_same() -> None:
 
 
 def test_every_error_has_a_documented_code() -> None:
-    kinds = [errors.K2KError, *errors.K2KError.__subclasses__()]
+    kinds: list[type[errors.K2KError]] = [errors.K2KError, *errors.K2KError.__subclasses__()]
     assert {kind.exit_code for kind in kinds} | {0, LEFT_AT_ONCE} == set(EXIT_CODES)
 
 

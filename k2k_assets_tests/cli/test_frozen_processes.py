@@ -85,6 +85,7 @@ def test_an_instance_of_which_something_is_frozen_beside_one_that_stands_by(
                 await_words(first, logs[0], f"standing by for {PARTITIONS} of {PARTITIONS} partitions")
                 await_more(second, path, clusters, 2)
                 begun = wait_until(lambda: only_generation(path, clusters), 60, "both slots of the second to commit")
+                assert begun is not None
 
                 def taken() -> int:
                     return len([g for g in generations(path, clusters).values() if g > begun])

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -106,14 +107,15 @@ def test_it_goes_on_until_a_signal_ends_it_with_0(
     path, topic = copied
     group, at = f"{topic}-live", TopicPartition(topic, 0)
     command = [sys.executable, "-m", "k2k_assets.cli.offset_mapping", "start", "-f", str(path)]
+
+    def is_at(position: int) -> bool:
+        return held(clusters.target_servers, group).get(at, (0,))[0] == position
+
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             for position in (5, 20):
                 commit(clusters.source_servers, group, {at: position})
-                wait_until(
-                    lambda position=position: held(clusters.target_servers, group).get(at, (0,))[0] == position,
-                    30, f"position {position} on the target",
-                )  # fmt: skip
+                wait_until(partial(is_at, position), 30, f"position {position} on the target")
             process.send_signal(number)
             out, err = process.communicate(timeout=30)
         finally:

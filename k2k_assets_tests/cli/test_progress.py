@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import time
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -32,7 +33,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
-def rendered(reader: StatusReader, rows: int = 20, **report: list) -> str:  # type: ignore[type-arg]
+def rendered(reader: StatusReader, rows: int = 20, **report: Any) -> str:
     console = Console(file=io.StringIO(), width=120)
     console.print(status_table(reader.read(progress_of(**report)), rows))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]

@@ -61,7 +61,8 @@ def _answers(monkeypatch: pytest.MonkeyPatch, *answers: TranslatedOffset) -> _Fa
 
 
 def _row(to: tuple[str, int] | None, offset: int | None, state: str, asked: int = 77) -> TranslatedOffset:
-    return TranslatedOffset("orders", 3, asked, *(to or (None, None)), offset, state)
+    to_topic, to_partition = to or (None, None)
+    return TranslatedOffset("orders", 3, asked, to_topic, to_partition, offset, state)
 
 
 def _run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

@@ -55,7 +55,10 @@ class TailFixture:
         self.at = TopicPartition(self.topic, PARTITION)
         self.now = 0.0
         self.cluster = FakeCluster({self.topic: ("a-id", 1)}, ends={self.at: 0})
-        self.begin = lambda: AssignmentTail(pipeline, self.cluster, lambda: self.now)  # type: ignore[arg-type]
+        self._pipeline = pipeline
+
+    def begin(self) -> AssignmentTail:
+        return AssignmentTail(self._pipeline, self.cluster, lambda: self.now)  # type: ignore[arg-type]
 
     def end_at(self, offset: int) -> None:
         """The log of the topic ends there from now on."""

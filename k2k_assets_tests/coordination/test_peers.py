@@ -18,6 +18,8 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 
 OURS, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 TOPIC_IDS = {OURS: "s", OTHER: "s"}
+# Whom `announce` names; it is played here.
+ANYBODY: Any = None
 
 
 @pytest.fixture
@@ -43,18 +45,18 @@ def claimed(tail: Any, tp: TopicPartition, generation: int, released: bool) -> N
 
 
 def test_a_claim_that_has_gone_again_is_known_until_the_next_own_generation(tail: Any, peers: Peers) -> None:
-    peers.draw_generation(None)  # type: ignore[arg-type]
+    peers.draw_generation(ANYBODY)
     claimed(tail, OTHER, 4, released=True)
     assert peers.claimed_since(TOPIC_IDS) == set(), "before the own generation"
     claimed(tail, OURS, 7, released=True)
     assert peers.elsewhere(TOPIC_IDS) == {}
     assert peers.claimed_since(TOPIC_IDS) == {OURS}
-    peers.draw_generation(None)  # type: ignore[arg-type]
+    peers.draw_generation(ANYBODY)
     assert peers.claimed_since(TOPIC_IDS) == set()
 
 
 def test_what_newer_ones_copy_is_elsewhere(tail: Any, peers: Peers) -> None:
-    peers.draw_generation(None)  # type: ignore[arg-type]
+    peers.draw_generation(ANYBODY)
     claimed(tail, OURS, 7, released=False)
     claimed(tail, OTHER, 3, released=False)
     assert peers.elsewhere(TOPIC_IDS) == {OURS: "the instance of generation 7"}
@@ -64,7 +66,7 @@ def test_what_newer_ones_copy_is_elsewhere(tail: Any, peers: Peers) -> None:
 
 def test_what_a_slot_that_lives_has_lost_it_will_claim_again(tail: Any, peers: Peers) -> None:
     """Who has claimed its transactional id removes its claims, and may copy other partitions."""
-    peers.draw_generation(None)  # type: ignore[arg-type]
+    peers.draw_generation(ANYBODY)
     claim = Claim("s", OURS.partition, "id", "claim", 7, 0, OURS.topic)
     tail.state.apply("k2k.g", 70, claim.key_bytes("k2k.g"), claim.value_bytes(1))
     tail.state.apply("k2k.g", 71, claim.key_bytes("k2k.g"), None)
@@ -78,8 +80,8 @@ def test_what_a_slot_that_lives_has_lost_it_will_claim_again(tail: Any, peers: P
 
 def test_what_the_newest_own_generation_takes_over_is_not_waited_for(tail: Any, peers: Peers) -> None:
     """A lower claim gives way to it, and has not let the partition go for others when it does."""
-    peers.draw_generation(None)  # type: ignore[arg-type]
-    peers.draw_generation(None)  # type: ignore[arg-type]
+    peers.draw_generation(ANYBODY)
+    peers.draw_generation(ANYBODY)
     claimed(tail, OURS, 7, released=False)
     claimed(tail, OTHER, 8, released=False)
     assert set(peers.elsewhere(TOPIC_IDS, mine={OURS})) == {OTHER}, "the other one was left to that instance"
@@ -89,7 +91,7 @@ def test_what_the_newest_own_generation_takes_over_is_not_waited_for(tail: Any, 
 
 def test_who_is_leaving(tail: Any, peers: Peers) -> None:
     """Asked to end, and not done with it: neither who was not asked, nor who has released all, nor who is silent."""
-    peers.draw_generation(None)  # type: ignore[arg-type]
+    peers.draw_generation(ANYBODY)
     for partition in (OURS, OTHER):
         claimed(tail, partition, 7 + partition.partition, released=False)
     assert not peers.changing
@@ -104,7 +106,7 @@ def test_who_is_leaving(tail: Any, peers: Peers) -> None:
 
 def test_who_has_a_slot_that_has_released_all_is_leaving(tail: Any, peers: Peers) -> None:
     """A run that has caught up is asked by nobody to end: its slots do, one after the other."""
-    peers.draw_generation(None)  # type: ignore[arg-type]
+    peers.draw_generation(ANYBODY)
     of_slots = [Claim("s", n, f"id-{n}", f"claim-{n}", 7, n, "orders") for n in range(2)]
     for claim in of_slots:
         tail.state.apply("k2k.g", 70 + claim.slot, claim.key_bytes("k2k.g"), claim.value_bytes(1))
@@ -125,7 +127,7 @@ def test_what_may_be_fenced_beforehand(tail: Any, peers: Peers) -> None:
         claim = Claim("s", 0, own[number], f"claim-{generation}", generation, 0, "orders")
         tail.state.apply(of.group, generation, claim.key_bytes(of.group), claim.value_bytes(1))
 
-    peers.draw_generation(None)  # type: ignore[arg-type]
+    peers.draw_generation(ANYBODY)
     held(2, 4)
     assert peers.left_behind(1) == {own[0]}, "what another one holds that lives"
     tail.silence = lambda owner: 3600.0
@@ -133,7 +135,7 @@ def test_what_may_be_fenced_beforehand(tail: Any, peers: Peers) -> None:
     held(1, 5)
     assert peers.left_behind(1) == {own[0], own[2]}, "the generation is its own newest one"
     assert peers.dead() == {(4, 0)}
-    peers.draw_generation(None)  # type: ignore[arg-type]
+    peers.draw_generation(ANYBODY)
     assert peers.left_behind(1) == {own[0], own[1], own[2]}
     assert peers.dead() == {(4, 0), (5, 0)}
     tail.silence = lambda owner: 0.0

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -157,6 +157,7 @@ def test_a_member_that_joins_after_the_look_gets_the_committed_position(place: P
         report = committer.commit([place.decision(group, 6, {place.t1: 0})], FIRST)
         assert report.committed == [group]
         first = wait_until(lambda: joined[0].poll(0.5), SECONDS, "a record")
+        assert first is not None
         assert (first.partition(), first.offset()) == (0, 6)
 
 
@@ -173,7 +174,9 @@ def test_the_window_that_remains(place: Place) -> None:
         def join_and_read() -> None:
             settings = {"isolation.level": "read_uncommitted"}
             joined = stack.enter_context(member(place.servers, group, place.topic, "classic", settings))
-            first.append(wait_until(lambda: joined.poll(0.5), SECONDS, "a record").offset())
+            record = wait_until(lambda: joined.poll(0.5), SECONDS, "a record")
+            assert record is not None
+            first.append(cast("int", record.offset()))
 
         place.groups.after_look = join_and_read
         assert committer.commit([place.seen(group, 6)], SECOND).committed == [group]

@@ -263,7 +263,7 @@ def test_every_offset(clusters: KafkaSandbox, tmp_path: Path, mode: str, routing
         assert len(positions) > 2500
         found = translator.translate(as_groups(positions))
         assert_exact(world, both, positions, found)
-        some = [{tp: offset} for tp, end in world.ends().items() for offset in range(0, end, 97)]
+        some: list[Positions] = [{tp: offset} for tp, end in world.ends().items() for offset in range(0, end, 97)]
         if routing == "one to one":
             assert_exact(world, both, some, translator.translate(as_groups(some)))
     assert_consumers_resume(world, 34)
@@ -302,7 +302,7 @@ def test_while_slots_copy_and_commit_at_different_times(
         while not written.is_set() and len(asked) < 100:
             ends = world.ends()
             draw = random.Random(len(asked))
-            positions = [
+            positions: list[Positions] = [
                 {tp: end if draw.random() < 0.5 else draw.randint(0, end) for tp, end in ends.items()}
                 for _ in range(12)
             ]

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import KafkaError
 
 from k2k_assets.cli.offset_mapping import run
 from k2k_assets.core.deadline import wait_until
@@ -19,6 +19,7 @@ from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import CommittedOffset
+from k2k_assets.kafka.messages import Consumer
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy
@@ -109,7 +110,7 @@ def test_a_member_that_joined_after_the_look_is_found_in_the_partitions_errors(
     assert held(source.servers, group) == {TopicPartition(topic, 0): (2, "")}
 
 
-def consume(servers: str, group: str, topic: str, count: int | None) -> list[tuple[int, bytes]]:
+def consume(servers: str, group: str, topic: str, count: int | None) -> list[tuple[int, bytes | None]]:
     """Reads as an application does, with automatic offset reset; commits what it has read, and leaves."""
     consumer = Consumer(
         {
@@ -121,17 +122,18 @@ def consume(servers: str, group: str, topic: str, count: int | None) -> list[tup
             "auto.offset.reset": "earliest",
         }
     )
-    read: list[tuple[int, bytes]] = []
+    read: list[tuple[int, bytes | None]] = []
     ended: set[int] = set()
 
     def done() -> bool:
         message = consumer.poll(0.5)
-        if message is None or message.error():
-            if message is not None and message.error().code() == KafkaError._PARTITION_EOF:
+        if message is not None:
+            error = message.error()
+            if error is None:
+                read.append((message.partition(), message.value()))
+                consumer.store_offsets(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
                 ended.add(message.partition())
-        else:
-            read.append((message.partition(), message.value()))
-            consumer.store_offsets(message)
         return len(read) == count if count is not None else ended >= {0, 1}
 
     try:

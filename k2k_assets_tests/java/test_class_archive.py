@@ -18,7 +18,11 @@ def written_by(flags: list[str]) -> Path:
 def test_it_is_made_once_and_then_used(tmp_path: Path) -> None:
     archive = tmp_path / "kafka.jsa"
     assert flags_with(archive) == []
-    make_archive(archive, lambda flags: written_by(flags).write_bytes(b"classes") and None)
+
+    def write(flags: list[str]) -> None:
+        written_by(flags).write_bytes(b"classes")
+
+    make_archive(archive, write)
     assert archive.read_bytes() == b"classes"
     make_archive(archive, lambda _: pytest.fail("it is there already"))
     assert flags_with(archive) == [f"-XX:SharedArchiveFile={archive}"]

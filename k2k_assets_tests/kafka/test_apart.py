@@ -200,8 +200,9 @@ def test_it_ends_with_the_cluster() -> None:
 
 def test_it_ends_with_a_process_that_is_killed() -> None:
     program = f"from {__name__} import _nobody, _pid; print(_nobody().apart(_pid), flush=True); input()"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", program], text=True, **pipes) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         process.kill()

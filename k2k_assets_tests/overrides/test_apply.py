@@ -13,6 +13,7 @@ import yaml
 
 from k2k_assets.cli.tool import run
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.coordination.announce import announce
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
@@ -279,7 +280,6 @@ def test_what_is_copied_until_the_copier_is_fenced_counts(
     fixture = OverrideFixture(clusters, tmp_path, capsys, topic, mode=mode)
     running = Running(fixture.pipeline, 1)
     running.await_copied(5)
-    announce = apply.announce
 
     def later(*what: Any) -> int:
         produce(source, topic, [b"%d" % i for i in range(5, 10)])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AclBinding
+from confluent_kafka.admin import AclBinding, AclOperation
 
 from k2k_assets.cli.main import run
 from k2k_assets.permissions.required import Permission, Program, required
@@ -63,9 +63,9 @@ class PermissionsFixture:
     def pipeline_file(self, topics: str | list[str], exactly_once: bool = True, **rest: Any) -> Path:
         """A pipeline with names of its own, for its target topics too."""
         features = {**FEATURES, "exactlyOnce": "enabled" if exactly_once else "disabled"}
-        sides = [way(self.brokers[role], self.user) for role, way in self._ways.items()]
+        source, target = (way(self.brokers[role], self.user) for role, way in self._ways.items())
         sink = {"sink": {"prefix": f"{kafka.unique('copy')}."}, "features": features}
-        return secure.write_secure_pipeline(self._folder, *sides, topics, **{**sink, **rest})
+        return secure.write_secure_pipeline(self._folder, source, target, topics, **{**sink, **rest})
 
     def pipeline(self, topics: str | list[str], exactly_once: bool = True, **rest: Any) -> Pipeline:
         """As `pipeline_file`, loaded."""
@@ -97,8 +97,9 @@ class PermissionsFixture:
         (missing,) = [each for each in required(load_pipeline([path]), [program]) if case_of(each) == case]
         acls = self.acls(path, program)
         name = missing.operation.replace("DescribeConfigs", "DESCRIBE_CONFIGS").upper()
+        operation = AclOperation[name]
         (without,) = [
-            acl for acl in acls[missing.cluster] if acl.name == missing.pattern.name and acl.operation.name == name
+            acl for acl in acls[missing.cluster] if (acl.name, acl.operation) == (missing.pattern.name, operation)
         ]
         acls[missing.cluster].remove(without)
         return acls, (

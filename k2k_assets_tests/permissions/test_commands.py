@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
 
 from k2k_assets.cli.main import run
 from k2k_assets.permissions.required import PROGRAMS, Program, programs_of, required
@@ -21,7 +22,7 @@ SCRAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sa
 
 
 def _file(directory: Path, topics: Any = ("orders", "payments"), **rest: Any) -> Path:
-    kafka = {
+    kafka: dict[str, Any] = {
         role: {"kafka": {"common": {"bootstrap.servers": f"{role}:9093", "sasl.username": f"{role}-user", **SCRAM}}}
         for role in ("source", "target")
     }
@@ -43,7 +44,14 @@ def test_the_commands_grant_what_is_required(
     pipeline = load_pipeline([path])
     printed = _printed(capsys, path, *(word for each in programs for word in ("--for", each)))
     found = [
-        (servers, acl.restype.name, acl.name, acl.resource_pattern_type.name, acl.principal, acl.operation.name)
+        (
+            servers,
+            ResourceType(acl.restype).name,
+            acl.name,
+            ResourcePatternType(acl.resource_pattern_type).name,
+            acl.principal,
+            AclOperation(acl.operation).name,
+        )
         for servers, acls in granted(printed).items()
         for acl in acls
     ]

@@ -13,8 +13,9 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions import granted as module
 from k2k_assets.permissions.granted import Granted, on_groups_here, on_topics
+from k2k_assets.permissions.required import Operation
 
-WANTED = ("Read", "DescribeConfigs")
+WANTED: tuple[Operation, ...] = ("Read", "DescribeConfigs")
 
 
 def _asked(answer: Any) -> Granted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from k2k_assets.mapping.index.manifest import Manifest, NotedPosition
 from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.overrides.apply import override
 from k2k_assets.overrides.request import Request, Wanted
-from k2k_assets.permissions.required import Program, required
+from k2k_assets.permissions.required import PROGRAMS, Program, required
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import binding
@@ -50,7 +51,7 @@ def _cases(program: Program) -> list[Case]:
     return [case_of(each) for each in required(pipeline, [program])]
 
 
-REPLICATION, MAPPER, CHECKS, FAILBACK = map(_cases, ("replication", "mapper", "checks", "failback"))
+REPLICATION, MAPPER, CHECKS, FAILBACK = map(_cases, PROGRAMS)
 # Topics that exist need not be created.
 OF_EXISTING, MAPPER_OF_EXISTING = ([case for case in cases if case[2] != "Create"] for cases in (REPLICATION, MAPPER))
 CREATED = [case for case in MAPPER if case[2] == "Create"]
@@ -90,6 +91,13 @@ def _refusal(start: Callable[[], Any]) -> str:
     with pytest.raises(Refused) as refused:
         start()
     return str(refused.value)
+
+
+def _group_of(pipeline: Pipeline) -> str:
+    names = pipeline.groups.consumer_groups
+    assert not isinstance(names, str)
+    (group,) = names
+    return group
 
 
 def _refusal_without(
@@ -173,14 +181,14 @@ def test_without_any_one_of_them_no_group_is_moved(
     fixture: PermissionsFixture, topic: str, copied: Path, case: Case
 ) -> None:
     pipeline = load_pipeline([copied])
-    (group,) = pipeline.groups.consumer_groups
+    group = _group_of(pipeline)
     _refusal_without(fixture, copied, "mapper", case, lambda: sync_once(pipeline))
     assert held(fixture.servers("target"), group) == {}
 
 
 def test_with_all_of_them_groups_are_moved(fixture: PermissionsFixture, topic: str, copied: Path) -> None:
     pipeline = load_pipeline([copied])
-    (group,) = pipeline.groups.consumer_groups
+    group = _group_of(pipeline)
     acls = fixture.acls(copied, "mapper")
     assert {acl.operation for acl in acls["source"]} == {AclOperation.DESCRIBE}
     fixture.grant(acls)
@@ -209,7 +217,7 @@ def test_without_any_one_of_them_no_check_judges(
     with both_clusters(pipeline) as clusters:
         evidence = Evidence(pipeline, NO_SPARK, index, *clusters)
         for check in MAPPING_CHECKS:
-            _refusal_without(fixture, copied, "checks", case, lambda name=check: run_check(name, evidence))
+            _refusal_without(fixture, copied, "checks", case, partial(run_check, check, evidence))
 
 
 @pytest.mark.parametrize("case", OF_EXISTING, ids=_name)
@@ -228,7 +236,8 @@ def test_positions_are_shown_with_the_permissions_of_checks_and_set_with_those_o
     fixture: PermissionsFixture, topic: str, copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     order = ["set", "-f", str(copied), "-o", f"{topic}:0:current"]
-    for program, code in (("checks", 3), ("replication", 0)):
+    programs: dict[Program, int] = {"checks": 3, "replication": 0}
+    for program, code in programs.items():
         fixture.grant(fixture.acls(copied, program))
         assert tool.run(["describe", "-f", str(copied)]) == 0
         assert f"{topic}" in capsys.readouterr().out
@@ -243,7 +252,7 @@ def test_failback_writes_to_the_source_with_its_own_permissions_alone(
     fixture: PermissionsFixture, topic: str, copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = load_pipeline([copied])
-    (group,) = pipeline.groups.consumer_groups
+    group = _group_of(pipeline)
     at, there = TopicPartition(topic, 0), TopicPartition(pipeline.routing.target_topic(topic), 0)
     commit(fixture.servers("source"), group, {at: 11}, "of the application")
     last = kafka.read_all(fixture.servers("target"), there.topic)[-1]
@@ -266,9 +275,9 @@ def test_the_permissions_on_a_reverse_pipeline_are_looked_at_too(
 ) -> None:
     """What of its mappings may not be seen would count as not there, and records as not read."""
     pipeline = load_pipeline([copied])
-    sides = [way(fixture.brokers[role], fixture.user) for role, way in fixture._ways.items()]
+    source, target = (way(fixture.brokers[role], fixture.user) for role, way in fixture._ways.items())
     features = {"offsetMapping": "enabled"}
-    reverse = load_pipeline([secure.write_secure_pipeline(tmp_path, *reversed(sides), ["any"], features=features)])
+    reverse = load_pipeline([secure.write_secure_pipeline(tmp_path, target, source, ["any"], features=features)])
     for name in control_topics(reverse):
         kafka.create_topic(fixture.servers("source"), name)
     fixture.grant(fixture.acls(copied, "failback"))
@@ -362,7 +371,7 @@ def test_of_groups_that_a_pattern_selects_some_will_do(fixture: PermissionsFixtu
     over.write_text("groups: {consumerGroups: '.*'}")
     pipeline = load_pipeline([copied, over])
     acls = fixture.acls(copied, "mapper")
-    (group,) = load_pipeline([copied]).groups.consumer_groups
+    group = _group_of(load_pipeline([copied]))
     named = {role: [acl for acl in acls[role] if acl.name == group] for role in acls}
     for role, (acl,) in named.items():
         acls[role].remove(acl)

@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AclOperation
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
@@ -42,7 +43,9 @@ class Copying:
     def revoke(self, role: str, topic: str, *operations: str) -> str:
         """Takes rights on a topic away, all of them by default; returns how it is said that Write is missing."""
         unwanted = {
-            a for a in self._rights[role] if a.name == topic and (not operations or a.operation.name in operations)
+            a
+            for a in self._rights[role]
+            if a.name == topic and (not operations or AclOperation(a.operation).name in operations)
         }
         assert unwanted
         self.stage.grant({**self._rights, role: self._rights[role] - unwanted})

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from k2k_assets.pipeline import librdkafka_names
-from k2k_assets.pipeline.client_properties import ClientKind, ClusterRole, PropertyTranslation, Scalar, translate
-from k2k_assets.pipeline.java_properties import RULES, Renamed
+from k2k_assets.pipeline.client_properties import ClientKind, ClusterRole, PropertyTranslation, translate
+from k2k_assets.pipeline.java_properties import RULES, Renamed, Scalar
 from k2k_assets_tests.pipeline.files import changed, load_text, refusal
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
@@ -142,10 +143,9 @@ def test_a_topic_that_is_deleted_while_a_run_is_prepared(
     """A topic that comes and goes is left out; one that the run needs is told in words."""
     source = clusters.source_servers
     kept, brief = (create_topic(source, named(pipeline, name)) for name in ("kept", "brief"))
-    ensure = planning.ensure_control_topics
 
     def meanwhile(*clusters_too: Any) -> None:
-        ensure(*clusters_too)
+        ensure_control_topics(*clusters_too)
         delete_topic(source if role == "source" else clusters.target_servers, brief)
 
     monkeypatch.setattr(planning, "ensure_control_topics", meanwhile)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused, Superseded
@@ -138,11 +139,9 @@ def test_latest_begins_before_an_open_transaction(clusters: KafkaSandbox, make: 
 
 
 def test_a_slow_start_is_not_idleness(clusters: KafkaSandbox, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = session_module.read_commit_log
-
     def slow(*args: Any, **rest: Any) -> Any:
         threading.Event().wait(3.2)
-        return real(*args, **rest)
+        return read_commit_log(*args, **rest)
 
     monkeypatch.setattr(session_module, "read_commit_log", slow)
     topic = written(clusters, "window")

@@ -17,7 +17,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from k2k_assets.coordination import claims
+from k2k_assets.coordination import claims, rules
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
@@ -37,7 +37,7 @@ from k2k_assets_tests.support.copying import (
     copy,
     mapping_records,
 )
-from k2k_assets_tests.support.interleaving import RULE, at_step, copy_alone, inside_chunks, pipeline_of, values
+from k2k_assets_tests.support.interleaving import RULE, Step, at_step, copy_alone, inside_chunks, pipeline_of, values
 from k2k_assets_tests.support.kafka import (
     SECONDS,
     OpenTransaction,
@@ -92,7 +92,7 @@ def test_markers_of_a_former_owner_inside_chunks_of_the_new_one(
 @pytest.mark.parametrize("moment", ["before commit", "after commit"])
 @RULE
 def test_a_foreign_writer_between_two_transactions_of_one_session(
-    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, moment: str
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool, moment: Step
 ) -> None:
     """Its record lies before or behind the marker of the first one, and that is all that tells."""
     source, target = clusters.source_servers, clusters.target_servers
@@ -231,7 +231,7 @@ def test_an_at_least_once_writer_that_freezes_and_wakes(
     produce(source, topic, OLD)
     pipeline = pipeline_of(clusters, tmp_path, [topic], mode="disabled", commit={"batchSize": 20})
     if not rule:  # the rule: positions are committed under an id that the newer one claims away
-        monkeypatch.setattr(slot.rules, "free_id", lambda *_: unique("of-nobody"))
+        monkeypatch.setattr(rules, "free_id", lambda *_: unique("of-nobody"))
         monkeypatch.setattr(claims, "fence", lambda *_: None)
     frozen, woken = threading.Event(), threading.Event()
     ended: list[Exception | None] = []

@@ -16,6 +16,7 @@ from k2k_assets.replication.slot import session
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.librdkafka import deliveries
 from k2k_assets.transport.librdkafka import sink as librdkafka_sink
 from k2k_assets_tests.support.copying import (
     Running,
@@ -150,7 +151,7 @@ def test_a_topic_that_is_deleted_during_the_copy(
     delete_topic(source, bad)
 
     def reason() -> str | None:
-        return running.progress and running.progress.partitions[TopicPartition(bad, 0)].stopped
+        return running.progress.partitions[TopicPartition(bad, 0)].stopped if running.progress else None
 
     words = wait_until(reason, SECONDS, "the topic to be stopped") or ""
     assert f"the source topic {bad} is gone." in words or f"the source topic {bad} was deleted while it was" in words
@@ -242,7 +243,7 @@ def test_a_target_topic_that_is_deleted_during_the_copy(
     def reason() -> str | None:
         if moving:
             produce(source, bad, [b"more"], 0)
-        return running.progress and running.progress.partitions[TopicPartition(bad, 0)].stopped
+        return running.progress.partitions[TopicPartition(bad, 0)].stopped if running.progress else None
 
     words = wait_until(reason, 2 * SECONDS, "the topic to be stopped", interval=0.2) or ""
     assert f"the target topic {bad} was deleted" in words
@@ -327,7 +328,7 @@ def test_a_foreign_writer_inside_a_transaction(
     pipeline = make([topic], errorHandling={"onForeignWriter": policy})
     copy(pipeline)
     produce(source, topic, [b"%d" % i for i in range(5, 25)])
-    real, left = librdkafka_sink.produce_chunk, times
+    real, left = deliveries.produce_chunk, times
     monkeypatch.setattr(session, "_CHUNK", chunk)
 
     def beside(producer: Any, sent: Any, *rest: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,11 +61,15 @@ def test_instances_of_other_topics_share_and_never_fence_each_other_again(
     second = Running(pipeline, 2, topics=topics[:1])
     wait_until(lambda: share(clusters, pipeline, topics), 60, "the instances to share")
     restarts.clear()
+
+    def copied(records: int) -> bool:
+        return first.copied() + second.copied() == records
+
     for _ in range(5):
         before = first.copied() + second.copied()
         for flow in flows:
             flow.write(10)
-        wait_until(lambda before=before: first.copied() + second.copied() == before + 40, 60, "both to copy")
+        wait_until(partial(copied, before + 40), 60, "both to copy")
     assert restarts == [], "nobody was fenced"
     assert (first.copied(), second.copied()) == (300, 100)
     assert generations(clusters, pipeline) == 2, "nobody had to begin anew"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,10 @@ from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver import instance
+from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_claims import SlotClaims
+from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.librdkafka.sink import TransactionalSink
@@ -122,7 +124,7 @@ def test_a_bounded_run_that_is_taken_over_from_says_so(clusters: KafkaSandbox, p
     released = threading.Event()
     overtaken: list[Exception] = []
 
-    def slow(plans: list) -> list:  # type: ignore[type-arg]
+    def slow(plans: Sequence[SlotPlan]) -> list[SlotResult]:
         released.wait(60)
         return in_threads(plans)
 
@@ -164,7 +166,7 @@ def test_an_instance_that_was_superseded_by_one_that_is_gone_begins_anew(
     first_job = ExitStack()
     first_job.enter_context(patch.object(instance, "_POLL_SECONDS", 60))
 
-    def slow(plans: list) -> list:  # type: ignore[type-arg]
+    def slow(plans: Sequence[SlotPlan]) -> list[SlotResult]:
         begun.set()
         go.wait(60)
         with first_job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.errors import K2KError
-from k2k_assets.sandbox import Broker, KafkaSandbox, broker_settings
+from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.broker_settings import free_ports, load_identity, random_id
 from k2k_assets_tests.support import kafka
 
@@ -171,7 +172,7 @@ def test_two_brokers_draw_different_ports(tmp_path: Path, monkeypatch: pytest.Mo
     def always_the_same(ports: Sequence[int], count: int) -> list[int]:
         return list(ports[:count])
 
-    monkeypatch.setattr(broker_settings.random, "sample", always_the_same)
+    monkeypatch.setattr(random, "sample", always_the_same)
     first, second = load_identity(tmp_path / "source"), load_identity(tmp_path / "target")
     assert not {*first[1:]} & {*second[1:]}
 

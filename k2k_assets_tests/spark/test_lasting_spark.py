@@ -41,7 +41,7 @@ def killed_at_its_start(pipeline: Pipeline) -> SlotEngine:
     raise Py4JNetworkError("connection refused")
 
 
-def ended_at_its_start(_: Pipeline) -> SlotEngine:
+def ended_at_its_start(pipeline: Pipeline) -> SlotEngine:
     raise Py4JNetworkError("connection refused")
 
 

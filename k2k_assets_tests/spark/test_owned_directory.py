@@ -76,11 +76,11 @@ def test_two_threads_that_remove_one_at_once(folder: Path, monkeypatch: pytest.M
         assert may_go_on.wait(10)
         remove(path, ignore_errors=ignore_errors)
 
-    monkeypatch.setattr(owned_directory.shutil, "rmtree", slow)
+    monkeypatch.setattr(shutil, "rmtree", slow)
     with ThreadPoolExecutor(1) as other:
         removed = other.submit(directory.remove)
         assert is_removing.wait(10)
-        monkeypatch.setattr(owned_directory.shutil, "rmtree", remove)
+        monkeypatch.setattr(shutil, "rmtree", remove)
         directory.remove()  # as at the end of a program whose Spark has just started
         may_go_on.set()
         removed.result(10)  # the file descriptor was closed once: it may be somebody else's by now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def java(tmp_path: Path) -> Path:
 def test_without_one_nothing_is_changed(jars: Path, java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
     add_options(archive_flags(java))
-    assert spark_classes.os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine=1"
+    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine=1"
 
 
 def test_it_is_added_once_to_what_is_set(jars: Path, java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +38,7 @@ def test_it_is_added_once_to_what_is_set(jars: Path, java: Path, monkeypatch: py
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
     for _ in range(2):
         add_options(archive_flags(java))
-    assert spark_classes.os.environ["SPARK_SUBMIT_OPTS"] == f"-Dmine=1 -XX:SharedArchiveFile={archive}"
+    assert os.environ["SPARK_SUBMIT_OPTS"] == f"-Dmine=1 -XX:SharedArchiveFile={archive}"
 
 
 def test_nothing_is_left_where_it_cannot_be_made(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:

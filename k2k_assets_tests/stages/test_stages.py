@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,8 +52,8 @@ def test_headers_and_timestamps_as_the_features_say(tmp_path: Path, headers: str
         ({"staticMapping": {"ord.*": "x", "orders": "y"}}, "y"),
     ],
 )
-def test_routing_names_the_target(tmp_path: Path, sink: object, target: str) -> None:
-    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["orders"], features=ALL_KEPT, sink=sink)  # type: ignore[arg-type]
+def test_routing_names_the_target(tmp_path: Path, sink: Any, target: str) -> None:
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["orders"], features=ALL_KEPT, sink=sink)
     assert through(pipeline).target_topic == target
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 from confluent_kafka import KafkaException, Producer
@@ -52,6 +52,7 @@ _OF_OTHERS = CommitRecord(
     time=0,
 )
 Ending = Literal["commit", "abort", "leave"]
+ENDINGS: tuple[Ending, ...] = ("commit", "abort", "leave")
 
 
 class Environment:
@@ -257,7 +258,7 @@ class Environment:
         with suppress(KafkaException, TimeoutError):
             send(Producer(settings), topic, [Record(UNREADABLE, b"{")], 0)
 
-    def _hold(self, servers: str, topic: str, partition: int, records: list, seconds: float, end: Ending) -> None:
+    def _hold(self, servers: str, topic: str, partition: int, records: list[Any], seconds: float, end: Ending) -> None:
         """Holds a transaction open; a broker that goes down meanwhile ends it in its own way."""
         settings = {"bootstrap.servers": servers, "transactional.id": unique("held"), "log_level": 0}
         client = Producer({**settings, "transaction.timeout.ms": HELD_MS, "message.timeout.ms": HELD_MS})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from k2k_assets_tests.storm import indexing
-from k2k_assets_tests.storm.environment import Environment
+from k2k_assets_tests.storm.environment import ENDINGS, Environment
 from k2k_assets_tests.storm.instances import Part
 from k2k_assets_tests.support.unlucky import NONE, Mishap
 
@@ -182,13 +182,13 @@ def _mapper_stopped(environment: Environment, rng: random.Random) -> str:
 
 
 def _foreign_transaction(environment: Environment, rng: random.Random) -> str:
-    seconds, end = environment.long(rng), rng.choice(["commit", "abort", "leave"])
+    seconds, end = environment.long(rng), rng.choice(ENDINGS)
     environment.hold_commit_topic(seconds, end)
     return f"{end} after {seconds:.1f} s"
 
 
 def _source_transaction(environment: Environment, rng: random.Random) -> str:
-    seconds, end = environment.long(rng), rng.choice(["commit", "abort", "leave"])
+    seconds, end = environment.long(rng), rng.choice(ENDINGS)
     topic, partition = rng.choice(environment.writer.places)
     environment.hold_source(topic, partition, seconds, end, rng)
     return f"{topic}-{partition}: {end} after {seconds:.1f} s"

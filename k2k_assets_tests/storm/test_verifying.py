@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_a_true_copy_is_right() -> None:
         ),
     ],
 )
-def test_every_wrong_copy_is_found(change: dict, words: str) -> None:
+def test_every_wrong_copy_is_found(change: dict[str, Any], words: str) -> None:
     assert f"t-0: {words}" in replace(TRUE, **change).problems()
 
 

@@ -38,13 +38,15 @@ def going_by(clock: Clock) -> Iterator[None]:
     class Late(Producer):
         """librdkafka asks the system for the time of a record that has none: the same wrong clock."""
 
-        def produce(self, topic: str, value: Any, key: Any, partition: int = -1, *rest: Any, **more: Any) -> None:
+        def produce(  # type: ignore[override]  # what our clients hand over
+            self, topic: str, value: Any, key: Any, partition: int = -1, *rest: Any, **more: Any
+        ) -> None:
             if len(rest) < 2 and "timestamp" not in more:
                 more["timestamp"] = int(clock() * 1000)
             super().produce(topic, value, key, partition, *rest, **more)
 
-    time.time, clients.Producer = clock, Late
+    time.time, clients.Producer = clock, Late  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        time.time, clients.Producer = _TIME, Producer
+        time.time, clients.Producer = _TIME, Producer  # type: ignore[attr-defined]

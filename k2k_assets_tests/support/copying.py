@@ -19,9 +19,10 @@ from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.progress import Progress
-from k2k_assets.replication.driver.replicate import Runner, replicate_with
+from k2k_assets.replication.driver.replicate import replicate_with
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.slot import Slot

@@ -299,7 +299,7 @@ class FakeCluster:
     def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
         return {name: TopicDescription(name, *self.topics[name]) for name in names if name in self.topics}
 
-    def describe_async(self, names: Collection[str], partly: bool = False):
+    def describe_async(self, names: Collection[str], partly: bool = False) -> Callable[[], dict[str, TopicDescription]]:
         return lambda: self.describe(names)
 
     def offsets(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.control_topics import control_topics, ensure_control_topics
@@ -29,7 +30,7 @@ class HandCopy:
         self.target = Cluster("target", pipeline.client_properties("target", "admin"))
         ensure_control_topics(pipeline, self.target)
         for name in control_topics(pipeline):
-            wait_until(lambda name=name: end_offsets(self.target.servers, name), 30, f"leaders of {name}")
+            wait_until(partial(end_offsets, self.target.servers, name), 30, f"leaders of {name}")
         self._sequence = 0
 
     def mapping(

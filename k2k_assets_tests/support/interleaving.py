@@ -22,6 +22,7 @@ from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
+from k2k_assets.transport.librdkafka import deliveries
 from k2k_assets.transport.librdkafka import sink as librdkafka_sink
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import copy, in_threads
@@ -140,7 +141,8 @@ class Interrupted:
         self._producer.produce(*args)
 
     def poll(self, timeout: float = 0) -> int:
-        return self._producer.poll(timeout)
+        served: int = self._producer.poll(timeout)
+        return served
 
 
 def inside_chunks(
@@ -157,7 +159,7 @@ def inside_chunks(
     Returns:
         How many records each of them had, as it happens.
     """
-    real, hit = librdkafka_sink.produce_chunk, list[int]()
+    real, hit = deliveries.produce_chunk, list[int]()
 
     def produce_chunk(producer: Any, chunk: Any, *rest: Any) -> None:
         if len(hit) < times and len(chunk.records) > 5 and chunk.target_topic == topic:

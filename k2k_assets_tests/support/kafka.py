@@ -6,20 +6,19 @@ Every call has a deadline. Nothing here uses the project's own Kafka code, which
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
-    Message,
     Producer,
     TopicPartition,
 )
+from confluent_kafka import Message as WrittenMessage
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -33,6 +32,7 @@ from confluent_kafka.admin import (
 )
 
 from k2k_assets.core.deadline import Deadline, wait_until
+from k2k_assets.kafka.messages import Consumer, Message
 
 SECONDS = 30.0
 # Without them, and without asking for metadata first, librdkafka waits 0.5 s for its next look at the cluster.
@@ -111,7 +111,8 @@ def admin(servers: str) -> AdminClient:
         _admins[servers].poll(0)
     if servers not in _admins or servers in _disturbed:
         _disturbed.discard(servers)
-        _admins[servers] = AdminClient({**_at(servers), **_QUICK, "error_cb": lambda _: _disturbed.add(servers)})
+        settings: dict[str, Any] = {**_at(servers), **_QUICK, "error_cb": lambda _: _disturbed.add(servers)}
+        _admins[servers] = AdminClient(settings)
     return _admins[servers]
 
 
@@ -122,20 +123,21 @@ def topics(servers: str) -> dict[str, int]:
 
 def create_topic(servers: str, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
     """Makes a topic, waits until every partition has a leader, and returns the name."""
-    _all(admin(servers).create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))], operation_timeout=10))
+    wanted = NewTopic(name, partitions, 1, config=dict(config or {}))
+    _all(admin(servers).create_topics([wanted], operation_timeout=10).values())
     _await_leaders(servers, name, partitions)
     return name
 
 
 def add_partitions(servers: str, name: str, partitions: int) -> None:
     """Raises a topic's partition count to `partitions`."""
-    _all(admin(servers).create_partitions([NewPartitions(name, partitions)]))
+    _all(admin(servers).create_partitions([NewPartitions(name, partitions)]).values())
     _await_leaders(servers, name, partitions)
 
 
 def delete_topic(servers: str, name: str) -> None:
     """Deletes a topic and waits until it is no longer listed."""
-    _all(admin(servers).delete_topics([name], operation_timeout=10))
+    _all(admin(servers).delete_topics([name], operation_timeout=10).values())
     wait_until(lambda: not _partitions(servers, name), SECONDS, f"{name} to be gone from {servers}")
 
 
@@ -145,26 +147,26 @@ def delete_all_topics(servers: str) -> None:
     client = AdminClient({**_at(servers), **_QUICK})
     names = [name for name in client.list_topics(timeout=SECONDS).topics if name not in _INTERNAL]
     if names:
-        _all(client.delete_topics(names, operation_timeout=10))
+        _all(client.delete_topics(names, operation_timeout=10).values())
 
 
 def delete_records(servers: str, topic: str, partition: int, before: int) -> None:
     """Moves the log start of a partition to `before`."""
-    _all(admin(servers).delete_records([TopicPartition(topic, partition, before)]))
+    _all(admin(servers).delete_records([TopicPartition(topic, partition, before)]).values())
 
 
 def set_config(servers: str, topic: str, name: str, value: str) -> None:
     """Sets one config of a topic."""
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    _all(admin(servers).incremental_alter_configs([resource]))
+    _all(admin(servers).incremental_alter_configs([resource]).values())
 
 
 def speed_up_compaction(servers: str) -> None:
     """Lets the brokers look for something to compact each tenth of a second, not each fifteen."""
     wanted = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET)
     every_broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[wanted])
-    _all(admin(servers).incremental_alter_configs([every_broker]))
+    _all(admin(servers).incremental_alter_configs([every_broker]).values())
 
 
 def end_offsets(servers: str, topic: str, isolation: Isolation = "read_uncommitted") -> dict[int, int]:
@@ -256,11 +258,11 @@ def send(
     for given in records:
         record = Record(value=given) if isinstance(given, bytes) else Record(*given)
 
-        def delivered(error: KafkaError | None, message: Message, index: int = count) -> None:
+        def delivered(error: KafkaError | None, message: WrittenMessage, index: int = count) -> None:
             if error is not None:
                 failed.append(error)
             else:
-                placed[index] = (message.partition(), message.offset())
+                placed[index] = cast("tuple[int, int]", (message.partition(), message.offset()))
 
         _send_one(client, topic, record, partition, delivered)
         count += 1
@@ -397,17 +399,26 @@ def _take(message: Message, records: list[ReadRecord], open_partitions: set[int]
         raise KafkaException(error)
 
 
-def _send_one(client: Producer, topic: str, record: Record, partition: int | None, delivered: object) -> None:
-    place: dict[str, int] = {}
+def _send_one(
+    client: Producer,
+    topic: str,
+    record: Record,
+    partition: int | None,
+    delivered: Callable[[KafkaError | None, WrittenMessage], None],
+) -> None:
     chosen = partition if record.partition is None else record.partition
-    if chosen is not None:
-        place["partition"] = chosen
-    if record.timestamp is not None:
-        place["timestamp"] = record.timestamp
     deadline = Deadline(SECONDS)
     while True:
         try:
-            client.produce(topic, record.value, record.key, headers=record.headers, on_delivery=delivered, **place)
+            client.produce(
+                topic,
+                record.value,
+                record.key,
+                -1 if chosen is None else chosen,
+                on_delivery=delivered,
+                timestamp=record.timestamp or 0,
+                headers=None if record.headers is None else [*record.headers],
+            )
         except BufferError:
             if deadline.expired():
                 raise
@@ -431,6 +442,6 @@ def _partitions(servers: str, topic: str) -> dict[int, PartitionMetadata]:
     return dict(found)
 
 
-def _all(futures: Mapping[object, Future[object]]) -> None:
-    for future in futures.values():
+def _all(futures: Iterable[Future[Any]]) -> None:
+    for future in futures:
         future.result(SECONDS)

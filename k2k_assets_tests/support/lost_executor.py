@@ -73,8 +73,8 @@ def write(copy: HandCopy, first: int, after: int) -> None:
 def main(file: Path, folder: Path) -> None:
     """Updates twice."""
     update.MOST_BYTES = _MOST_BYTES
-    jobs.read_range = _reading(folder)  # type: ignore[assignment]
-    jobs.fold_rows = _folding(folder)
+    jobs.read_range = _reading(folder)  # type: ignore[assignment,attr-defined]
+    jobs.fold_rows = _folding(folder)  # type: ignore[assignment,attr-defined]
     pipeline = load_pipeline([file])
     copy = HandCopy(pipeline)
     # Where executors are lost for no fault of the tasks, these are tried again whatever a pipeline's session says.

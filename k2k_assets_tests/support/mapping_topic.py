@@ -6,12 +6,14 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run, merge
+from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
@@ -119,7 +121,7 @@ class LocalJobs:
                     left.append(wanted._replace(start=message.offset() + 1))
                     messages = messages[: number + 1]
                     break
-            batches.append(record_rows(messages, GROUP, ignore_unreadable=False))
+            batches.append(record_rows(cast("list[Message]", messages), GROUP, ignore_unreadable=False))
         rows = pa.Table.from_batches(batches, schema=ROWS)
         rows = rows.sort_by([(name, "ascending") for name in (*SOURCE, *ORDER)])
         portions: list[Portion] = []

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import psutil
 
@@ -68,9 +68,10 @@ class SlotProcesses:
         results: list[SlotResult] = []
         while open_ends:
             for ready in wait(open_ends):
-                open_ends.remove(ready)  # type: ignore[arg-type]
+                end = cast("Connection", ready)
+                open_ends.remove(end)
                 try:
-                    results.append(ready.recv())  # type: ignore[union-attr]
+                    results.append(end.recv())
                 except EOFError:
                     raise RuntimeError("a slot's process died") from None
         return results

@@ -16,9 +16,9 @@ _wraps: dict[str, WrapSink] = {}
 _make_sink = Slot._sink
 
 
-def _wrapped_sink(slot: Slot) -> Sink:
-    wrap = _wraps.get(slot._plan.pipeline.name)
-    sink = _make_sink(slot)
+def _wrapped_sink(self: Slot) -> Sink:
+    wrap = _wraps.get(self._plan.pipeline.name)
+    sink = _make_sink(self)
     return wrap(sink) if wrap else sink
 
 

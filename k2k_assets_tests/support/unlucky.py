@@ -97,7 +97,7 @@ def _twice(plan: SlotPlan) -> SlotResult:
 def main() -> int:
     """Runs `k2k` with a mishap and returns its exit code."""
     mishap = Mishap(**json.loads(sys.argv[1]))
-    task.copy_slot = partial(copy_unluckily, mishap)
+    task.copy_slot = partial(copy_unluckily, mishap)  # type: ignore[attr-defined]
     with mishap.clocked():
         return run(sys.argv[2:])
 

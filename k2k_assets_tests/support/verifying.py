@@ -74,7 +74,7 @@ class PartitionCopy:
         source_offset = {record_id(record): record.offset for record in self.source}
         commits = sorted((m.targets[0].runs[-1].target_end, m.covered_to) for m in self.mappings if m.targets)
         committed = self.mappings[0].covered_from if self.mappings else 0
-        before, astray = None, []
+        before, astray = -1, []
         for record in self.target:
             while commits and commits[0][0] <= record.offset:
                 committed = max(committed, commits.pop(0)[1])

@@ -189,9 +189,8 @@ def _a_checkpoint(
     code, said, _ = _tool(capsys, "-f", path, "--file", file, "--reverse")
     position = json.loads(said.splitlines()[-1])[topic]
     for p, offset in (("0", 7), ("1", 9)):
-        records = _records(
-            load_pipeline([path]).client_properties("source", "admin")["bootstrap.servers"], topic, int(p)
-        )  # type: ignore[arg-type]
+        servers = str(load_pipeline([path]).client_properties("source", "admin")["bootstrap.servers"])
+        records = _records(servers, topic, int(p))
         assert _values(records, position[p]) == _values(records, offset)
     with pytest.raises(Refused, match="no topic at all"):
         translate_checkpoint(path, {})

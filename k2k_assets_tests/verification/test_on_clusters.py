@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -149,7 +150,7 @@ def test_a_hole_over_aborted_records_and_markers_is_proven(world: World) -> None
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_every_part_of_a_record_counts(world: World, change: dict[str, object], field: str) -> None:
+def test_every_part_of_a_record_counts(world: World, change: dict[str, Any], field: str) -> None:
     world.source([RECORDS[1]._replace(value=b"")])
     world.target([RECORDS[1]._replace(**{"value": b"", **change})])
     world.mapped((0, 0, 1), end=1)

@@ -258,7 +258,8 @@ def unbroken(mapping: PartitionMap, positions: Offsets, records: Offsets) -> _Fl
     if mapping.from_the_beginning:
         positions = np.maximum(positions, starts[0])
     at = np.maximum(np.searchsorted(starts, records, side="right") - 1, 0)
-    return (starts[at] <= positions) & (records < ends[at])
+    covers: _Flags = (starts[at] <= positions) & (records < ends[at])
+    return covers
 
 
 def _tail_is_unbroken(mapping: PartitionMap, last: int | None) -> bool:

@@ -121,7 +121,8 @@ def _replaced(heads: pa.Table, cluster: str, positions: Sequence[NotedPosition])
     ids = np.full(1 + max(of_head.max(), of_today.max(initial=0)), -1)
     ids[of_today] = id_today
     is_known: _Rows = ids[of_head] >= 0
-    return is_known & (ids[of_head] != id_of_head)
+    has_other_id: _Rows = ids[of_head] != id_of_head
+    return is_known & has_other_id
 
 
 def replaced(rows: pa.Table, segments: Collection[str], merged: pa.Table) -> pa.Table:

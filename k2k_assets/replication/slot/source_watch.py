@@ -147,7 +147,7 @@ class SourceWatch:
 
     def _longest(self) -> float:
         """How long what is there may stay out, in seconds."""
-        return min(SILENCE_SECONDS * 2 ** min(self._stalls(), _MOST_DOUBLINGS), MOST_SECONDS)
+        return min(SILENCE_SECONDS * 2.0 ** min(self._stalls(), _MOST_DOUBLINGS), MOST_SECONDS)
 
     def _stalls(self) -> int:
         """Sessions since the last commit that ended like that."""

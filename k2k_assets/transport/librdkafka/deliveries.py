@@ -13,9 +13,10 @@ from functools import partial
 from itertools import repeat
 from operator import length_hint
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Producer
 
 from k2k_assets.core.deadline import Deadline
+from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Forbidden, Restart, Undeliverable
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery

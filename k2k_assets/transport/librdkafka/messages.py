@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import itemgetter, length_hint
 
-from confluent_kafka import Message
-
 from k2k_assets.core import stop_reasons
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.chunk import Headers, UnreadableRecord
 
 _second = itemgetter(1)

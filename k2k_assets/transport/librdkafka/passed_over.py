@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from confluent_kafka import Message
-
 from k2k_assets.core import stop_reasons
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.interface import Position
 

@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core import stop_reasons
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
+from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Polled, Position
@@ -75,7 +76,7 @@ class LibrdkafkaSource:
         self._properties = properties
         self._reads_uncommitted = properties.get("isolation.level") == "read_uncommitted"
         self._passed_over = PassedOver({}, self._first_committed)
-        self._consumer: Consumer = clients.consumer({**_PREFERRED, **properties}, _FIXED)
+        self._consumer = clients.consumer({**_PREFERRED, **properties}, _FIXED)
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
         try:
@@ -183,10 +184,9 @@ class LibrdkafkaSource:
     def _log_ends(self, tp: TopicPartition) -> tuple[int, int] | None:
         """What the source holds of a partition: log start and end; None if it does not say."""
         try:
-            ends: tuple[int, int] = self._consumer.get_watermark_offsets(KafkaTopicPartition(*tp), _METADATA_SECONDS)
+            return self._consumer.get_watermark_offsets(KafkaTopicPartition(*tp), _METADATA_SECONDS)
         except KafkaException:
             return None
-        return ends
 
 
 def _kafka_position(tp: TopicPartition, at: Position) -> KafkaTopicPartition:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -42,7 +44,7 @@ def _one(*feeds: Feed, end: int = END) -> tuple[int, TranslationState]:
     return int(answer.offsets[0]), TranslationState(answer.states[0])
 
 
-def _feed(mapping: PartitionMap, position: int, **more: int) -> Feed:
+def _feed(mapping: PartitionMap, position: int, **more: Any) -> Feed:
     return Feed(mapping, np.array([position]), **more)
 
 

@@ -51,7 +51,8 @@ def histories(draw: st.DrawFn) -> list[MappingRecord]:
             position = draw(st.integers(0, position))
         elif kind == 1:
             position += draw(st.integers(1, 3))
-        start, runs = position, {}
+        start = position
+        runs: dict[int, list[tuple[int, int, int]]] = {}
         for _ in range(draw(st.integers(0, 4))):
             position += draw(st.integers(0, 2))
             target, count = draw(st.integers(0, last)), draw(st.integers(1, 3))

@@ -66,7 +66,7 @@ def test_the_first_record_that_was_not_read(steps: list[tuple[str, int]], at: in
     here, there = run([("here", 1), ("there", 2), ("forth", 1), ("back", 2), *steps])
     position = at % (len(there.entries) + 1)
     copied = dict(here.pairs)
-    unread, read = [], []
+    unread, read = list[int](), list[int]()
     for offset, entry in enumerate(here.entries):
         if entry is None:
             continue

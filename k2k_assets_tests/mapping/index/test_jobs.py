@@ -29,7 +29,7 @@ def test_where_a_reading_ends_depends_on_the_records_alone(
     messages = [FakeMessage(("mappings", 0, 3 * n), (b"k", value)) for n, value in enumerate(values)]
     attempts = []
     for cuts in (one, two):
-        found = list(up_to(iter(_chunked(messages, cuts)), most))  # type: ignore[arg-type]
+        found = list(up_to(iter(_chunked(messages, cuts)), most))
         taken = [message.offset() for chunk, _ in found for message in chunk]
         attempts.append((taken, found[-1][1]))
         assert [is_full for _, is_full in found[:-1]] == [False] * (len(found) - 1)

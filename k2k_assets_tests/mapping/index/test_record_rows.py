@@ -54,14 +54,14 @@ def _changed(**fields: Any) -> bytes:
 
 
 def _rows_of(record: MappingRecord, offset: int) -> list[tuple[Any, ...]]:
-    head = (record.cluster, record.topic, record.source_topic_id, record.partition, record.generation, record.sequence)
-    head = (*head, offset, record.time, record.covered_from, record.covered_to)
+    of = (record.cluster, record.topic, record.source_topic_id, record.partition, record.generation, record.sequence)
+    head = (*of, offset, record.time, record.covered_from, record.covered_to)
     mapped = [(t.topic, t.topic_id, t.partition, list(t.runs)) for t in record.targets]
     return [(*head, *target) for target in mapped or [("", "", -1, [])]]
 
 
-def _read(messages: list[FakeMessage], ignore: bool = False) -> list[tuple[Any, ...]]:
-    batch = record_rows(messages, GROUP, ignore)  # type: ignore[arg-type]
+def _read(messages: list[Any], ignore: bool = False) -> list[tuple[Any, ...]]:
+    batch = record_rows(messages, GROUP, ignore)
     assert batch.schema == ROWS
     batch.validate(full=True)
     names = "cluster topic source_topic_id partition generation sequence offset time covered_from covered_to"
@@ -133,8 +133,8 @@ def test_a_range_that_was_skipped_by_hand_is_marked(one_by_one: bool) -> None:
         MappingRecord(GROUP, "s", 0, "p", "c", "sid", 1, 0, n, 0, 10 * n, 10 * n + 10, (), override)
         for n, override in enumerate((None, "by me: it is broken"))
     )
-    messages = [_of(plain), _of(skipped, 1)]
+    messages: list[Any] = [_of(plain), _of(skipped, 1)]
     if one_by_one:
         messages.append(_message(2, plain.key_bytes(), b"{"))
-    rows = record_rows(messages, GROUP, ignore_unreadable=True)  # type: ignore[arg-type]
+    rows = record_rows(messages, GROUP, ignore_unreadable=True)
     assert rows["override"].to_pylist() == [False, True]

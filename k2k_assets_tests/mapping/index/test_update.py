@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.mapping.index import compaction, update
-from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, IndexUnusable, Manifest, NotedPosition, read_manifest
+from k2k_assets.mapping.index.manifest import (
+    SEGMENTS,
+    VERSIONS,
+    IndexUnusable,
+    Manifest,
+    NotedPosition,
+    read_manifest,
+    switch,
+)
 from k2k_assets.mapping.index.portion_table import from_table, read_portions
 from k2k_assets.mapping.index.portions import set_by_hand
 from k2k_assets.mapping.index.read import IndexReplaced
@@ -161,7 +169,6 @@ def test_a_backlog_is_read_in_rounds_that_a_crash_does_not_undo(
         switch(root, manifest)
         switched.append(manifest)
 
-    switch = update.switch
     with monkeypatch.context() as patch:
         patch.setattr(update, "switch", crash_at_the_third)
         with pytest.raises(KeyboardInterrupt):

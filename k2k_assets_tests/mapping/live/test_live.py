@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.home import index_directory
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.topic_tail import Replaced, TopicTail
 from k2k_assets.mapping.algebra.fold import Covered
@@ -84,7 +85,7 @@ def of(mappings: LiveMappings, topic: str, partition: int = 0, lowest: int | Non
 
 
 def runs(mapping: PartitionMap) -> list[tuple[int, int, int]]:
-    return [tuple(run) for table in mapping.runs.values() for run in table]
+    return [(source, target, count) for table in mapping.runs.values() for source, target, count in table]
 
 
 def answers(mapping: PartitionMap, *positions: int) -> list[tuple[int, str]]:
@@ -281,7 +282,7 @@ def test_what_an_index_that_was_built_anew_has_lost_is_unknown(
         whole = [(3, "exact"), (300, "exact"), (303, "exact"), (500, "exact"), (505, "exact")]
         assert answers(of(mappings, topic, lowest=0), *asked) == whole
 
-        shutil.rmtree(copy.pipeline.index.path)
+        shutil.rmtree(index_directory(copy.pipeline.name, copy.pipeline.index.path))
         delete_records(copy.target.servers, copy.pipeline.offset_mapping.topic, 0, _offset_of(copy, topic, 30))
         update_index(spark, copy.pipeline, copy.source, copy.target)
         mappings._index.refresh()

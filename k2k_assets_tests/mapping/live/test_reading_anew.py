@@ -137,7 +137,8 @@ def test_of_what_is_not_in_order_only_that_is_set_aside() -> None:
     held = InMemoryMappings(GROUP, mark_every=1)
     held.begin({})
     reading = ReadingAnew(held, messages_of(), ())
-    for message in topic.partitions[0]:
+    messages: list[Any] = topic.partitions[0]
+    for message in messages:
         reading.take([message])
     assert reading.finish() == {(GROUP, SourcePartition(CLUSTERS[0], "s", "sid", 0))}
 

@@ -16,6 +16,7 @@ from k2k_assets.cli.tool import cli
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.overrides.request import Wanted
 from k2k_assets.replication.driver import instance
+from k2k_assets.replication.driver.planning import plan_slots
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_same_content
@@ -203,7 +204,7 @@ def _do(clusters: KafkaSandbox, damages: Mapping[str, Damage], good: str, monkey
         produce(clusters.source_servers, topic, [b"b"] * 10, 0)
     for topic, damage in damages.items():
         damage.after(clusters, topic)
-    plan_slots, left = instance.plan_slots, list(damages.items())
+    left = list(damages.items())
 
     def meanwhile(*args: Any, **rest: Any) -> list[SlotPlan]:
         plans = plan_slots(*args, **rest)

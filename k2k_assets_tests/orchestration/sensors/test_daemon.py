@@ -70,14 +70,15 @@ class DagsterDev:
 
     def stop(self) -> None:
         """Ends it as Ctrl-C does; what is left after that is killed."""
-        family = [self._process, *psutil.Process(self._process.pid).children(recursive=True)]
+        children = psutil.Process(self._process.pid).children(recursive=True)
         self._process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(30)
-        for process in family:
-            with suppress(psutil.NoSuchProcess, ProcessLookupError):
+        self._process.kill()
+        for process in children:
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(family[1:], timeout=10)
+        psutil.wait_procs(children, timeout=10)
         self._log.close()
 
 

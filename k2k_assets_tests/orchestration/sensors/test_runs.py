@@ -7,7 +7,6 @@ import time
 import dagster as dg
 import pytest
 
-from k2k_assets.orchestration.sensors import runs
 from k2k_assets.orchestration.sensors.runs import failed_checks, running
 
 TAGS = {"k2k/pipeline": "p"}
@@ -25,7 +24,7 @@ def test_a_run_that_may_be_dead_is_told_with_what_to_do(monkeypatch: pytest.Monk
         run = instance.create_run_for_job(nothing, tags=TAGS)
         assert running(instance, TAGS, [], besides={}) == run.run_id
         later = time.time() + 5 * 3600
-        monkeypatch.setattr(runs.time, "time", lambda: later)
+        monkeypatch.setattr(time, "time", lambda: later)
         told = running(instance, TAGS, [], besides={})
     assert told
     assert told.startswith(f"{run.run_id} (since 5 h; if its process is gone, end it in Dagster's UI")

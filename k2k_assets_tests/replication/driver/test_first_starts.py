@@ -34,8 +34,9 @@ class Harness:
         self.ends = 100
         monkeypatch.setattr(first_starts, "write_records", lambda _, records: [self._apply(*r) for r in records])
 
-    def _apply(self, key: bytes, value: bytes | None) -> None:
+    def _apply(self, key: bytes, value: bytes | None) -> int:
         self.state.apply("k2k.g", 1, key, value)
+        return 1
 
     def begin(
         self,

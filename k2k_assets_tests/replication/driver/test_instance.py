@@ -32,7 +32,8 @@ def test_slots_are_asked_to_end_until_they_do(monkeypatch: pytest.MonkeyPatch) -
             raise ClusterUnreachable("no acknowledgement")
 
     monkeypatch.setattr(module, "write_stop", write_stop)
-    before, after = (SimpleNamespace(partitions=names, topic_ids={}) for names in ([], ["new"]))
+    grounds: list[Any] = [SimpleNamespace(partitions=names, topic_ids={}) for names in ([], ["new"])]
+    before, after = grounds
     run = _run_on(before, SimpleNamespace(refresh=lambda snapshot: after if snapshot is before else None))
     asked = run._watch(job, threading.Event(), None)
     assert written == [True, True, True]
@@ -122,7 +123,7 @@ def test_a_lost_assignment_topic_ends_an_instance_that_stands_by() -> None:
         raise AssignmentTopicLost("it is another one")
 
     run = _run_on(SimpleNamespace(topic_ids={}), SimpleNamespace(refresh=lambda _: None))
-    run.takeover.refresh = look  # type: ignore[method-assign]
+    run.takeover.refresh = look  # type: ignore[assignment,method-assign]
     with pytest.raises(AssignmentTopicLost):
         run._needs_new_generation(copying=False)
     assert not run._needs_new_generation(copying=True), "its slots are not left alone"

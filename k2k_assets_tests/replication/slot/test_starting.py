@@ -183,7 +183,7 @@ def test_once_one_of_its_partitions_was_accepted_the_others_begin(tmp_path: Path
     log = CommitLog({P0: commit_record(P0, 100, source_topic_id="former"), OTHER: commit_record(OTHER, 100)})
     assert resolve(slot(tmp_path, P1), log).stopped
     p9 = TopicPartition("t", 9)
-    log.positions[p9] = commit_record(p9, 100)  # type: ignore[index]
+    log.positions[p9] = commit_record(p9, 100)
     assert not resolve(slot(tmp_path, P1), log).stopped
 
 
@@ -283,7 +283,8 @@ def test_one_that_may_have_a_position_that_was_not_read_begins_at_its_beginning(
 def test_a_plan_of_a_topic_that_was_created_anew_and_accepted_since_is_not_followed(tmp_path: Path, side: str) -> None:
     """What is there is what the position is of, and not what was planned: copying it would stop it."""
     plan = slot(tmp_path, P0)
-    former = replace(plan.partitions[0], **{f"{side}_topic_id": "of the former one"})
+    changed: dict[str, Any] = {f"{side}_topic_id": "of the former one"}
+    former = replace(plan.partitions[0], **changed)
     with pytest.raises(Superseded, match="topic t was created anew, and accepted by k2k-tool, since this"):
         resolve(replace(plan, partitions=(former,)), CommitLog({P0: commit_record(P0, 100)}))
 

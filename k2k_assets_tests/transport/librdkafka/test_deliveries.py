@@ -8,11 +8,12 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.chunk import Chunk, Headers
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, results
@@ -118,10 +119,10 @@ def chunks(draw: st.DrawFn) -> Chunk:
 
 
 def test_a_queue_that_stays_full_is_waited_for_in_bounded_time() -> None:
-    producer = FakeProducer([0] * 10_000)
+    producer: Any = FakeProducer([0] * 10_000)
     chunk = Chunk(SOURCE, ListRecords([1, 2]), "there", 0)
     with pytest.raises(Restart, match="the target did not take one of"):
-        produce_chunk(producer, chunk, PendingDelivery(chunk, False), timeout=0.01)  # type: ignore[arg-type]
+        produce_chunk(producer, chunk, PendingDelivery(chunk, False), timeout=0.01)
     assert producer.sent == []
 
 
@@ -139,7 +140,7 @@ def test_a_record_that_fits_into_no_queue_is_told_at_once() -> None:
 
     chunk = Chunk(SOURCE, ListRecords([1, 2, 3], [None, b"key", None], [b"small", b"x" * 11, b"small"]), "there", 0)
     with pytest.raises(Undeliverable, match="does not fit into the producer's queue") as refused:
-        produce_chunk(Small(), chunk, PendingDelivery(chunk, False), timeout=60)  # type: ignore[arg-type]
+        produce_chunk(cast(Any, Small()), chunk, PendingDelivery(chunk, False), timeout=60)
     assert (refused.value.index, refused.value.size, refused.value.final) == (1, 14, True)
 
 
@@ -147,9 +148,9 @@ def test_a_record_that_fits_into_no_queue_is_told_at_once() -> None:
 def test_a_queue_that_fills_at_any_point_loses_doubles_and_reorders_nothing(
     chunk: Chunk, room: list[int], report_each: bool
 ) -> None:
-    producer = FakeProducer(room)
+    producer: Any = FakeProducer(room)
     pending = PendingDelivery(chunk, report_each)
-    produce_chunk(producer, chunk, pending)  # type: ignore[arg-type]
+    produce_chunk(producer, chunk, pending)
     producer.deliver()
 
     records, n = chunk.records, len(chunk.records)
@@ -168,10 +169,10 @@ def test_a_queue_that_fills_at_any_point_loses_doubles_and_reorders_nothing(
 
 
 def pending_of(n: int, report_each: bool = False) -> tuple[FakeProducer, PendingDelivery]:
-    producer = FakeProducer()
+    producer: Any = FakeProducer()
     chunk = Chunk(SOURCE, ListRecords(list(range(n))), "there", 3)
     pending = PendingDelivery(chunk, report_each)
-    produce_chunk(producer, chunk, pending)  # type: ignore[arg-type]
+    produce_chunk(producer, chunk, pending)
     return producer, pending
 
 
@@ -254,9 +255,9 @@ def test_a_time_out_is_no_verdict() -> None:
 
 
 def test_timestamp_zero_would_be_now_and_is_written_as_one(caplog: pytest.LogCaptureFixture) -> None:
-    producer = FakeProducer()
+    producer: Any = FakeProducer()
     chunk = Chunk(SOURCE, ListRecords([7, 8], None, None, [0, 5]), "there", 3)
     with caplog.at_level(logging.WARNING, "k2k.transport"):
-        produce_chunk(producer, chunk, PendingDelivery(chunk, False))  # type: ignore[arg-type]
+        produce_chunk(producer, chunk, PendingDelivery(chunk, False))
     assert [s.timestamp for s in producer.sent] == [1, 5]
     assert "orders-3: record with timestamp 0 near offset 7 is written with timestamp 1 ms" in caplog.text

@@ -6,17 +6,19 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from k2k_assets.control.assignment_records import Claim
 from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import SlotPlan
@@ -98,9 +100,8 @@ class Harness:
         self.sink = FakeSink(clock, fail_at_commit)
         self.clusters = (FakeCluster(TOPICS["s"], starts=starts, ends=ends), FakeCluster(TOPICS["t"]))
         self.tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at, newer_of)
-        self.session = Session(
-            self.plan, self.memory, self.source, self.sink, self.clusters, self.tail, "k2k.p.k2k.g.0", chain
-        )  # type: ignore[arg-type]
+        clusters, tail = cast("tuple[Cluster, Cluster]", self.clusters), cast("AssignmentTail", self.tail)
+        self.session = Session(self.plan, self.memory, self.source, self.sink, clusters, tail, "k2k.p.k2k.g.0", chain)
         self.ended: bool | None = None
 
     def run(self) -> Harness:

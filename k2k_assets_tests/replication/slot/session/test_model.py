@@ -6,6 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.runs import runs_of
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
@@ -55,8 +57,8 @@ def test_model_every_record_once_in_order_and_all_that_is_told_of_it_is_true(
         commits = {r.source: r for r in made.commits(transaction)}
         mappings = {TopicPartition(m.topic, m.partition): m for m in made.mappings(transaction)}
         sequence += 1
-        assert {r.sequence for r in [*commits.values(), *mappings.values()]} == {sequence}
-        assert {r.generation for r in [*commits.values(), *mappings.values()]} == {GENERATION}
+        written: list[CommitRecord | MappingRecord] = [*commits.values(), *mappings.values()]
+        assert {(r.generation, r.sequence) for r in written} == {(GENERATION, sequence)}
         assert set(transaction.offsets) <= set(commits)
         for source, record in commits.items():
             offsets = transaction.offsets.get(source, [])

@@ -40,9 +40,9 @@ class Steady:
         self.committed: list[float] = []
         self._markers = markers
         self._empty = True
-        sink = self.made.sink
+        sink: Any = self.made.sink
         self._write, self._commit = sink.write, sink.commit
-        sink.write, sink.commit = self._sends, self._commits  # type: ignore[method-assign]
+        sink.write, sink.commit = self._sends, self._commits
         self.made.run()
 
     def waits(self) -> list[float]:
@@ -65,7 +65,8 @@ class Steady:
         if self._empty:
             self.sent.append((self._now, chunk.records.first_offset))
         self._empty = False
-        return self._write(chunk)
+        sent: Sent = self._write(chunk)
+        return sent
 
     def _commits(self) -> None:
         refused = not self._empty and self.committed and self.sent[-1][0] < self.committed[-1] + self._markers

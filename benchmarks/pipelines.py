@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.lab import Lab
-from k2k_assets.transport.librdkafka import sink as librdkafka_sink
+from k2k_assets.transport.librdkafka import producers
 from k2k_assets.transport.librdkafka import source as librdkafka_source
 
 LARGE, DEFAULT = 100_000, 1000
@@ -94,7 +94,7 @@ def commit_topic(run: str) -> str:
 
 def shown() -> list[str]:
     """All settings that matter, as lines."""
-    producer = {**librdkafka_sink.PREFERRED, **librdkafka_sink.FIXED, "compression.type": "none"}
+    producer = {**producers.PREFERRED, **producers.FIXED, "compression.type": "none"}
     consumer = {**librdkafka_source._PREFERRED, **librdkafka_source._FIXED}
     return [
         f"Spark {MASTER}; offset mapping, headers and timestamps on; batchTimeout 2 s, minCommitInterval 5 ms "

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.transport.librdkafka.sink import claim, transactional_producer
+from k2k_assets.transport.factory import transport_of
 
 _TIMEOUT = 30.0
 
@@ -23,11 +23,10 @@ def fence(pipeline: Pipeline, transactional_ids: Iterable[str], timeout: float =
         Restart: The target did not answer.
         Refused: The principal may not do it.
     """
-    properties = pipeline.client_properties("target", "producer")
+    transport = transport_of(pipeline)
 
     def fence_one(transactional_id: str) -> None:
-        producer = transactional_producer(properties, transactional_id)
-        claim(producer, timeout, f"fencing {transactional_id}")
+        transport.claim(transactional_id, timeout, f"fencing {transactional_id}")
 
     with ThreadPoolExecutor(pipeline.coordination.assignment.fencing_max_parallelism) as pool:
         list(pool.map(fence_one, transactional_ids))

@@ -32,10 +32,10 @@ from k2k_assets.groups.group_frame import GroupFrame
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Fenced, Restart
-from k2k_assets.transport.librdkafka.sink import call, claim
+from k2k_assets.transport.producer_calls import call, claim
 
 # A transaction begun right after another waits this long for the broker to finish that one: not too long. A commit that
-# took 0.8 of it may have been sent twice (`transport.librdkafka_sink`): longer than commits take.
+# took 0.8 of it may have been sent twice (see `transport/librdkafka/producers.py`): longer than commits take.
 RETRY_BACKOFF_MS = 100
 _AMBIGUOUS_AFTER_SECONDS = 0.8 * RETRY_BACKOFF_MS / 1000
 TRANSACTION_TIMEOUT_MS = 15_000

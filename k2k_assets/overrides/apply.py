@@ -37,7 +37,8 @@ from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.errors import Fenced, Restart
-from k2k_assets.transport.librdkafka.sink import TransactionalSink
+from k2k_assets.transport.factory import transport_of
+from k2k_assets.transport.interface import ControlWriter
 
 ClaimedAs = Mapping[tuple[str, int], TopicPartition]
 """Partitions by the topic id and number that claims may name them by."""
@@ -95,7 +96,7 @@ def override(
     refuse(permissions.after_creation())
     commit = target.describe([pipeline.coordination.commit.topic])[pipeline.coordination.commit.topic]
     owner = transactional_id(pipeline.name, pipeline.group, 0)
-    sink = TransactionalSink(pipeline.client_properties("target", "producer"), owner, report_each=False)
+    sink = transport_of(pipeline).open_control_writer(owner)
     with AssignmentTail(pipeline, target) as tail:
         generation = announce(pipeline, tail, new_instance(pipeline, 1, commit.topic_id))
         again = partial(take_snapshot, pipeline, source, target, request.topics)
@@ -126,7 +127,7 @@ class _Writer:
         claimed_as: ClaimedAs,
         generation: int,
         owner: str,
-        sink: TransactionalSink,
+        sink: ControlWriter,
         tail: AssignmentTail,
     ) -> None:
         self._pipeline = pipeline

@@ -15,14 +15,9 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.required import DESCRIBING, Operation
-from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.librdkafka.sink import (
-    TimeoutTooLong,
-    claim,
-    timeout_too_long,
-    transaction_timeout_ms,
-    transactional_producer,
-)
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.transport.errors import Restart, TimeoutTooLong, timeout_too_long
+from k2k_assets.transport.factory import transport_of
 
 _DENIAL = object()
 _INSTEAD = dict.fromkeys(
@@ -142,11 +137,11 @@ def not_creatable(cluster: Cluster, names: Iterable[str]) -> list[str]:
     return denied
 
 
-def may_use_transactional_id(pipeline_properties: Mapping[str, Any], transactional_id: str, timeout: float) -> bool:
+def may_use_transactional_id(pipeline: Pipeline, transactional_id: str, timeout: float) -> bool:
     """Whether an id that nobody uses can be claimed: the only way to find out.
 
     Args:
-        pipeline_properties: The target's producer settings, librdkafka names.
+        pipeline: Whose target.
         transactional_id: Which.
         timeout: Seconds.
 
@@ -154,15 +149,15 @@ def may_use_transactional_id(pipeline_properties: Mapping[str, Any], transaction
         ClusterUnreachable: The target does not answer.
         Refused: Its brokers do not take the transaction time-out; whether it is allowed cannot be told.
     """
-    producer = transactional_producer(pipeline_properties, transactional_id)
     try:
-        claim(producer, timeout, "looking whether transactions are allowed")
+        transport_of(pipeline).claim(transactional_id, timeout, "looking whether transactions are allowed")
     except TimeoutTooLong:
-        raise Refused(timeout_too_long(transaction_timeout_ms(pipeline_properties), None)) from None
+        raise Refused(timeout_too_long(pipeline.transaction_timeout, None)) from None
     except Refused:
         return False
     except Restart as error:
-        raise clients.unreachable("target", pipeline_properties, error) from None
+        properties = pipeline.client_properties("target", "producer")
+        raise clients.unreachable("target", properties, error) from None
     return True
 
 

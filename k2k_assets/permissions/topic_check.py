@@ -119,11 +119,10 @@ class TopicCheck:
             yield Missing.on(self._target, self._pipeline, "Create", "topic", f"'{name}'")
 
     def _transactional_ids(self) -> Iterator[Missing]:
-        properties = self._pipeline.client_properties("target", "producer")
         for _, subject in self._operations:
             if resource_of(subject) == "transactional id":
                 for pattern in patterns(self._pipeline, subject):
-                    if not may_use_transactional_id(properties, name_in(pattern), _ID_SECONDS):
+                    if not may_use_transactional_id(self._pipeline, name_in(pattern), _ID_SECONDS):
                         yield Missing.on(self._target, self._pipeline, "Write", "transactional id", str(pattern))
 
 

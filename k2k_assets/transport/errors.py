@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Sent
 
@@ -63,3 +66,22 @@ class Undeliverable(Exception):
         self.size = size
         self.why = why
         self.final = final
+
+
+class TimeoutTooLong(Refused):
+    """The target's brokers take no transaction time-out as long as this producer's."""
+
+
+def timeout_too_long(found: timedelta | None, most: int | None) -> str:
+    """What to say of a transaction time-out that the target does not take.
+
+    Args:
+        found: The time-out; None if that is not known here.
+        most: What the target takes, milliseconds; None if it does not say.
+    """
+    value = "" if found is None else f" is {found // timedelta(milliseconds=1)}, which"
+    limit = "its transaction.max.timeout.ms" if most is None else f"{most} (its transaction.max.timeout.ms)"
+    return (
+        f"target.kafka.producer.'transaction.timeout.ms'{value} is longer than the target cluster allows: at most "
+        f"{limit}. Set it to that or less, or raise the brokers' setting"
+    )

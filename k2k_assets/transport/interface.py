@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.chunk import Chunk, Sent
 
 SINK_SECONDS = 30.0
@@ -87,8 +88,8 @@ class Source(Protocol):
         ...
 
 
-class Sink(Protocol):
-    """Writes chunks and control records in transactions."""
+class ControlWriter(Protocol):
+    """Writes control records in transactions, under a transactional id."""
 
     def open(self) -> None:
         """Claims the transactional id: fences its former holder and aborts what that left open."""
@@ -96,18 +97,6 @@ class Sink(Protocol):
 
     def begin(self) -> None:
         """Begins a transaction."""
-        ...
-
-    def write(self, chunk: Chunk) -> Sent:
-        """Queues a chunk, in order; returns what is remembered of it."""
-        ...
-
-    def settle(self) -> Sequence[Delivery]:
-        """Waits until all chunks since the last `settle` are on the target; one delivery each, same order.
-
-        Raises:
-            Undeliverable: The target refused a record.
-        """
         ...
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
@@ -125,4 +114,81 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Aborts what is open, if that can be done at once, and lets go; returns within seconds."""
+        ...
+
+
+class Sink(ControlWriter, Protocol):
+    """Writes chunks and control records in transactions."""
+
+    def write(self, chunk: Chunk) -> Sent:
+        """Queues a chunk, in order; returns what is remembered of it."""
+        ...
+
+    def settle(self) -> Sequence[Delivery]:
+        """Waits until all chunks since the last `settle` are on the target; one delivery each, same order.
+
+        Raises:
+            Undeliverable: The target refused a record.
+        """
+        ...
+
+
+class Sinks(Protocol):
+    """The sinks of one slot, one for each of its sessions, and what outlives them."""
+
+    def open_sink(self, transactional_id: str, report_each: bool) -> Sink:
+        """The sink of a session; it has not claimed its id yet.
+
+        Args:
+            transactional_id: The session's.
+            report_each: Whether every record reports its target offset.
+        """
+        ...
+
+    def close(self, discard: bool) -> None:
+        """Lets go of what outlives sessions; returns within seconds.
+
+        Args:
+            discard: Whether what is queued is given up; otherwise it has a last chance.
+        """
+        ...
+
+
+class Transport(Protocol):
+    """One way to bring the records of a pipeline from its source to its target."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+        ...
+
+    def open_source(self) -> Source:
+        """Reads the source; nothing is assigned yet."""
+        ...
+
+    def open_sinks(self, batch_bytes: int) -> Sinks:
+        """Writes to the target for one slot.
+
+        Args:
+            batch_bytes: The largest batch that all of its target topics take.
+        """
+        ...
+
+    def open_control_writer(self, transactional_id: str) -> ControlWriter:
+        """Writes control records only; it has not claimed its id yet."""
+        ...
+
+    def claim(self, transactional_id: str, timeout: float, step: str) -> None:
+        """Claims an id on the target and lets go of it: its holder is fenced, what that left open is aborted.
+
+        Args:
+            transactional_id: Which.
+            timeout: Seconds.
+            step: What errors call it.
+
+        Raises:
+            NotAllowed: The principal may not do it.
+            TimeoutTooLong: The brokers do not take the pipeline's transaction time-out.
+            Restart: The target did not answer in time.
+        """
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,16 +21,15 @@ def test_as_many_at_once_as_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     at_work: set[str] = set()
     most: list[int] = []
 
-    def claim(producer: str, timeout: float, what: str) -> None:
+    def claim(transactional_id: str, timeout: float, step: str) -> None:
         with lock:
-            at_work.add(producer)
+            at_work.add(transactional_id)
             most.append(len(at_work))
         together.wait(10)
         with lock:
-            at_work.remove(producer)
-        assert what == f"fencing {producer}"
+            at_work.remove(transactional_id)
+        assert step == f"fencing {transactional_id}"
 
-    monkeypatch.setattr(fencing, "transactional_producer", lambda properties, transactional_id: transactional_id)
-    monkeypatch.setattr(fencing, "claim", claim)
+    monkeypatch.setattr(fencing, "transport_of", lambda _: SimpleNamespace(claim=claim))
     fencing.fence(pipeline, IDS)
     assert (max(most), len(most)) == (2, len(IDS))

@@ -9,7 +9,7 @@ from k2k_assets.core.errors import ClusterUnreachable, Hidden, K2KError, NotAllo
 from k2k_assets.kafka.topic_tail import Replaced
 from k2k_assets.replication.driver.job import Job
 from k2k_assets.replication.slot.task import SlotResult
-from k2k_assets.transport.librdkafka.sink import TimeoutTooLong
+from k2k_assets.transport.errors import TimeoutTooLong
 
 
 class OfADeadJvm(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,9 +12,10 @@ from confluent_kafka.admin import AclOperation
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.permissions import granted as module
-from k2k_assets.permissions.granted import Granted, on_groups_here, on_topics
+from k2k_assets.permissions.granted import Granted, may_use_transactional_id, on_groups_here, on_topics
 from k2k_assets.permissions.required import Operation
+from k2k_assets.transport.librdkafka import transport
+from k2k_assets_tests.support.pipelines import make_pipeline
 
 WANTED: tuple[Operation, ...] = ("Read", "DescribeConfigs")
 
@@ -52,14 +54,16 @@ def test_what_is_made_of_an_answer(answer: Any, lacking: list[str], absent: list
     assert granted.absent == absent
 
 
-def test_a_time_out_that_is_too_long_is_no_missing_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_out_that_is_too_long_is_no_missing_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise KafkaException(KafkaError(KafkaError.INVALID_TRANSACTION_TIMEOUT))
 
     producer = SimpleNamespace(list_topics=lambda **_: None, init_transactions=refuse)
-    monkeypatch.setattr(module, "transactional_producer", lambda *_: producer)
+    monkeypatch.setattr(transport, "transactional_producer", lambda *_: producer)
+    target = {"kafka": {"common": {"bootstrap.servers": "b:1"}, "producer": {"transaction.timeout.ms": 900001}}}
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], target=target)
     with pytest.raises(Refused, match=r"'transaction.timeout.ms' is 900001, which is longer than the target cluster"):
-        module.may_use_transactional_id({"transaction.timeout.ms": 900001}, "id", 1.0)
+        may_use_transactional_id(pipeline, "id", 1.0)
 
 
 def test_a_coordinator_that_is_starting_is_asked_again() -> None:

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from k2k_assets.control.commit_record import CommitRecord
-from k2k_assets.coordination import fencing
 from k2k_assets.coordination.takeover import OTHERS_SECONDS
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
@@ -30,7 +29,8 @@ from k2k_assets.replication.plan import slot_of
 from k2k_assets.replication.slot import session, slot_claims
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport.librdkafka import sink as librdkafka_sink
+from k2k_assets.transport.librdkafka import control_writer
+from k2k_assets.transport.librdkafka import transport as librdkafka_transport
 from k2k_assets_tests.support.copying import Running, assert_same_content, commit_records, copy, in_threads
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, delete_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -74,20 +74,20 @@ def pipeline_of(clusters: KafkaSandbox, directory: Path, mode: str, topics: Sequ
 def any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many signs of life, and no session that begins anew because a commit was slow, which is nobody's harm."""
     monkeypatch.setattr(slot_claims, "heartbeat_interval_seconds", lambda _: HEARTBEAT_SECONDS)
-    monkeypatch.setattr(librdkafka_sink, "AMBIGUOUS_AFTER_SECONDS", 60.0)
+    monkeypatch.setattr(control_writer, "AMBIGUOUS_AFTER_SECONDS", 60.0)
 
 
 @pytest.fixture
 def claimed_ids(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Each time that a transactional id is claimed (InitProducerId), by a slot that begins or one that fences."""
     found: list[str] = []
-    real = librdkafka_sink.claim
+    real = control_writer.claim
 
     def noting(producer: Any, timeout: float, what: str) -> None:
         found.append(what)
         real(producer, timeout, what)
 
-    for module in (librdkafka_sink, fencing):
+    for module in (control_writer, librdkafka_transport):
         monkeypatch.setattr(module, "claim", noting)
     return found
 

@@ -22,7 +22,7 @@ from k2k_assets.replication.slot import slot
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.librdkafka.sink import TransactionalSink
+from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets_tests.support.copying import (
     Running,
     assert_exact_mappings,
@@ -159,8 +159,8 @@ def test_a_stop_is_not_waited_for_long_where_the_target_takes_nothing(
     running = Running(pipeline, 1)
     running.await_copied(3)
     with (
-        patch.object(TransactionalSink, "open", refuse),
-        patch.object(TransactionalSink, "commit", refuse),
+        patch.object(TransactionalWriter, "open", refuse),
+        patch.object(TransactionalWriter, "commit", refuse),
         patch.object(slot, "_LEAVE_SECONDS", 1.0),
     ):
         writer.write(3, topic, 0, "plain")

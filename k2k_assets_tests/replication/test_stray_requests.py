@@ -14,7 +14,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Sink
-from k2k_assets.transport.librdkafka import sink as librdkafka_sink
+from k2k_assets.transport.librdkafka import control_writer
 from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
 from k2k_assets_tests.support.kafka import SECONDS, read_all, unique
@@ -145,7 +145,7 @@ def test_a_stray_commit_tears_no_transaction(
     """
     source, target, prefix = clusters.source_servers, clusters.target_servers, f"{unique('stray')}."
     if rule == "without the rule":
-        monkeypatch.setattr(librdkafka_sink, "ensure_unambiguous", lambda seconds: None)
+        monkeypatch.setattr(control_writer, "ensure_unambiguous", lambda seconds: None)
     with Proxy(target) as proxy:
         # Or else the torn transaction is taken for somebody else's, which stops the topic.
         handling = {"onForeignWriter": "ignore"}
@@ -155,7 +155,7 @@ def test_a_stray_commit_tears_no_transaction(
         assert lost is not None
         again = next(r for r in proxy.seen(Api.END_TXN) if r.at > lost.at)
     # What the rule builds on: the client never sends a commit again any sooner.
-    assert again.at - lost.at >= librdkafka_sink.AMBIGUOUS_AFTER_SECONDS
+    assert again.at - lost.at >= control_writer.AMBIGUOUS_AFTER_SECONDS
     assert straying.answer is not None
     error = end_txn_error(straying.answer, lost.version)
     if rule == "with the rule":

@@ -27,7 +27,7 @@ from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Fenced, Restart
-from k2k_assets.transport.librdkafka.sink import TransactionalSink
+from k2k_assets.transport.factory import transport_of
 from k2k_assets_tests.support.copying import (
     Running,
     assert_same_content,
@@ -219,7 +219,7 @@ def test_a_fenced_slot_can_commit_nothing(clusters: KafkaSandbox, pipeline: Pipe
     with Cluster("target", pipeline.client_properties("target", "admin")) as target:
         ensure_control_topics(pipeline, target)
     own = transactional_id(pipeline.name, pipeline.group, 2)
-    old = TransactionalSink(pipeline.client_properties("target", "producer"), own, report_each=False)
+    old = transport_of(pipeline).open_control_writer(own)
     old.open()
     old.begin()
     old.write_control(pipeline.coordination.commit.topic, 0, b"{}", b"from a zombie")

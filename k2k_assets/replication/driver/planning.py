@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.control.copy_settings import CopySettings
@@ -19,7 +20,7 @@ from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import ControlPartitions, PartitionPlan, SlotPlan, is_one_to_one
 from k2k_assets.topics.selection import ensure_selected, resolve_topics
 from k2k_assets.topics.target_topics import ensure_target_topics
-from k2k_assets.transport.librdkafka.sink import timeout_too_long, transaction_timeout_ms
+from k2k_assets.transport.errors import timeout_too_long
 
 log = logging.getLogger("k2k.replication")
 
@@ -151,9 +152,8 @@ def ensure_transaction_timeout(pipeline: Pipeline, target: Cluster) -> None:
     except Refused as reason:
         log.debug("the brokers' settings are not looked at: %s", reason)
         return
-    found = transaction_timeout_ms(pipeline.client_properties("target", "producer"))
-    if most is not None and found > int(most):
-        raise Refused(timeout_too_long(found, int(most)))
+    if most is not None and pipeline.transaction_timeout > timedelta(milliseconds=int(most)):
+        raise Refused(timeout_too_long(pipeline.transaction_timeout, int(most)))
 
 
 def plan_slots(

@@ -30,10 +30,8 @@ from k2k_assets.replication.slot.target_chain import ForeignWriter, NeedsReports
 from k2k_assets.replication.slot.transactions import SlotMemory
 from k2k_assets.replication.slot.write_permissions import revoked
 from k2k_assets.transport.errors import Forbidden, Restart, SourceStopped, Undeliverable
+from k2k_assets.transport.factory import transport_of
 from k2k_assets.transport.interface import Sink
-from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink, DataProducer
-from k2k_assets.transport.librdkafka.sink import TransactionalSink
-from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
 
 log = logging.getLogger("k2k.replication")
 
@@ -71,11 +69,8 @@ class Slot:
     def __init__(self, plan: SlotPlan) -> None:
         self._plan = plan
         self._memory = SlotMemory(started=time.monotonic())
-        pipeline = plan.pipeline
-        self._producer = pipeline.client_properties("target", "producer")
-        size = min(int(self._producer.get("batch.size", 1_000_000)), plan.batch_bytes)
-        self._producer["batch.size"] = size
-        self._data = None if pipeline.features.exactly_once else DataProducer(self._producer)
+        self._transport = transport_of(plan.pipeline)
+        self._sinks = self._transport.open_sinks(plan.batch_bytes)
         self._id = ""
         self._quiet_since = time.monotonic()
         self._pause = _FIRST_PAUSE
@@ -93,8 +88,7 @@ class Slot:
         pipeline = self._plan.pipeline
         with ExitStack() as stack:
             stack.enter_context(quiet_garbage_collection())
-            if self._data:
-                stack.callback(self._close_data, self._data)
+            stack.callback(self._close_sinks)
             source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
             target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))
             while True:
@@ -130,7 +124,7 @@ class Slot:
         self._id = self._free_id(tail)
         sink = self._sink()
         stack.callback(sink.close)
-        reader = LibrdkafkaSource(self._plan.pipeline.client_properties("source", "consumer"))
+        reader = self._transport.open_source()
         stack.callback(reader.close)
         clusters, chain = (source, target), self._chain(target)
         session = Session(self._plan, self._memory, reader, sink, clusters, tail, self._id, chain)
@@ -141,17 +135,12 @@ class Slot:
         used = rules.ids_above(pipeline.group, plan.generation, state.claims.values(), state.instances)
         return rules.free_id(pipeline.name, pipeline.group, plan.slot, plan.slots, used)
 
-    def _close_data(self, data: DataProducer) -> None:
+    def _close_sinks(self) -> None:
         """What is queued has a last chance, unless others copy these partitions now: it would only be duplicates."""
-        if all(plan.source in self._memory.superseded_by for plan in self._plan.partitions):
-            data.discard()
-        data.close(10.0)
+        self._sinks.close(discard=all(plan.source in self._memory.superseded_by for plan in self._plan.partitions))
 
     def _sink(self) -> Sink:
-        each = self._memory.report_each or not self._plan.one_to_one
-        if self._data is None:
-            return TransactionalSink(self._producer, self._id, each)
-        return AtLeastOnceSink(self._producer, self._id, each, self._data)
+        return self._sinks.open_sink(self._id, self._memory.report_each or not self._plan.one_to_one)
 
     def _chain(self, target: Cluster) -> TargetChain | None:
         if not self._plan.one_to_one:

@@ -20,8 +20,10 @@ from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Fatal, Restart
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
+from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, raise_errors, results
-from k2k_assets.transport.librdkafka.sink import FIXED, PREFERRED, TransactionalSink, call, flush
+from k2k_assets.transport.librdkafka.producers import FIXED, PREFERRED, flush
+from k2k_assets.transport.producer_calls import call
 
 log = logging.getLogger("k2k.transport")
 
@@ -56,7 +58,7 @@ class AtLeastOnceSink:
         data: DataProducer,
         timeout: float = SINK_SECONDS,
     ) -> None:
-        self._control = TransactionalSink(properties, transactional_id, report_each, timeout)
+        self._control = TransactionalWriter(properties, transactional_id, timeout)
         self._data = data
         self._report_each = report_each
         self._timeout = timeout

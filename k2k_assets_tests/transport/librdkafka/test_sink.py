@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.librdkafka import sink as librdkafka_sink
-from k2k_assets.transport.librdkafka.sink import TransactionalSink
+from k2k_assets.transport.librdkafka import control_writer
+from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 
 
 class FullProducer:
@@ -33,12 +33,12 @@ class FullProducer:
 def test_a_control_record_waits_for_room_in_the_queue(monkeypatch: pytest.MonkeyPatch, polls: int) -> None:
     """It is queued right behind the records of a transaction, which may fill the queue."""
     producer = FullProducer(polls)
-    monkeypatch.setattr(librdkafka_sink, "transactional_producer", lambda *_: producer)
-    TransactionalSink({}, "id", report_each=False).write_control("commits", 0, b"key", b"value")
+    monkeypatch.setattr(control_writer, "transactional_producer", lambda *_: producer)
+    TransactionalWriter({}, "id").write_control("commits", 0, b"key", b"value")
     assert producer.taken == [b"key"]
 
 
 def test_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(librdkafka_sink, "transactional_producer", lambda *_: FullProducer(10**9))
+    monkeypatch.setattr(control_writer, "transactional_producer", lambda *_: FullProducer(10**9))
     with pytest.raises(Restart, match="the target did not take one of 200000 records"):
-        TransactionalSink({}, "id", report_each=False, timeout=0.01).write_control("commits", 0, b"key", b"value")
+        TransactionalWriter({}, "id", timeout=0.01).write_control("commits", 0, b"key", b"value")

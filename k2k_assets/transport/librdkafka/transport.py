@@ -1,0 +1,70 @@
+"""Records by librdkafka: takes every pipeline, and costs some microseconds a record."""
+
+from __future__ import annotations
+
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.transport.capabilities import Capabilities
+from k2k_assets.transport.interface import ControlWriter, Sink, Sinks, Source
+from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink, DataProducer
+from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
+from k2k_assets.transport.librdkafka.producers import transactional_producer
+from k2k_assets.transport.librdkafka.sink import TransactionalSink
+from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
+from k2k_assets.transport.producer_calls import claim
+
+_LAST_CHANCE_SECONDS = 10.0
+
+
+class LibrdkafkaTransport:
+    """One consumer and one transactional producer a session.
+
+    Args:
+        pipeline: Has the settings of the clients.
+    """
+
+    capabilities = Capabilities(
+        needs_decoding=True, keeps_batches=False, reports_batches=False, knows_commit_outcome=False
+    )
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def open_source(self) -> Source:
+        return LibrdkafkaSource(self._pipeline.client_properties("source", "consumer"))
+
+    def open_sinks(self, batch_bytes: int) -> Sinks:
+        return LibrdkafkaSinks(self._pipeline, batch_bytes)
+
+    def open_control_writer(self, transactional_id: str) -> ControlWriter:
+        return TransactionalWriter(self._pipeline.client_properties("target", "producer"), transactional_id)
+
+    def claim(self, transactional_id: str, timeout: float, step: str) -> None:
+        properties = self._pipeline.client_properties("target", "producer")
+        claim(transactional_producer(properties, transactional_id), timeout, step)
+
+
+class LibrdkafkaSinks:
+    """Sinks of one slot; at least once they share one data producer.
+
+    Args:
+        pipeline: Has the settings of the producer.
+        batch_bytes: The largest batch that all target topics take.
+    """
+
+    def __init__(self, pipeline: Pipeline, batch_bytes: int) -> None:
+        self._properties = pipeline.client_properties("target", "producer")
+        size = min(int(self._properties.get("batch.size", 1_000_000)), batch_bytes)
+        self._properties["batch.size"] = size
+        self._data = None if pipeline.features.exactly_once else DataProducer(self._properties)
+
+    def open_sink(self, transactional_id: str, report_each: bool) -> Sink:
+        if self._data is None:
+            return TransactionalSink(self._properties, transactional_id, report_each)
+        return AtLeastOnceSink(self._properties, transactional_id, report_each, self._data)
+
+    def close(self, discard: bool) -> None:
+        if self._data is None:
+            return
+        if discard:
+            self._data.discard()
+        self._data.close(_LAST_CHANCE_SECONDS)

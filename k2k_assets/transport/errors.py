@@ -13,6 +13,10 @@ class Restart(Exception):
     """Nothing in memory can be trusted any more: claim the id again and start from what the target holds."""
 
 
+class RetryAtOnce(Restart):
+    """The next sink of the slot does it in another way: there is nothing to wait for."""
+
+
 class Fatal(Restart):
     """The producer can do nothing any more."""
 

@@ -124,11 +124,19 @@ class Sink(ControlWriter, Protocol):
         """Queues a chunk, in order; returns what is remembered of it."""
         ...
 
+    def foresee(self) -> Sequence[Delivery] | None:
+        """Where the chunks since the last `settle` will go, in the same order; None if that cannot be known.
+
+        If it does not come true, `commit` raises `Restart` and commits nothing.
+        """
+        ...
+
     def settle(self) -> Sequence[Delivery]:
         """Waits until all chunks since the last `settle` are on the target; one delivery each, same order.
 
         Raises:
             Undeliverable: The target refused a record.
+            RetryAtOnce: It is not known where each record went; the next sink of the slot will know.
         """
         ...
 
@@ -136,13 +144,8 @@ class Sink(ControlWriter, Protocol):
 class Sinks(Protocol):
     """The sinks of one slot, one for each of its sessions, and what outlives them."""
 
-    def open_sink(self, transactional_id: str, report_each: bool) -> Sink:
-        """The sink of a session; it has not claimed its id yet.
-
-        Args:
-            transactional_id: The session's.
-            report_each: Whether every record reports its target offset.
-        """
+    def open_sink(self, transactional_id: str) -> Sink:
+        """The sink of a session, under its id, which it has not claimed yet."""
         ...
 
     def close(self, discard: bool) -> None:
@@ -166,10 +169,11 @@ class Transport(Protocol):
         """Reads the source; nothing is assigned yet."""
         ...
 
-    def open_sinks(self, batch_bytes: int) -> Sinks:
+    def open_sinks(self, lone_writer: bool, batch_bytes: int) -> Sinks:
         """Writes to the target for one slot.
 
         Args:
+            lone_writer: Whether each source partition has a target partition that no other one feeds.
             batch_bytes: The largest batch that all of its target topics take.
         """
         ...

@@ -24,8 +24,8 @@ from k2k_assets.replication.slot import source_watch
 from k2k_assets.replication.slot.task import copy_slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart, Undeliverable
+from k2k_assets.transport.factory import transport_of
 from k2k_assets.transport.interface import Position
-from k2k_assets.transport.librdkafka.sink import TransactionalSink
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import (
     Running,
@@ -290,18 +290,18 @@ def test_a_slot_that_is_fenced_during_a_flush_says_so(clusters: KafkaSandbox, ma
     topic = written(clusters, "fenced", records=50)
     pipeline = make([topic])
     create_topic(clusters.target_servers, topic)
-    properties = pipeline.client_properties("target", "producer")
+    transport = transport_of(pipeline)
     owner = transactional_id(pipeline.name, pipeline.group, 0)
-    source = LibrdkafkaSource(pipeline.client_properties("source", "consumer"))
+    source = transport.open_source()
     source.assign({TopicPartition(topic, 0): Position(0)})
     (chunk,) = wait_until(lambda: source.poll(100, 0.1).chunks, 30, "the source's records")
     chunk.target_topic, chunk.target_partition = topic, 0
-    old = TransactionalSink(properties, owner, report_each=False)
+    old = transport.open_sinks(True, 1_000_000).open_sink(owner)
     old.open()
     old.begin()
     old.write(chunk)
     old.settle()
-    TransactionalSink(properties, owner, report_each=False).open()
+    transport.open_control_writer(owner).open()
 
     def go_on() -> None:
         old.write(chunk)

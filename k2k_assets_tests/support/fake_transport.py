@@ -14,6 +14,7 @@ from k2k_assets.kafka.answers import NoLeader, reasons
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.transport.chunk import Chunk, Headers, Sent, UnreadableRecord
 from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.interface import Delivery, Polled, Position
 
 
@@ -215,9 +216,10 @@ class FakeSink:
     Args:
         clock: Dates the transactions.
         fail_at_commit: Which commit fails, from 1; none if 0.
+        foresees: Whether it tells where chunks will go, once a transaction has shown it.
     """
 
-    def __init__(self, clock: Clock, fail_at_commit: int = 0) -> None:
+    def __init__(self, clock: Clock, fail_at_commit: int = 0, foresees: bool = False) -> None:
         self.transactions: list[Transaction] = []
         self.steps: list[str] = []
         self.log_ends: dict[tuple[str, int], int] = {}
@@ -225,6 +227,10 @@ class FakeSink:
         self._fail_at = fail_at_commit
         self._current: Transaction | None = None
         self._unsettled: list[Delivery] = []
+        self._foresees = foresees
+        self._foresight = Foresight()
+        self._foreseen: list[Delivery] | None = None
+        self._came_true = True
 
     def open(self) -> None:
         self.steps.append("open")
@@ -245,9 +251,15 @@ class FakeSink:
         self.steps.append("write")
         return self._unsettled[-1].sent
 
+    def foresee(self) -> Sequence[Delivery] | None:
+        self._foreseen = self._foresight.of(each.sent for each in self._unsettled) if self._foresees else None
+        return self._foreseen
+
     def settle(self) -> Sequence[Delivery]:
         self.steps.append("settle")
         settled, self._unsettled = self._unsettled, []
+        self._came_true = self._foreseen in (None, settled)
+        self._foresight.learn(settled)
         return settled
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
@@ -259,6 +271,8 @@ class FakeSink:
         assert self._current is not None
         current, self._current = self._current, None
         self.steps.append("commit")
+        if not self._came_true:
+            raise Restart("the records did not go where it was foreseen")
         if self._fail_at == sum(step == "commit" for step in self.steps):
             raise Restart("the commit failed")
         for place in {(c.target_topic, c.target_partition or 0) for c in current.chunks}:

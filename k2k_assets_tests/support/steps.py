@@ -50,6 +50,9 @@ class WrappedSink:
     def write(self, chunk: Chunk) -> Sent:
         return self._sink.write(chunk)
 
+    def foresee(self) -> Sequence[Delivery] | None:
+        return self._sink.foresee()
+
     def settle(self) -> Sequence[Delivery]:
         return self._sink.settle()
 

@@ -52,8 +52,6 @@ _SHORTEST_WAIT = 0.001
 _TOPICS_SECONDS = 10.0
 # How often to collect garbage: errors and futures leave cycles behind.
 _COLLECT_SECONDS = 5.0
-# After so many transactions of a session without trouble what befell an earlier one is past.
-_GOOD_COMMITS = 50
 # A mapping record stays well below the usual limit of 1 MB with this many runs.
 _MOST_RUNS = 20_000
 
@@ -105,7 +103,6 @@ class Session:
         self._stages = stages_of(plan.pipeline)
         self._states: dict[TopicPartition, PartitionState] = {}
         self._moved_past_markers = False
-        self._commits_before = memory.commits
         now = time.monotonic()
         self._last_record = now
         self._next_look = now
@@ -235,7 +232,7 @@ class Session:
 
         Returns:
             Whether that was the end: not if partitions went to somebody else and the others are to be gone on with, or
-            if a new session is to go on in another way.
+            if some that were left out are back.
         """
         self._transactions.last_commit = self._last_record = time.monotonic()
         self._source_watch.heard(self._last_record)
@@ -261,10 +258,6 @@ class Session:
                 if superseded := self._slot_claims.superseded():
                     self._hand_over(superseded)
                     return False
-                if self._trouble_is_past():
-                    self._memory.report_each = False
-                    self._close()
-                    return False
                 if self._left_out.are_back(now):
                     self._close()
                     return False
@@ -275,12 +268,6 @@ class Session:
                 break
         self._release()
         return True
-
-    def _trouble_is_past(self) -> bool:
-        """Reports of each record cost, and a sink is made with them or without: a new session goes on without."""
-        good = self._memory.commits - self._commits_before >= _GOOD_COMMITS
-        self._memory.predict |= good
-        return good and self._memory.report_each and self._plan.one_to_one
 
     def _ensure_source_answers(self, polled: Polled, now: float) -> None:
         """librdkafka waits for a source that is down without a word; who waits for an end has to know.

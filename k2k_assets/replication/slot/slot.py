@@ -26,10 +26,10 @@ from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.read_back import count_records
 from k2k_assets.replication.slot.session import Session
-from k2k_assets.replication.slot.target_chain import ForeignWriter, NeedsReports, TargetChain
+from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.slot.transactions import SlotMemory
 from k2k_assets.replication.slot.write_permissions import revoked
-from k2k_assets.transport.errors import Forbidden, Restart, SourceStopped, Undeliverable
+from k2k_assets.transport.errors import Forbidden, Restart, RetryAtOnce, SourceStopped, Undeliverable
 from k2k_assets.transport.factory import transport_of
 from k2k_assets.transport.interface import Sink
 
@@ -70,7 +70,7 @@ class Slot:
         self._plan = plan
         self._memory = SlotMemory(started=time.monotonic())
         self._transport = transport_of(plan.pipeline)
-        self._sinks = self._transport.open_sinks(plan.batch_bytes)
+        self._sinks = self._transport.open_sinks(plan.one_to_one, plan.batch_bytes)
         self._id = ""
         self._quiet_since = time.monotonic()
         self._pause = _FIRST_PAUSE
@@ -97,6 +97,8 @@ class Slot:
                     with ExitStack() as session_stack:
                         if self._session(session_stack, source, target):
                             return self._memory
+                except RetryAtOnce as again:
+                    log.debug("slot %d goes on in another way: %s", self._plan.slot, again)
                 except (Restart, ClusterUnreachable, NotAllowed) as error:
                     if isinstance(error, NotAllowed) and not isinstance(self._plan.extent, Continuous):
                         raise
@@ -106,8 +108,6 @@ class Slot:
                     source.renew_if_disturbed()
                     target.renew_if_disturbed()
                     self._wait(cause, progressed=self._memory.commits > commits)
-                except NeedsReports:
-                    self._memory.report_each = True
                 except ForeignWriter as error:
                     self._stop([error.source], error.reason)
                 except SourceStopped as error:
@@ -140,7 +140,7 @@ class Slot:
         self._sinks.close(discard=all(plan.source in self._memory.superseded_by for plan in self._plan.partitions))
 
     def _sink(self) -> Sink:
-        return self._sinks.open_sink(self._id, self._memory.report_each or not self._plan.one_to_one)
+        return self._sinks.open_sink(self._id)
 
     def _chain(self, target: Cluster) -> TargetChain | None:
         if not self._plan.one_to_one:
@@ -154,15 +154,11 @@ class Slot:
         )
 
     def _refused(self, error: Undeliverable, progressed: bool) -> None:
-        """A record that the target refuses stops its topic; which one it is only a report per record tells."""
-        if error.index is None and not self._memory.report_each:
-            self._memory.report_each = True
-            return
+        """A record that the target refuses stops its topic, once it is known which one it is."""
         if not error.final or error.index is None:
             self._wait(Restart(error.why), progressed)
             return
         sent = error.sent
-        self._memory.report_each = False
         self._stop(
             self._of_topic(sent.source.topic),
             f"the target refuses the record at {sent.source} offset {sent.offsets[error.index]} ({error.size} bytes of "

@@ -3,20 +3,18 @@
 Only where one source partition feeds one target partition. A gap in the chain is read back: transaction markers and
 aborted records leave gaps too, but nothing that a reader sees. Outside transactions what the former owner of the
 partition had sent may come late, if it did not let go of it; and what one before it had sent, that slept meanwhile,
-also behind its release. Such records cannot be told from somebody else's, and are only named. The chain also tells
-beforehand where the next chunks will go, so that their mapping need not wait for them.
+also behind its release. Such records cannot be told from somebody else's, and are only named.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from k2k_assets.core import stop_reasons
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.partition_state import PartitionState
-from k2k_assets.transport.chunk import Sent
 from k2k_assets.transport.interface import Delivery
 
 log = logging.getLogger("k2k.replication")
@@ -40,10 +38,6 @@ class ForeignWriter(Exception):
         self.reason = reason
 
 
-class NeedsReports(Exception):
-    """A chunk does not lie in one piece: only a report per record tells where each record went."""
-
-
 class TargetChain:
     """The chain of one session.
 
@@ -63,7 +57,6 @@ class TargetChain:
         self._read_back = read_back
         self._expected: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self._partitions: dict[TopicPartition, int] = {}
         self._doubtful: set[TopicPartition] = set()
         self._since_release: set[TopicPartition] = set()
         self._floors: dict[TopicPartition, int] = {}
@@ -81,35 +74,16 @@ class TargetChain:
                 self._expected[source] = state.target_end + self._markers
                 self._committed[source] = state.target_end
 
-    def predict(self, sent: Iterable[Sent]) -> list[Delivery] | None:
-        """Where chunks will go if nobody else writes; None unless a transaction of this session shows it for each.
-
-        Args:
-            sent: The chunks of one transaction, in order.
-        """
-        ends: dict[TopicPartition, int] = {}
-        predicted = []
-        for chunk in sent:
-            partition = self._partitions.get(chunk.source)
-            if partition is None or not self._markers:
-                return None
-            first = ends.get(chunk.source, self._expected[chunk.source])
-            ends[chunk.source] = first + chunk.count
-            predicted.append(Delivery(chunk, partition, first, first + chunk.count - 1))
-        return predicted
-
     def follow(self, deliveries: Sequence[Delivery]) -> None:
         """Takes in the deliveries of one transaction.
 
         Raises:
             ForeignWriter: Somebody else's records lie between ours.
-            NeedsReports: They do, or markers do, inside a chunk that reported only its ends.
         """
         in_transaction: set[TopicPartition] = set()
         for delivery in deliveries:
             source = delivery.sent.source
-            pieces = _pieces(delivery)
-            for partition, first, last in pieces:
+            for partition, first, last in _pieces(delivery):
                 target = TopicPartition(delivery.sent.target_topic, partition)
                 if first < (floor := self._floors.pop(source, first)):
                     raise ForeignWriter(source, stop_reasons.target_truncated(source, target, floor, first))
@@ -120,9 +94,6 @@ class TargetChain:
                 in_transaction.add(source)
                 self._since_release.discard(source)
                 self._expected[source] = last + 1
-                self._partitions[source] = partition
-            if delivery.each is None and delivery.last - delivery.first + 1 > delivery.sent.count:
-                raise NeedsReports
         for source in in_transaction:
             self._expected[source] += self._markers
 

@@ -19,8 +19,7 @@ from k2k_assets.replication.slot.byte_budget import ByteBudget
 from k2k_assets.replication.slot.folding import RunsByTarget, fold
 from k2k_assets.replication.slot.partition_state import PartitionState, commit_record, mapping_record
 from k2k_assets.replication.slot.target_chain import TargetChain
-from k2k_assets.transport.chunk import Chunk, Sent
-from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery, Sink
 
 Control = tuple[str, int, bytes, bytes]
@@ -44,8 +43,6 @@ class SlotMemory:
         claims: Ids of all claims that the slot has written.
         last_claim: Offset of the last of them; -1 if there is none.
         hanging: Transactions of others that were told of, by target partition and first offset.
-        report_each: Whether every record has to report its target offset.
-        predict: Whether mappings may be written before the target has said where the records went.
         stalls: Sessions in a row, without a commit, that ended because nothing came of what the source had.
         commits_at_stall: The commits when the last of them ended.
         budget: How much a transaction may hold.
@@ -63,8 +60,6 @@ class SlotMemory:
     claims: set[str] = field(default_factory=set)
     last_claim: int = -1
     hanging: set[tuple[TopicPartition, int]] = field(default_factory=set)
-    report_each: bool = False
-    predict: bool = True
     stalls: int = 0
     commits_at_stall: int = 0
     budget: ByteBudget = field(default_factory=ByteBudget)
@@ -77,7 +72,7 @@ class Transactions:
         plan: The slot.
         memory: What outlives the session.
         sink: Writes.
-        chain: Finds foreign writers and predicts target offsets; None where that cannot be told.
+        chain: Finds foreign writers; None where that cannot be told.
 
     Attributes:
         records: Records in the open transaction.
@@ -95,7 +90,6 @@ class Transactions:
         # The sink waits no longer for a flush, however long the transaction may be open.
         self._timeout = min(plan.pipeline.transaction_timeout.total_seconds(), SINK_SECONDS)
         self._begun = False
-        self._sent: list[Sent] = []
         self.records = self.possible_runs = 0
         self.opened = self.last_commit = time.monotonic()
 
@@ -110,7 +104,7 @@ class Transactions:
         if not self.records:
             self.opened = now
         self.begin()
-        self._sent.append(self._sink.write(chunk))
+        self._sink.write(chunk)
         n = len(chunk.records)
         self.records += n
         self.possible_runs += 1 if chunk.contiguous and self._plan.one_to_one else n
@@ -153,17 +147,14 @@ class Transactions:
         """
         started = time.monotonic()
         self.begin()
-        predicted = self._predict()
-        if predicted is not None:
-            self._write_progress(moved, predicted, releasing)
-        deliveries = list(self._sink.settle())  # a
+        foreseen = self._sink.foresee()
+        if foreseen is not None:
+            self._write_progress(moved, foreseen, releasing)
+        deliveries = self._sink.settle()  # a
         if self._chain:
             self._chain.follow(deliveries)
-        if predicted is None:
+        if foreseen is None:
             self._write_progress(moved, deliveries, releasing)
-        elif deliveries != predicted:
-            self._memory.predict = False
-            raise Restart("the records did not go where the mapping says: they are copied again, without predictions")
         ids_match()
         self.commit()
         self._memory.commits += 1
@@ -175,18 +166,8 @@ class Transactions:
         """Commits what was queued."""
         self._sink.commit()  # d and e
         self._begun = False
-        self._sent.clear()
         self.records = self.possible_runs = 0
         self.last_commit = time.monotonic()
-
-    def _predict(self) -> list[Delivery] | None:
-        """Where a lone writer's records will go, known beforehand: a small transaction is a third shorter for it.
-
-        What was predicted is compared with what came before anything is committed.
-        """
-        if not (self._chain and self._memory.predict) or self._memory.report_each:
-            return None
-        return self._chain.predict(self._sent)
 
     def _write_progress(
         self, moved: Iterable[PartitionState], deliveries: Sequence[Delivery], releasing: Collection[TopicPartition]

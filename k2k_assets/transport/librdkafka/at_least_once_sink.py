@@ -18,11 +18,12 @@ from confluent_kafka import KafkaException, Producer
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
-from k2k_assets.transport.errors import Fatal, Restart
+from k2k_assets.transport.errors import Fatal, Restart, Undeliverable
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, raise_errors, results
 from k2k_assets.transport.librdkafka.producers import FIXED, PREFERRED, flush
+from k2k_assets.transport.librdkafka.tactics import Tactics
 from k2k_assets.transport.producer_calls import call
 
 log = logging.getLogger("k2k.transport")
@@ -45,7 +46,7 @@ class AtLeastOnceSink:
     Args:
         properties: The user's producer settings, librdkafka names.
         transactional_id: The slot's id, for the control transactions.
-        report_each: Whether every record reports its target offset.
+        tactics: How it learns where records went.
         data: A data producer to go on with.
         timeout: Seconds that any step may take.
     """
@@ -54,16 +55,16 @@ class AtLeastOnceSink:
         self,
         properties: Mapping[str, Any],
         transactional_id: str,
-        report_each: bool,
+        tactics: Tactics,
         data: DataProducer,
         timeout: float = SINK_SECONDS,
     ) -> None:
         self._control = TransactionalWriter(properties, transactional_id, timeout)
         self._data = data
-        self._report_each = report_each
+        self._tactics = tactics
         self._timeout = timeout
         self._pending: list[PendingDelivery] = []
-        self._begun = False
+        self._begun = self._delivered = False
 
     def open(self) -> None:
         self._control.open()
@@ -73,23 +74,40 @@ class AtLeastOnceSink:
         """Nothing yet: the control transaction begins with its first record, so it stays short."""
 
     def write(self, chunk: Chunk) -> Sent:
-        pending = PendingDelivery(chunk, self._report_each)
+        pending = PendingDelivery(chunk, self._tactics.report_each)
         self._pending.append(pending)
         try:
             self._data.produce(chunk, pending, self._timeout)
         except Restart:
-            raise_errors(self._pending)
+            self._ensure_accepted(self._pending)
             raise
+        except Undeliverable as refusal:
+            raise self._tactics.refused(refusal) from None
         return pending.sent
+
+    def foresee(self) -> None:
+        """Nothing: outside transactions what a former owner had sent may come late."""
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []
         try:
             self._data.drain(self._timeout)
         except Restart:
-            raise_errors(pending)
+            self._ensure_accepted(pending)
             raise
-        return results(pending)
+        try:
+            deliveries = results(pending)
+        except Undeliverable as refusal:
+            raise self._tactics.refused(refusal) from None
+        self._tactics.ensure_whole(deliveries)
+        self._delivered |= bool(deliveries)
+        return deliveries
+
+    def _ensure_accepted(self, pending: Sequence[PendingDelivery]) -> None:
+        try:
+            raise_errors(pending)
+        except Undeliverable as refusal:
+            raise self._tactics.refused(refusal) from None
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         if not self._begun:
@@ -100,7 +118,9 @@ class AtLeastOnceSink:
     def commit(self) -> None:
         if self._begun:
             self._control.commit()
-            self._begun = False
+            if self._delivered:
+                self._tactics.committed()
+            self._begun = self._delivered = False
 
     def close(self) -> None:
         self._control.close()

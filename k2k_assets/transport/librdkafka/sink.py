@@ -7,10 +7,12 @@ from typing import Any
 
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart, Undeliverable
+from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, raise_errors, results
 from k2k_assets.transport.librdkafka.producers import flush
+from k2k_assets.transport.librdkafka.tactics import Tactics
 from k2k_assets.transport.producer_calls import call
 
 
@@ -20,47 +22,73 @@ class TransactionalSink(TransactionalWriter):
     Args:
         properties: The user's producer settings, librdkafka names.
         transactional_id: The slot's id.
-        report_each: Whether every record reports its target offset.
+        tactics: How it learns where records go.
         timeout: Seconds that any step may take.
     """
 
     def __init__(
-        self, properties: Mapping[str, Any], transactional_id: str, report_each: bool, timeout: float = SINK_SECONDS
+        self, properties: Mapping[str, Any], transactional_id: str, tactics: Tactics, timeout: float = SINK_SECONDS
     ) -> None:
         super().__init__(properties, transactional_id, timeout)
-        self._report_each = report_each
+        self._tactics = tactics
+        self._foresight = Foresight()
         self._pending: list[PendingDelivery] = []
+        self._foreseen: list[Delivery] | None = None
+        self._delivered: list[Delivery] = []
 
     def write(self, chunk: Chunk) -> Sent:
-        pending = PendingDelivery(chunk, self._report_each)
+        pending = PendingDelivery(chunk, self._tactics.report_each)
         self._pending.append(pending)
         try:
             call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending, self._timeout)
         except Restart:
             self._ensure_accepted(self._pending)
             raise
+        except Undeliverable as refusal:
+            raise self._tactics.refused(refusal) from None
         return pending.sent
+
+    def foresee(self) -> Sequence[Delivery] | None:
+        if self._tactics.foresees and not self._tactics.report_each:
+            self._foreseen = self._foresight.of(pending.sent for pending in self._pending)
+        return self._foreseen
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []
         flush(self._producer, self._timeout, lambda: self._ensure_accepted(pending))
         try:
-            return results(pending)
-        except Undeliverable as refused:
-            if not refused.final:
+            self._delivered = results(pending)
+        except Undeliverable as refusal:
+            if not refusal.final:
                 self._ensure_allowed(self._failure())
-            raise
+            raise self._tactics.refused(refusal) from None
+        self._tactics.ensure_whole(self._delivered)
+        self._foresight.learn(self._delivered)
+        return self._delivered
+
+    def commit(self) -> None:
+        if self._foreseen is not None and self._foreseen != self._delivered:
+            self._tactics.was_mistaken()
+            raise Restart("the records did not go where the mapping says: they are copied again, without foresight")
+        super().commit()
+        if self._delivered:
+            self._tactics.committed()
+        self._foreseen, self._delivered = None, []
 
     def _ensure_accepted(self, pending: Sequence[PendingDelivery]) -> None:
         """Finds out early that the target refused a record: those queued behind it would wait for their time-out.
 
         Raises:
             Undeliverable: It did.
+            RetryAtOnce: It did, and the next sink will know which one.
             Forbidden: Because a topic may not be written.
         """
         error = self._failure()
         if error is not None and pending:
             self._ensure_allowed(error)
             self._producer.poll(0)
-            raise_errors(pending)
-            raise Undeliverable(pending[0].sent, None, 0, error.str(), final=False)
+            try:
+                raise_errors(pending)
+            except Undeliverable as refusal:
+                raise self._tactics.refused(refusal) from None
+            raise self._tactics.refused(Undeliverable(pending[0].sent, None, 0, error.str(), final=False))

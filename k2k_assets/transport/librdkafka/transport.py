@@ -10,6 +10,7 @@ from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.producers import transactional_producer
 from k2k_assets.transport.librdkafka.sink import TransactionalSink
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
+from k2k_assets.transport.librdkafka.tactics import Tactics
 from k2k_assets.transport.producer_calls import claim
 
 _LAST_CHANCE_SECONDS = 10.0
@@ -32,8 +33,8 @@ class LibrdkafkaTransport:
     def open_source(self) -> Source:
         return LibrdkafkaSource(self._pipeline.client_properties("source", "consumer"))
 
-    def open_sinks(self, batch_bytes: int) -> Sinks:
-        return LibrdkafkaSinks(self._pipeline, batch_bytes)
+    def open_sinks(self, lone_writer: bool, batch_bytes: int) -> Sinks:
+        return LibrdkafkaSinks(self._pipeline, lone_writer, batch_bytes)
 
     def open_control_writer(self, transactional_id: str) -> ControlWriter:
         return TransactionalWriter(self._pipeline.client_properties("target", "producer"), transactional_id)
@@ -48,19 +49,22 @@ class LibrdkafkaSinks:
 
     Args:
         pipeline: Has the settings of the producer.
+        lone_writer: Whether no other source partition feeds the target partitions.
         batch_bytes: The largest batch that all target topics take.
     """
 
-    def __init__(self, pipeline: Pipeline, batch_bytes: int) -> None:
+    def __init__(self, pipeline: Pipeline, lone_writer: bool, batch_bytes: int) -> None:
         self._properties = pipeline.client_properties("target", "producer")
         size = min(int(self._properties.get("batch.size", 1_000_000)), batch_bytes)
         self._properties["batch.size"] = size
         self._data = None if pipeline.features.exactly_once else DataProducer(self._properties)
+        self._tactics = Tactics(lone_writer)
 
-    def open_sink(self, transactional_id: str, report_each: bool) -> Sink:
+    def open_sink(self, transactional_id: str) -> Sink:
+        self._tactics.begin_session()
         if self._data is None:
-            return TransactionalSink(self._properties, transactional_id, report_each)
-        return AtLeastOnceSink(self._properties, transactional_id, report_each, self._data)
+            return TransactionalSink(self._properties, transactional_id, self._tactics)
+        return AtLeastOnceSink(self._properties, transactional_id, self._tactics, self._data)
 
     def close(self, discard: bool) -> None:
         if self._data is None:

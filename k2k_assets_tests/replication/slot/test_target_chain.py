@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.slot.target_chain import ForeignWriter, NeedsReports, TargetChain
+from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.interface import Delivery
 from k2k_assets_tests.support.fake_transport import ListRecords
@@ -121,36 +121,11 @@ def test_ignoring_goes_on_from_behind_the_foreign_records(caplog: pytest.LogCapt
     assert "t-0: 2 records at t-0 offsets 10 to 12" in caplog.text
 
 
-def test_a_chunk_that_does_not_lie_in_one_piece_needs_reports() -> None:
-    own = chain([])
-    own.start(states({SOURCE: (0, 10)}))
-    with pytest.raises(NeedsReports):
-        own.follow([stretch(11, 5, last=17)])
-
-
 def test_a_target_that_went_back_was_truncated() -> None:
     own = chain([])
     own.start(states({SOURCE: (0, 10)}))
     with pytest.raises(ForeignWriter, match=r"t-0 went back from offset 11 to 4: it was truncated"):
         own.follow([stretch(4, 1)])
-
-
-def test_what_it_predicts_is_what_a_lone_writer_gets() -> None:
-    own = chain([])
-    own.start(states({SOURCE: (0, 10), OTHER: (0, None)}))
-    transaction = [stretch(11, 5), stretch(70, 1, source=OTHER), stretch(16, 2)]
-    assert own.predict([d.sent for d in transaction]) is None, "the committed end alone does not tell of aborts"
-    own.follow(transaction)
-    following = [stretch(19, 3), stretch(72, 2, source=OTHER), stretch(22, 1)]
-    assert own.predict([d.sent for d in following]) == following
-    assert own.predict([stretch(19, 3).sent, stretch(0, 1, source=TopicPartition("t", 2)).sent]) is None
-    assert own.predict([]) == []
-
-
-def test_outside_transactions_nothing_is_predicted() -> None:
-    own = chain([], markers=0)
-    own.follow([stretch(13, 2)])
-    assert own.predict([stretch(15, 2).sent]) is None
 
 
 def test_outside_transactions_there_are_no_markers() -> None:

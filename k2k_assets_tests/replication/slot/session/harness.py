@@ -68,7 +68,8 @@ class Harness:
         ends: High watermarks past trailing markers.
         extent: When to end.
         positions: What the commit topic says; start positions are 0 otherwise.
-        chain: Follows the target offsets; without it nothing is predicted.
+        chain: Follows the target offsets.
+        foresees: Whether the sink tells where chunks will go.
         one_to_one: Whether nobody else feeds the target partitions.
     """
 
@@ -88,6 +89,7 @@ class Harness:
         fail_at_commit: int = 0,
         chain: TargetChain | None = None,
         one_to_one: bool = True,
+        foresees: bool = False,
     ) -> None:
         self.began = clock.now
         self.clock = clock
@@ -97,7 +99,7 @@ class Harness:
         self.source = FakeSource(
             clock, [a._replace(at=clock.now + a.at) for a in arrivals], ends, poll_seconds=poll_seconds
         )
-        self.sink = FakeSink(clock, fail_at_commit)
+        self.sink = FakeSink(clock, fail_at_commit, foresees)
         self.clusters = (FakeCluster(TOPICS["s"], starts=starts, ends=ends), FakeCluster(TOPICS["t"]))
         self.tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at, newer_of)
         clusters, tail = cast("tuple[Cluster, Cluster]", self.clusters), cast("AssignmentTail", self.tail)

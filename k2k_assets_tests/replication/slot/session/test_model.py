@@ -42,7 +42,9 @@ def test_model_every_record_once_in_order_and_all_that_is_told_of_it_is_true(
         ends[source] = offset + data.draw(st.integers(0, 2))
     poll_seconds = data.draw(st.sampled_from([0.0, 0.001, 0.02]))
     chain = lone_writer() if data.draw(st.booleans()) else None
-    made = Harness(pipeline, clock, records, ends, starts=first, poll_seconds=poll_seconds, chain=chain)
+    made = Harness(
+        pipeline, clock, records, ends, starts=first, poll_seconds=poll_seconds, chain=chain, foresees=chain is not None
+    )
     monkeypatch.setattr(module, "read_commit_log", lambda *_, **__: made.commit_log)
     made.run()
 

@@ -83,7 +83,7 @@ def test_steps_come_in_order_flush_then_control_records_then_commit(harness: Any
 
 
 def test_where_records_will_go_is_told_before_they_are_there_once_a_transaction_has_shown_it(harness: Any) -> None:
-    made = harness(arrivals(0) + arrivals(1, at=0.2), {P0: 2}, chain=lone_writer()).run()
+    made = harness(arrivals(0) + arrivals(1, at=0.2), {P0: 2}, chain=lone_writer(), foresees=True).run()
     first, second = (i for i, step in enumerate(made.sink.steps) if step == "write")
     assert made.sink.steps[first : first + 5] == ["write", "settle", "write_control", "write_control", "commit"]
     assert made.sink.steps[second : second + 5] == ["write", "write_control", "write_control", "settle", "commit"]
@@ -91,8 +91,8 @@ def test_where_records_will_go_is_told_before_they_are_there_once_a_transaction_
     assert told == [(0, 0, 1), (1, 2, 1)]
 
 
-def test_a_prediction_that_does_not_come_true_commits_nothing_and_is_the_last(harness: Any) -> None:
-    made = harness(arrivals(0) + arrivals(1, at=0.2), {P0: 2}, chain=lone_writer())
+def test_where_records_do_not_go_as_foreseen_nothing_is_committed(harness: Any) -> None:
+    made = harness(arrivals(0) + arrivals(1, at=0.2), {P0: 2}, chain=lone_writer(), foresees=True)
     write = made.sink.write
 
     def beside(chunk: Any) -> Any:
@@ -101,10 +101,9 @@ def test_a_prediction_that_does_not_come_true_commits_nothing_and_is_the_last(ha
         return write(chunk)
 
     made.sink.write = beside
-    with pytest.raises(Restart, match="did not go where the mapping says"):
+    with pytest.raises(Restart, match="did not go where it was foreseen"):
         made.run()
     assert [r.position for t in made.copying for r in made.commits(t, "commit")] == [1]
-    assert not made.memory.predict
 
 
 @pytest.mark.parametrize(("still_ours", "error"), [(True, ForeignWriter), (False, Restart)])

@@ -84,19 +84,6 @@ def test_a_commit_topic_that_is_lost_ends_the_slot(
     assert made.copying == []
 
 
-@pytest.mark.parametrize("good", [49, 50])
-def test_after_good_transactions_a_session_without_reports_of_each_record_goes_on(harness: Any, good: int) -> None:
-    """They cost: one record that was refused, or a marker inside a chunk, is not to be paid for until the end."""
-    records = [Arrival(i / 10, P0, i) for i in range(good)]
-    made = harness(records, {P0: good}, extent=Continuous(), stop_at=60.0)
-    made.memory.report_each, made.memory.predict = True, False
-    made.run()
-    assert made.memory.commits == good + 1, "all but the last one with a record"
-    assert (made.ended, made.memory.report_each, made.memory.predict) == ((True, True, False), (False, False, True))[
-        good == 50
-    ]
-
-
 def test_a_higher_claim_ends_it_within_a_look_with_all_that_is_in_hand_committed(harness: Any) -> None:
     records = [Arrival(i / 10, P0, i) for i in range(100)]
     made = harness(records, {P0: 100, P1: 0}, newer_at=3.0, newer_of=[P0], extent=Continuous()).run()

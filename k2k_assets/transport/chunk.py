@@ -1,7 +1,7 @@
 """A chunk: records of one source partition, on their way to one target topic.
 
-A struct of columns that always keeps the source offsets. The columns are made only when somebody asks for them:
-with no stage active a chunk is handed on as the transport made it.
+The copy loop needs to know where the records lie, how many they are and how large. A transport may hand them on as the
+broker sent them, undecoded: they become columns only when somebody asks for these.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Records(Protocol):
-    """The columns of a chunk, all of the same length, in source order."""
+    """Records in source order, as they came: what is known of them without looking into one."""
 
     def __len__(self) -> int: ...
 
@@ -36,6 +36,22 @@ class Records(Protocol):
         ...
 
     def offsets(self) -> Sequence[int]: ...
+
+    def size(self) -> int:
+        """Bytes: of all values, or of the batches as they came where nothing is decoded."""
+        ...
+
+    def columns(self) -> Columns:
+        """The records decoded; themselves, if they are.
+
+        Raises:
+            SourceStopped: They cannot be decoded.
+        """
+        ...
+
+
+class Columns(Records, Protocol):
+    """Records decoded: columns of the same length."""
 
     def keys(self) -> Sequence[bytes | None]: ...
 
@@ -53,12 +69,8 @@ class Records(Protocol):
         """
         ...
 
-    def before(self, index: int) -> Records:
+    def before(self, index: int) -> Columns:
         """The records before that one, of which there is at least one."""
-        ...
-
-    def size(self) -> int:
-        """Bytes of all values."""
         ...
 
 
@@ -82,7 +94,7 @@ class Chunk:
 
     Attributes:
         source: Where they come from.
-        records: Their columns.
+        records: They, decoded or not.
         target_topic: Where they go; empty until routed.
         target_partition: Where they go; None leaves each record to the producer's partitioner.
         keep_headers: Whether the source's headers go along.
@@ -97,40 +109,65 @@ class Chunk:
     keep_timestamps: bool = True
 
     @property
+    def count(self) -> int:
+        """How many records there are."""
+        return len(self.records)
+
+    @property
+    def first_offset(self) -> int:
+        """Source offset of the first record."""
+        return self.records.first_offset
+
+    @property
+    def last_offset(self) -> int:
+        """Source offset of the last record."""
+        return self.records.last_offset
+
+    @property
     def contiguous(self) -> bool:
         """Whether the source offsets have no gap."""
         return self.records.last_offset - self.records.first_offset + 1 == len(self.records)
 
+    @property
+    def unchanged(self) -> bool:
+        """Whether no stage has asked for something that changes a record, or that a look into it has to decide."""
+        return self.keep_headers and self.keep_timestamps and self.target_partition is not None
+
+    def columns(self) -> Columns:
+        """The records decoded; they stay so."""
+        columns = self.records.columns()
+        self.records = columns
+        return columns
+
     def readable(self) -> tuple[Chunk | None, str | None]:
-        """What of the chunk can be written: all of it, or what lies before the first record that cannot be read.
+        """What of the chunk can be written, decoded: all of it, or what lies before the first unreadable record.
 
         Returns:
             That, None if it is nothing; and why it ends there, None if nothing is missing.
         """
+        columns = self.columns()
         if not self.keep_headers:
             return self, None
         try:
-            self.records.headers()
+            columns.headers()
         except UnreadableRecord as fault:
-            return replace(self, records=self.records.before(fault.index)) if fault.index else None, fault.reason
+            return replace(self, records=columns.before(fault.index)) if fault.index else None, fault.reason
         return self, None
 
     def to_arrow(self) -> pa.RecordBatch:
         """The chunk as Arrow: topic, partition, offset, key, value, timestamp, headers (see `arrow_schema`)."""
         import pyarrow as pa
 
-        n = len(self.records)
-        headers = [
-            None if h is None else [{"key": key, "value": value} for key, value in h] for h in self.records.headers()
-        ]
+        n, decoded = self.count, self.columns()
+        headers = [None if h is None else [{"key": key, "value": value} for key, value in h] for h in decoded.headers()]
         schema = arrow_schema()
         columns = [
             [self.source.topic] * n,
             [self.source.partition] * n,
-            self.records.offsets(),
-            self.records.keys(),
-            self.records.values(),
-            self.records.timestamps(),
+            decoded.offsets(),
+            decoded.keys(),
+            decoded.values(),
+            decoded.timestamps(),
             headers,
         ]
         arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
@@ -151,8 +188,8 @@ class Sent:
     def __init__(self, chunk: Chunk) -> None:
         self.source = chunk.source
         self.target_topic = chunk.target_topic
-        self.count = len(chunk.records)
-        self.first_offset, self.last_offset = chunk.records.first_offset, chunk.records.last_offset
+        self.count = chunk.count
+        self.first_offset, self.last_offset = chunk.first_offset, chunk.last_offset
         # Eight bytes an offset, and only where the source has gaps.
         self._offsets = None if chunk.contiguous else array("q", chunk.records.offsets())
 

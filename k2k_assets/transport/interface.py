@@ -77,6 +77,9 @@ class Source(Protocol):
     def poll(self, limit: int, timeout: float) -> Polled:
         """What is there, up to `limit` records; waits up to `timeout` seconds only if there is nothing.
 
+        Fewer than `limit` tell that nothing more is at hand. A source that keeps whole batches may bring more, by less
+        than one batch.
+
         Raises:
             SourceStopped: A partition cannot be read on.
             Restart: The connection has to be made anew.

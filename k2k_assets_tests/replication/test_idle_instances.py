@@ -29,6 +29,7 @@ from k2k_assets.replication.plan import slot_of
 from k2k_assets.replication.slot import session, slot_claims
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.transport import producer_calls
 from k2k_assets.transport.librdkafka import control_writer
 from k2k_assets.transport.librdkafka import transport as librdkafka_transport
 from k2k_assets_tests.support.copying import Running, assert_same_content, commit_records, copy, in_threads
@@ -81,7 +82,7 @@ def any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def claimed_ids(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Each time that a transactional id is claimed (InitProducerId), by a slot that begins or one that fences."""
     found: list[str] = []
-    real = control_writer.claim
+    real = producer_calls.claim
 
     def noting(producer: Any, timeout: float, what: str) -> None:
         found.append(what)

@@ -5,6 +5,7 @@ They keep to `k2k_assets.transport.interface`; what the loop did can be read fro
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,10 +13,14 @@ from typing import NamedTuple
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader, reasons
 from k2k_assets.kafka.cluster import TopicDescription
-from k2k_assets.transport.chunk import Chunk, Headers, Sent, UnreadableRecord
+from k2k_assets.transport.capabilities import Capabilities
+from k2k_assets.transport.chunk import Chunk, Headers, Records, Sent, UnreadableRecord
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.interface import Delivery, Polled, Position
+
+BY_RECORD = Capabilities(needs_decoding=True, keeps_batches=False, reports_batches=False, knows_commit_outcome=False)
+BY_BATCH = Capabilities(needs_decoding=False, keeps_batches=True, reports_batches=True, knows_commit_outcome=True)
 
 
 @dataclass
@@ -62,6 +67,9 @@ class ListRecords:
             raise UnreadableRecord(self.at.index(self.unreadable), f"the record at {self.unreadable} cannot be read")
         return self.given_headers or [None] * len(self.at)
 
+    def columns(self) -> ListRecords:
+        return self
+
     def before(self, index: int) -> ListRecords:
         return ListRecords(
             self.at[:index],
@@ -74,6 +82,39 @@ class ListRecords:
 
     def size(self) -> int:
         return sum(len(value or b"") for value in self.values())
+
+
+class WholeBatch:
+    """Records as a broker sends them: bytes, and what their header says of them.
+
+    Args:
+        records: What the bytes hold.
+
+    Attributes:
+        raw: The bytes.
+        decodings: How often somebody has looked into them.
+    """
+
+    def __init__(self, records: ListRecords) -> None:
+        self.raw = pickle.dumps(records)
+        self.decodings = 0
+        self.first_offset, self.last_offset = records.first_offset, records.last_offset
+        self.leader_epoch = records.leader_epoch
+        self._offsets = records.offsets()
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def offsets(self) -> Sequence[int]:
+        return self._offsets
+
+    def size(self) -> int:
+        return len(self.raw)
+
+    def columns(self) -> ListRecords:
+        self.decodings += 1
+        records: ListRecords = pickle.loads(self.raw)
+        return records
 
 
 class Clock:
@@ -108,6 +149,7 @@ class FakeSource:
         arrivals: What arrives; offsets of a partition rise.
         ends: High watermark of each partition, past trailing markers; by default the last offset + 1.
         poll_seconds: How long each poll takes.
+        whole_batches: Whether records come undecoded.
 
     Attributes:
         unreadable: Offset of a record of a partition whose headers cannot be read.
@@ -120,6 +162,7 @@ class FakeSource:
         arrivals: Iterable[Arrival],
         ends: Mapping[TopicPartition, int] | None = None,
         poll_seconds: float = 0.0,
+        whole_batches: bool = False,
     ) -> None:
         self.assigned: dict[TopicPartition, Position] = {}
         self.ends = dict(ends or {})
@@ -128,6 +171,7 @@ class FakeSource:
         self.left_out: Callable[[], int] = lambda: 0
         self._clock = clock
         self._poll_seconds = poll_seconds
+        self._whole_batches = whole_batches
         self._waiting = sorted(arrivals, key=lambda a: (a.at, a.source, a.offset))
         self._next: dict[TopicPartition, int] = {}
         self._told: set[TopicPartition] = set()
@@ -171,8 +215,9 @@ class FakeSource:
                 polled.ends[tp] = self._end(tp)
         return polled
 
-    def _records(self, tp: TopicPartition, offsets: list[int]) -> ListRecords:
-        return ListRecords(offsets, unreadable=self.unreadable.get(tp))
+    def _records(self, tp: TopicPartition, offsets: list[int]) -> Records:
+        records = ListRecords(offsets, unreadable=self.unreadable.get(tp))
+        return WholeBatch(records) if self._whole_batches else records
 
     def _end(self, tp: TopicPartition) -> int:
         """The high watermark as it is now."""

@@ -32,6 +32,7 @@ from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.slot.topic_identity import ask_topic_ids
 from k2k_assets.replication.slot.transactions import SlotMemory, Transactions
 from k2k_assets.stages import Stage, stages_of
+from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Polled, Sink, Source
@@ -72,6 +73,7 @@ class Session:
         tail: The assignment topic.
         transactional_id: That of the sink.
         chain: Finds foreign writers; None where that cannot be told.
+        capabilities: What the transport of source and sink can do.
     """
 
     def __init__(
@@ -84,12 +86,15 @@ class Session:
         tail: AssignmentTail,
         transactional_id: str,
         chain: TargetChain | None,
+        capabilities: Capabilities,
     ) -> None:
         self._plan = plan
         self._memory = memory
         self._source = source
         self._sink = sink
-        self._transactions = Transactions(plan, memory, sink, chain)
+        self._needs_decoding = capabilities.needs_decoding
+        one_stretch = plan.one_to_one or capabilities.reports_batches
+        self._transactions = Transactions(plan, memory, sink, chain, one_stretch)
         self._source_cluster, self._target_cluster = clusters
         self._source_watch = SourceWatch(plan, memory, self._source_cluster)
         self._tail = tail
@@ -243,7 +248,7 @@ class Session:
                 self._let_records_gather()
             polled = self._source.poll(limit, self._patience())
             now = time.monotonic()
-            dry = sum(len(chunk.records) for chunk in polled.chunks) + polled.passed < limit
+            dry = sum(chunk.count for chunk in polled.chunks) + polled.passed < limit
             self._take(polled, now)
             self._ensure_source_answers(polled, now)
             if self._is_full(now):
@@ -311,21 +316,21 @@ class Session:
             self._last_record = now
         for taken in polled.chunks:
             state = self._states[taken.source]
-            first = taken.records.first_offset
-            if first < state.next:
-                raise SourceStopped(taken.source, stop_reasons.diverged(taken.source, state.next, first, ""))
-            chunk, why = reduce(_apply, self._stages, taken).readable()
+            if taken.first_offset < state.next:
+                raise SourceStopped(
+                    taken.source, stop_reasons.diverged(taken.source, state.next, taken.first_offset, "")
+                )
+            chunk, why = self._staged(taken)
             if why is not None:
                 fault = SourceStopped(taken.source, why)
             if chunk is None:
                 continue
-            records = chunk.records
             self._transactions.write(chunk, now)
-            state.next = records.last_offset + 1
-            state.leader_epoch, state.epoch_end = records.leader_epoch, state.next
-            size = records.size()
-            self._memory.budget.take(len(records), size, now)
-            state.records += len(records)
+            state.next = chunk.last_offset + 1
+            state.leader_epoch, state.epoch_end = chunk.records.leader_epoch, state.next
+            size = chunk.records.size()
+            self._memory.budget.take(chunk.count, size, now)
+            state.records += chunk.count
             state.bytes += size
             self._last_record = now
         if fault is not None:
@@ -337,6 +342,11 @@ class Session:
             if end > state.next:
                 state.next = end
             self._moved_past_markers |= state.moved
+
+    def _staged(self, taken: Chunk) -> tuple[Chunk | None, str | None]:
+        """A chunk behind the stages, as `Chunk.readable`; decoded only where a stage or the sink needs it."""
+        chunk = reduce(_apply, self._stages, taken)
+        return (chunk, None) if chunk.unchanged and not self._needs_decoding else chunk.readable()
 
     def _is_full(self, now: float) -> bool:
         """Whether the transaction holds as much as it may, or is as old as it may become."""

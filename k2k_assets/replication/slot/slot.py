@@ -127,7 +127,8 @@ class Slot:
         reader = self._transport.open_source()
         stack.callback(reader.close)
         clusters, chain = (source, target), self._chain(target)
-        session = Session(self._plan, self._memory, reader, sink, clusters, tail, self._id, chain)
+        capabilities = self._transport.capabilities
+        session = Session(self._plan, self._memory, reader, sink, clusters, tail, self._id, chain, capabilities)
         return session.copy() if session.start() else True
 
     def _free_id(self, tail: AssignmentTail) -> str:

@@ -73,6 +73,7 @@ class Transactions:
         memory: What outlives the session.
         sink: Writes.
         chain: Finds foreign writers; None where that cannot be told.
+        one_stretch: Whether a chunk lies on the target as one stretch, where nothing is wrong.
 
     Attributes:
         records: Records in the open transaction.
@@ -81,12 +82,15 @@ class Transactions:
         last_commit: When the last transaction was committed, monotonic seconds.
     """
 
-    def __init__(self, plan: SlotPlan, memory: SlotMemory, sink: Sink, chain: TargetChain | None) -> None:
+    def __init__(
+        self, plan: SlotPlan, memory: SlotMemory, sink: Sink, chain: TargetChain | None, one_stretch: bool
+    ) -> None:
         self._plan = plan
         self._pipeline = plan.pipeline
         self._memory = memory
         self._sink = sink
         self._chain = chain
+        self._one_stretch = one_stretch
         # The sink waits no longer for a flush, however long the transaction may be open.
         self._timeout = min(plan.pipeline.transaction_timeout.total_seconds(), SINK_SECONDS)
         self._begun = False
@@ -105,9 +109,8 @@ class Transactions:
             self.opened = now
         self.begin()
         self._sink.write(chunk)
-        n = len(chunk.records)
-        self.records += n
-        self.possible_runs += 1 if chunk.contiguous and self._plan.one_to_one else n
+        self.records += chunk.count
+        self.possible_runs += 1 if chunk.contiguous and self._one_stretch else chunk.count
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         """Queues a control record into the open transaction."""

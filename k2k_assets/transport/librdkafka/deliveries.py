@@ -168,7 +168,7 @@ def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery, ti
         Restart: The queue stayed full: the target takes nothing.
         Undeliverable: A record is larger than the whole queue.
     """
-    records = chunk.records
+    records = chunk.columns()
     columns: list[Sequence[object] | None] = [
         records.values(),
         records.keys(),
@@ -221,12 +221,12 @@ def _produce(producer: Producer, chunk: Chunk, columns: list[Sequence[object] | 
 
 def _representable(chunk: Chunk) -> Sequence[int]:
     """The timestamps, with 0 moved to 1: to librdkafka 0 means "now", which would be off by decades."""
-    timestamps = chunk.records.timestamps()
+    timestamps = chunk.columns().timestamps()
     if 0 in timestamps:
         log.warning(
             "%s: record with timestamp 0 near offset %d is written with timestamp 1 ms (the client cannot write 0)",
             chunk.source,
-            chunk.records.first_offset,
+            chunk.first_offset,
         )
         return [timestamp or 1 for timestamp in timestamps]
     return timestamps

@@ -72,6 +72,9 @@ class MessageRecords:
                 raise _unreadable(self.messages, len(self.messages) - length_hint(messages) - 1, raised) from None
         return self._headers
 
+    def columns(self) -> MessageRecords:
+        return self
+
     def before(self, index: int) -> MessageRecords:
         return MessageRecords(self.messages[:index])
 

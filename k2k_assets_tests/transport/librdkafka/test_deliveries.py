@@ -153,7 +153,7 @@ def test_a_queue_that_fills_at_any_point_loses_doubles_and_reorders_nothing(
     produce_chunk(producer, chunk, pending)
     producer.deliver()
 
-    records, n = chunk.records, len(chunk.records)
+    records, n = chunk.columns(), chunk.count
     assert [(s.value, s.key) for s in producer.sent] == list(zip(records.values(), records.keys(), strict=True))
     assert [s.timestamp for s in producer.sent] == (list(records.timestamps()) if chunk.keep_timestamps else [0] * n)
     assert [s.headers for s in producer.sent] == (list(records.headers()) if chunk.keep_headers else [None] * n)

@@ -27,7 +27,16 @@ from k2k_assets.replication.slot import slot_claims, source_watch, transactions
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.target_chain import TargetChain
 from k2k_assets.replication.slot.transactions import SlotMemory
-from k2k_assets_tests.support.fake_transport import Arrival, Clock, FakeCluster, FakeSink, FakeSource, Transaction
+from k2k_assets.transport.capabilities import Capabilities
+from k2k_assets_tests.support.fake_transport import (
+    BY_RECORD,
+    Arrival,
+    Clock,
+    FakeCluster,
+    FakeSink,
+    FakeSource,
+    Transaction,
+)
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, GENERATION, slot_plan
 
@@ -70,6 +79,7 @@ class Harness:
         positions: What the commit topic says; start positions are 0 otherwise.
         chain: Follows the target offsets.
         foresees: Whether the sink tells where chunks will go.
+        capabilities: What source and sink can do; chunks are undecoded where whole batches are kept.
         one_to_one: Whether nobody else feeds the target partitions.
     """
 
@@ -90,20 +100,22 @@ class Harness:
         chain: TargetChain | None = None,
         one_to_one: bool = True,
         foresees: bool = False,
+        capabilities: Capabilities = BY_RECORD,
     ) -> None:
         self.began = clock.now
         self.clock = clock
         self.plan: SlotPlan = slot_plan(pipeline, ends, extent, one_to_one=one_to_one)
         self.commit_log = CommitLog(dict(positions or {}))
         self.memory = SlotMemory(started=clock.now)
-        self.source = FakeSource(
-            clock, [a._replace(at=clock.now + a.at) for a in arrivals], ends, poll_seconds=poll_seconds
-        )
+        arriving = [a._replace(at=clock.now + a.at) for a in arrivals]
+        self.source = FakeSource(clock, arriving, ends, poll_seconds, whole_batches=capabilities.keeps_batches)
         self.sink = FakeSink(clock, fail_at_commit, foresees)
         self.clusters = (FakeCluster(TOPICS["s"], starts=starts, ends=ends), FakeCluster(TOPICS["t"]))
         self.tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at, newer_of)
         clusters, tail = cast("tuple[Cluster, Cluster]", self.clusters), cast("AssignmentTail", self.tail)
-        self.session = Session(self.plan, self.memory, self.source, self.sink, clusters, tail, "k2k.p.k2k.g.0", chain)
+        self.session = Session(
+            self.plan, self.memory, self.source, self.sink, clusters, tail, "k2k.p.k2k.g.0", chain, capabilities
+        )
         self.ended: bool | None = None
 
     def run(self) -> Harness:

@@ -13,7 +13,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.slot import session as module
 from k2k_assets_tests.replication.slot.session.harness import P0, P1, Harness, lone_writer, use_clock
-from k2k_assets_tests.support.fake_transport import Arrival, ListRecords
+from k2k_assets_tests.support.fake_transport import BY_BATCH, BY_RECORD, Arrival
 from k2k_assets_tests.support.plans import GENERATION
 from k2k_assets_tests.support.properties import examples
 
@@ -42,9 +42,11 @@ def test_model_every_record_once_in_order_and_all_that_is_told_of_it_is_true(
         ends[source] = offset + data.draw(st.integers(0, 2))
     poll_seconds = data.draw(st.sampled_from([0.0, 0.001, 0.02]))
     chain = lone_writer() if data.draw(st.booleans()) else None
+    capabilities = data.draw(st.sampled_from([BY_RECORD, BY_BATCH]))
     made = Harness(
-        pipeline, clock, records, ends, starts=first, poll_seconds=poll_seconds, chain=chain, foresees=chain is not None
-    )
+        pipeline, clock, records, ends, starts=first, poll_seconds=poll_seconds, chain=chain,
+        foresees=chain is not None, capabilities=capabilities,
+    )  # fmt: skip
     monkeypatch.setattr(module, "read_commit_log", lambda *_, **__: made.commit_log)
     made.run()
 
@@ -69,7 +71,7 @@ def test_model_every_record_once_in_order_and_all_that_is_told_of_it_is_true(
             log[source] += zip(offsets, targets, strict=True)
             target_ends[source] = targets[-1] + 1 if targets else target_ends[source]
             counted[source][0] += len(offsets)
-            counted[source][1] += ListRecords(offsets).size() if offsets else 0
+            counted[source][1] += sum(c.records.size() for c in transaction.chunks if c.source == source)
             assert record.target_end == target_ends[source]
             assert [record.records, record.bytes_] == counted[source]
             assert record.position >= covered[source]

@@ -30,7 +30,7 @@ def offsets_where_led(
         partitions: Existing partitions.
         which: As for `Cluster.offsets`.
         without_leader: Takes the others, with the reason.
-        patience: As for `Cluster.offsets`.
+        patience: As for `Cluster.offsets`; `ELECTION_SECONDS` gives a leader time to be elected.
 
     Raises:
         ClusterUnreachable: No broker answers.
@@ -43,25 +43,6 @@ def offsets_where_led(
         return {}
 
 
-def ends_with_leader(
-    cluster: Cluster,
-    partitions: Collection[TopicPartition],
-    which: Which,
-    offline_partitions: dict[TopicPartition, str],
-    patience: float = ELECTION_SECONDS,
-) -> dict[TopicPartition, int]:
-    """The ends of those partitions that have a leader; there may be none.
-
-    Args:
-        cluster: Is asked.
-        partitions: Existing partitions.
-        which: As for `Cluster.offsets`.
-        offline_partitions: Takes the others, with the reason.
-        patience: As for `Cluster.offsets`.
-    """
-    return offsets_where_led(cluster, partitions, which, offline_partitions, patience)
-
-
 def ends_of_each_topic(
     cluster: Cluster,
     partitions: Collection[TopicPartition],
@@ -69,7 +50,7 @@ def ends_of_each_topic(
     unknown: dict[TopicPartition, str],
     patience: float = ELECTION_SECONDS,
 ) -> dict[TopicPartition, int]:
-    """As `ends_with_leader`; a topic that may not be seen any more is stopped by its slot, and holds up no others.
+    """As `offsets_where_led`; a topic that may not be seen any more is stopped by its slot, and holds up no others.
 
     Args:
         cluster: Is asked.
@@ -79,13 +60,13 @@ def ends_of_each_topic(
         patience: As for `Cluster.offsets`.
     """
     try:
-        return ends_with_leader(cluster, partitions, which, unknown, patience)
+        return offsets_where_led(cluster, partitions, which, unknown, patience)
     except Refused as reason:
         seen = cluster.describe_async({tp.topic for tp in partitions}, partly=True)()
         unknown.update((tp, str(reason)) for tp in partitions if tp.topic not in seen)
         left = [tp for tp in partitions if tp.topic in seen]
     try:
-        return ends_with_leader(cluster, left, which, unknown, patience) if left else {}
+        return offsets_where_led(cluster, left, which, unknown, patience) if left else {}
     except Refused as reason:  # of another one by now
         unknown.update(dict.fromkeys(left, str(reason)))
         return {}

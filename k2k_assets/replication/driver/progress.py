@@ -14,7 +14,7 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.end_probe import EndProbe
-from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic, ends_with_leader
+from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic, offsets_where_led
 from k2k_assets.kafka.log_reader import LogReader
 from k2k_assets.pipeline import Pipeline
 
@@ -178,7 +178,7 @@ class ProgressReader:
                 self._reader.doubt_if_behind(ends)
 
     def _ends(self) -> Mapping[TopicPartition, int]:
-        return ends_with_leader(self._target, list(self._reader.reached), "stable", {}, patience=0)
+        return offsets_where_led(self._target, list(self._reader.reached), "stable", {})
 
     def current(self) -> Progress:
         """What was known at the last refresh, with the newest positions."""

@@ -17,7 +17,7 @@ from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import abbreviate, in_thread
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.kafka.leaders import ELECTION_SECONDS, ends_with_leader
+from k2k_assets.kafka.leaders import ELECTION_SECONDS, offsets_where_led
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -56,7 +56,7 @@ def without_leader(
         for plan in plans
     }
     found: dict[TopicPartition, str] = {}
-    ends_with_leader(target, list(dict.fromkeys(tp for to in feeds.values() for tp in to)), "latest", found, patience)
+    offsets_where_led(target, list(dict.fromkeys(tp for to in feeds.values() for tp in to)), "latest", found, patience)
     return {source: next(found[tp] for tp in to if tp in found) for source, to in feeds.items() if found.keys() & to}
 
 
@@ -150,5 +150,5 @@ class LeftOut:
         gone = {plan.source for plan in plans if plan.target_topic not in there}  # the next session says so
         plans = [plan for plan in plans if plan.source not in gone]
         missing = without_leader(self._plan.pipeline, plans, target, there, patience=0)
-        ends_with_leader(source, [plan.source for plan in plans], "latest", missing, patience=0)
+        offsets_where_led(source, [plan.source for plan in plans], "latest", missing)
         return set(partitions) - missing.keys()

@@ -18,7 +18,7 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import abbreviate, in_thread
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import ends_with_leader
+from k2k_assets.kafka.leaders import ELECTION_SECONDS, offsets_where_led
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.partition_state import PartitionState
@@ -121,7 +121,9 @@ class SourceWatch:
 
     def _ask(self, partitions: Collection[TopicPartition]) -> _Ends:
         offline_partitions: dict[TopicPartition, str] = {}
-        return ends_with_leader(self._cluster, partitions, self._which, offline_partitions), offline_partitions
+        return offsets_where_led(
+            self._cluster, partitions, self._which, offline_partitions, ELECTION_SECONDS
+        ), offline_partitions
 
     def _compare(self, answer: Future[_Ends], states: Mapping[TopicPartition, PartitionState], now: float) -> None:
         try:

@@ -12,7 +12,7 @@ from k2k_assets.core import stop_reasons
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.kafka.leaders import END_UNKNOWN, ends_with_leader
+from k2k_assets.kafka.leaders import ELECTION_SECONDS, END_UNKNOWN, offsets_where_led
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -76,7 +76,8 @@ def resolve_starts(
             alive.append(plan)
     starts.offline_partitions = without_leader(slot.pipeline, alive, target, there)
     alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
-    earliest = ends_with_leader(source, [plan.source for plan in alive], "earliest", starts.offline_partitions)
+    sources = [plan.source for plan in alive]
+    earliest = offsets_where_led(source, sources, "earliest", starts.offline_partitions, ELECTION_SECONDS)
     alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
     latest = source.offsets([plan.source for plan in alive], "latest")
     for plan in _with_ends(slot.pipeline, alive, source):

@@ -15,8 +15,7 @@ from typing import Any
 
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
-from k2k_assets.spark.replicate import replicate
-from k2k_assets.spark.sessions import build_session
+from k2k_assets.spark.coming_spark import ComingSpark
 
 Job = dict[str, Any]
 
@@ -49,7 +48,11 @@ def _run(job: Job, stop: threading.Event) -> dict[str, Any]:
     try:
         pipeline = load_pipeline([job["pipeline"]])
         extent = Continuous() if job["continuous"] else UntilCaughtUp()
-        outcome = replicate(pipeline, build_session(pipeline), extent, stop=stop)
+        spark = ComingSpark(pipeline)
+        try:
+            outcome = spark.replicate(extent, stop=stop)
+        finally:
+            spark.await_start()  # it stays: the next job uses the same Java process
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
     if outcome.stopped:

@@ -13,6 +13,7 @@ import threading
 from queue import SimpleQueue
 from typing import Any
 
+from k2k_assets.core.stops.reason import render_topic
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 from k2k_assets.spark.coming_spark import ComingSpark
@@ -56,7 +57,7 @@ def _run(job: Job, stop: threading.Event) -> dict[str, Any]:
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
     if outcome.stopped:
-        return {"error": f"stopped: {outcome.stopped}"}
+        return {"error": "; ".join(render_topic(topic, stops) for topic, stops in outcome.stopped.items())}
     return {"records": sum(topic.records for topic in outcome.topics.values()), "seconds": outcome.seconds}
 
 

@@ -10,8 +10,7 @@ from functools import partial
 from k2k_assets.control.control_topics import control_topics, missing_control_topics
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.core.words import plural
-from k2k_assets.kafka.clients import ACLS_HINT
+from k2k_assets.core.words import ACLS_HINT, plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: bool, as_json: bool) -> None:
     """Prints the committed positions: 'committed' is the next offset to copy, 'last' the end of the source.
 
-    A partition that is stopped has its reason with it, one that was set by hand who did it, when and why.
+    A partition that is stopped has its reason and the reason's code with it, one that was set by hand who did it, when
+    and why.
     """
     # Importing Kafka takes a moment: not for --help.
     from k2k_assets.kafka.clusters import both_clusters
@@ -54,6 +55,7 @@ def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: boo
 
 def _partition(one: CommittedPosition) -> dict[str, Any]:
     from k2k_assets.cli.timestamps import shown
+    from k2k_assets.core.stops.reason import render
 
     record = one.record
     row: dict[str, Any] = {
@@ -63,7 +65,7 @@ def _partition(one: CommittedPosition) -> dict[str, Any]:
         "last": one.last,
     }
     if one.stopped:
-        row["stopped"] = one.stopped
+        row |= {"stopped": render(one.stopped, with_code=False), "stop_code": one.stopped.code}
     if record and record.overridden:
         done = record.overridden
         row["override"] = {"by": done.by, "at": shown(record.time), "before": done.position}

@@ -22,6 +22,7 @@ from k2k_assets.cli.summary import summary
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotCaughtUp, TopicsStopped
 from k2k_assets.core.home import HOME_VARIABLE
+from k2k_assets.core.stops.reason import render_topic
 from k2k_assets.core.words import plural
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.spark.coming_spark import ComingSpark
@@ -153,7 +154,7 @@ def _replicate(spark: ComingSpark, console: Console, once: bool, stop: threading
 
 def _raise_for_stopped(outcome: Outcome) -> None:
     if outcome.stopped:
-        reasons = "".join(f"\n  {name}: {reason}" for name, reason in sorted(outcome.stopped.items()))
+        reasons = "".join(f"\n  {name}: {render_topic(name, stops)}" for name, stops in sorted(outcome.stopped.items()))
         raise TopicsStopped(f"{len(outcome.stopped)} of {plural(len(outcome.topics), 'topic')} stopped:{reasons}")
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from k2k_assets.core.stops.reason import render
+
 if TYPE_CHECKING:
     from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 
@@ -104,7 +106,7 @@ class StatusReader:
         )
 
     def _notes(self, partitions: dict[int, PartitionProgress]) -> Iterable[str]:
-        yield from dict.fromkeys(f"stopped: {p.stopped}" for p in partitions.values() if p.stopped)
+        yield from dict.fromkeys(f"stopped: {render(p.stopped)}" for p in partitions.values() if p.stopped)
         held = {number: p.held_since for number, p in partitions.items() if p.held_since is not None}
         ages = {number: self._clock() - since for number, since in held.items()}
         long = {number: age for number, age in ages.items() if age >= _HELD_SECONDS}

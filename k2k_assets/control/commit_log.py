@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_key
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons import PositionUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
@@ -48,6 +50,18 @@ class CommitLog:
     def tells_all(self) -> bool:
         """Whether a partition without a record surely has none; under exactly-once it has, or is `unreadable`."""
         return self.is_whole and (not self.passed_over or bool(self.unreadable))
+
+    @property
+    def stopped(self) -> dict[TopicPartition, StopReason]:
+        """The partitions that are stopped now, with the reason, in order."""
+        released = {tp: record.reason for tp, record in self.positions.items() if record.reason is not None}
+        unreadable = {tp: PositionUnreadable(tp, why) for tp, why in self.unreadable.items()}
+        return dict(sorted({**released, **unreadable}.items()))
+
+    def unreadable_reason(self, tp: TopicPartition) -> StopReason | None:
+        """Why a partition whose newest record cannot be decoded is stopped; None of any other."""
+        why = self.unreadable.get(tp)
+        return PositionUnreadable(tp, why) if why else None
 
 
 def read_commit_log(

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from k2k_assets.core import json_codec
+from k2k_assets.core.stops.document import document_of, reason_of
+from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 
 VERSION = 1
@@ -30,7 +32,7 @@ class Overridden:
     position: int | None
     source_topic_id: str | None
     target_topic_id: str | None
-    stopped: str | None
+    stopped: StopReason | None
 
     def document(self) -> dict[str, Any]:
         """As a JSON document."""
@@ -40,7 +42,7 @@ class Overridden:
             "position": self.position,
             "sourceTopicId": self.source_topic_id,
             "targetTopicId": self.target_topic_id,
-            "stopped": self.stopped,
+            **_stop("stopped", self.stopped),
         }
 
     @classmethod
@@ -48,8 +50,14 @@ class Overridden:
         """From a JSON document."""
         if document is None:
             return None
-        names = ("by", "why", "position", "sourceTopicId", "targetTopicId", "stopped")
-        return cls(*(document[name] for name in names))
+        return cls(
+            by=document["by"],
+            why=document["why"],
+            position=document["position"],
+            source_topic_id=document["sourceTopicId"],
+            target_topic_id=document["targetTopicId"],
+            stopped=_reason(document, document["stopped"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,7 @@ class CommitRecord:
     records: int = 0
     bytes_: int = 0
     runs: int = 0
-    reason: str | None = None
+    reason: StopReason | None = None
     began: int | None = None
     overridden: Overridden | None = None
     epoch_end: int | None = None
@@ -140,7 +148,7 @@ class CommitRecord:
                 "records": self.records,
                 "bytes": self.bytes_,
                 "runs": self.runs,
-                "reason": self.reason,
+                **_stop("reason", self.reason),
                 "began": self.began,
                 **rare,
             }
@@ -176,7 +184,7 @@ class CommitRecord:
                 records=body.get("records", 0),
                 bytes_=body.get("bytes", 0),
                 runs=body.get("runs", 0),
-                reason=body.get("reason"),
+                reason=_reason(body, body.get("reason")),
                 began=body.get("began"),
                 overridden=Overridden.of(body.get("overridden")),
                 epoch_end=body.get("leaderEpochEnd"),
@@ -184,6 +192,15 @@ class CommitRecord:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{where}: field missing or of a wrong type: {error}") from None
+
+
+def _stop(name: str, reason: StopReason | None) -> dict[str, Any]:
+    """A reason as its text, which releases without codes read, and as a document beside it."""
+    return {name: None} if reason is None else {name: render(reason, with_code=False), "stop": document_of(reason)}
+
+
+def _reason(document: dict[str, Any], text: str | None) -> StopReason | None:
+    return None if text is None else reason_of(document.get("stop"), str(text))
 
 
 def key_bytes(group: str, cluster: str, source: TopicPartition) -> bytes:

@@ -1,6 +1,8 @@
-"""Numbers for people."""
+"""Numbers for people, and what more than one message says."""
 
 from __future__ import annotations
+
+ACLS_HINT = "`k2k acls -f FILE` prints the commands that grant what the pipeline needs"
 
 
 def size(number: float) -> str:

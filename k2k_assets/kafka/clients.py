@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.words import ACLS_HINT
 from k2k_assets.kafka.messages import Consumer
 
 C = TypeVar("C", Consumer, Producer, AdminClient)
@@ -39,7 +40,6 @@ _UNREACHABLE = frozenset(
     }
 )
 
-ACLS_HINT = "`k2k acls -f FILE` prints the commands that grant what the pipeline needs"
 """What to do about a refusal for lack of rights."""
 
 _NO_ANSWER = (

@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, Hidden, NotAllowed, Refused
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import ACLS_HINT
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.answers import UNSETTLED, ClusterAnswers, Unanswered, Unsettled, ask_until_settled, in_thread
 from k2k_assets.kafka.apart import Apart, Died
@@ -252,7 +253,7 @@ class Cluster:
             for name, future in asked.items():
                 topic = self.answer(future, _WITHOUT_DESCRIPTION)
                 if topic is _HIDDEN and not partly:
-                    raise Hidden(f"the {self} does not let the topic {name} be seen. {clients.ACLS_HINT}", name)
+                    raise Hidden(f"the {self} does not let the topic {name} be seen. {ACLS_HINT}", name)
                 if topic is not None and topic is not _HIDDEN:
                     found[name] = TopicDescription(name, topic_id(topic), len(topic.partitions))
             return found

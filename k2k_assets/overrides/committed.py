@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import ends_of_each_topic
@@ -26,7 +27,7 @@ class CommittedPosition:
     source: TopicPartition
     record: CommitRecord | None
     last: int | None
-    stopped: str | None
+    stopped: StopReason | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +58,6 @@ def committed(pipeline: Pipeline, source: Cluster, target: Cluster) -> Committed
     there = source.describe_async({tp.topic for tp in known}, partly=True)()
     existing = [tp for tp in known if tp.topic in there and tp.partition < there[tp.topic].partitions]
     ends = ends_of_each_topic(source, existing, pipeline.readable_end, {})
-    return CommittedPositions(
-        cluster, target_cluster, [_committed(tp, log.positions.get(tp), ends, log.unreadable) for tp in known]
-    )
-
-
-def _committed(
-    tp: TopicPartition,
-    record: CommitRecord | None,
-    ends: dict[TopicPartition, int],
-    unreadable: dict[TopicPartition, str],
-) -> CommittedPosition:
-    return CommittedPosition(tp, record, ends.get(tp), unreadable.get(tp) or (record.reason if record else None))
+    stopped = log.stopped
+    partitions = [CommittedPosition(tp, log.positions.get(tp), ends.get(tp), stopped.get(tp)) for tp in known]
+    return CommittedPositions(cluster, target_cluster, partitions)

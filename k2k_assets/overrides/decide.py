@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from k2k_assets.control.commit_record import CommitRecord, Overridden
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons import PositionUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.overrides.request import Request, Where
 from k2k_assets.pipeline import Pipeline
@@ -195,9 +197,15 @@ def commit_record(
             position=record.position if record else None,
             source_topic_id=record.source_topic_id if record else None,
             target_topic_id=record.target_topic_id if record else None,
-            stopped=facts.unreadable or (record.reason if record else None),
+            stopped=_stopped(facts),
         ),
     )
+
+
+def _stopped(facts: PartitionFacts) -> StopReason | None:
+    if facts.unreadable:
+        return PositionUnreadable(facts.source, facts.unreadable)
+    return facts.record.reason if facts.record else None
 
 
 def _target_end(facts: PartitionFacts, request: Request) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.kafka.clients import ACLS_HINT
+from k2k_assets.core.words import ACLS_HINT
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.principals import who
 from k2k_assets.permissions.required import Operation

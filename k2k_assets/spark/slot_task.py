@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from k2k_assets.core.stops.document import document_of, reason_of
+from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult, copy_slot
@@ -41,7 +43,9 @@ def run_slots(spark: SparkSession, plans: Sequence[SlotPlan]) -> list[SlotResult
     """
     # A range with as many partitions as rows: each task gets exactly one slot.
     rows = spark.range(0, len(plans), 1, len(plans)).mapInArrow(copy_task(plans), RESULT_DDL).collect()
-    return [SlotResult(row.slot, row.error, row.message, _read(row.stopped), _read(row.superseded_by)) for row in rows]
+    return [
+        SlotResult(row.slot, row.error, row.message, _stopped(row.stopped), _taken(row.superseded_by)) for row in rows
+    ]
 
 
 def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -80,19 +84,30 @@ def _row(result: SlotResult) -> pa.RecordBatch:
             pa.array([result.slot], pa.int32()),
             pa.array([result.error], pa.string()),
             pa.array([result.message], pa.string()),
-            pa.array([_written(result.stopped)], pa.string()),
-            pa.array([_written(result.superseded_by)], pa.string()),
+            pa.array([_stopped_text(result.stopped)], pa.string()),
+            pa.array([_taken_text(result.superseded_by)], pa.string()),
         ],
         names=["slot", "error", "message", "stopped", "superseded_by"],
     )
 
 
-def _written(partitions: dict[TopicPartition, str]) -> str:
-    return json.dumps([[tp.topic, tp.partition, words] for tp, words in partitions.items()])
+def _stopped_text(stopped: dict[TopicPartition, StopReason]) -> str:
+    return json.dumps([[*tp, document_of(reason), render(reason, with_code=False)] for tp, reason in stopped.items()])
 
 
-def _read(text: str) -> dict[TopicPartition, str]:
-    return {TopicPartition(topic, partition): words for topic, partition, words in json.loads(text)}
+def _stopped(text: str) -> dict[TopicPartition, StopReason]:
+    return {
+        TopicPartition(topic, partition): reason_of(document, words)
+        for topic, partition, document, words in json.loads(text)
+    }
+
+
+def _taken_text(taken: dict[TopicPartition, str]) -> str:
+    return json.dumps([[*tp, owner] for tp, owner in taken.items()])
+
+
+def _taken(text: str) -> dict[TopicPartition, str]:
+    return {TopicPartition(topic, partition): owner for topic, partition, owner in json.loads(text)}
 
 
 def _log_to_stderr() -> None:

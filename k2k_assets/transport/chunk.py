@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -79,13 +80,16 @@ class UnreadableRecord(Exception):
 
     Args:
         index: Its place in the chunk.
-        reason: What was found and what to do.
+        reason: Why not.
     """
 
-    def __init__(self, index: int, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, index: int, reason: StopReason) -> None:
+        super().__init__(index, reason)
         self.index = index
         self.reason = reason
+
+    def __str__(self) -> str:
+        return render(self.reason)
 
 
 @dataclass(slots=True)
@@ -139,7 +143,7 @@ class Chunk:
         self.records = columns
         return columns
 
-    def readable(self) -> tuple[Chunk | None, str | None]:
+    def readable(self) -> tuple[Chunk | None, StopReason | None]:
         """What of the chunk can be written, decoded: all of it, or what lies before the first unreadable record.
 
         Returns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Sent
 
@@ -43,13 +44,16 @@ class SourceStopped(Exception):
 
     Args:
         partition: Which.
-        reason: What was found and what to do.
+        reason: Why.
     """
 
-    def __init__(self, partition: TopicPartition, reason: str) -> None:
-        super().__init__(f"{partition}: {reason}")
+    def __init__(self, partition: TopicPartition, reason: StopReason) -> None:
+        super().__init__(partition, reason)
         self.partition = partition
         self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.partition}: {render(self.reason)}"
 
 
 class Undeliverable(Exception):

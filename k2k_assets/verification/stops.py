@@ -7,17 +7,12 @@ do. Copying on, or an override by hand, takes that away.
 from __future__ import annotations
 
 from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.core.stops.reason import StopReason, Stops, render, render_topic
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.verification.verdict import SHOWN, Judgement, Offender, Verdict
 
 
-def stopped_partitions(log: CommitLog) -> dict[TopicPartition, str]:
-    """The partitions that are stopped now, with the reason."""
-    released = {tp: record.reason for tp, record in log.positions.items() if record.reason is not None}
-    return dict(sorted({**released, **log.unreadable}.items()))
-
-
-def check_copies_on(topic: str, log: CommitLog, seen: str | None = None) -> Verdict:
+def check_copies_on(topic: str, log: CommitLog, seen: Stops | None = None) -> Verdict:
     """Whether no partition of a topic is stopped; a doubt while nothing of it is committed.
 
     Args:
@@ -26,11 +21,11 @@ def check_copies_on(topic: str, log: CommitLog, seen: str | None = None) -> Verd
         seen: Why a run has just stopped the topic; a partition that never had a position cannot say so in the log.
     """
     known = {tp for tp in (*log.positions, *log.unreadable) if tp.topic == topic}
-    stopped = {tp: reason for tp, reason in stopped_partitions(log).items() if tp.topic == topic}
+    stopped = {tp: reason for tp, reason in log.stopped.items() if tp.topic == topic}
     counts = {"partitions": len(known), "stopped_partitions": len(stopped)}
     if not stopped:
-        if seen is not None:
-            return Verdict(Judgement.FAILED, seen, counts)
+        if seen:
+            return Verdict(Judgement.FAILED, render_topic(topic, seen), counts)
         if not known:
             return Verdict(Judgement.WARNED, f"nothing of {topic} is committed yet", counts)
         return Verdict(Judgement.PASSED, f"no partition of {topic} is stopped", counts)
@@ -39,7 +34,7 @@ def check_copies_on(topic: str, log: CommitLog, seen: str | None = None) -> Verd
     return Verdict(Judgement.FAILED, summary, counts, offenders[:SHOWN])
 
 
-def _offender(tp: TopicPartition, reason: str, log: CommitLog) -> Offender:
+def _offender(tp: TopicPartition, reason: StopReason, log: CommitLog) -> Offender:
     record = log.positions.get(tp)
     position, target = (record.position, record.target_topic) if record else (None, None)
-    return Offender(f"{tp}: {reason}", tp.topic, tp.partition, position, target)
+    return Offender(f"{tp}: {render(reason)}", tp.topic, tp.partition, position, target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 
@@ -15,7 +16,7 @@ def progress_of(started: float = 0.0, **topics: list[PartitionProgress]) -> Prog
 
 
 def partition(
-    position: int, end: int, records: int = 0, held_since: float | None = None, stopped: str | None = None
+    position: int, end: int, records: int = 0, held_since: float | None = None, stopped: StopReason | None = None
 ) -> PartitionProgress:
     """A partition's state."""
     return PartitionProgress(

@@ -14,7 +14,11 @@ from rich.live import Live
 
 from k2k_assets.cli.progress import LiveDisplay, ProgressLines, shown, status_table
 from k2k_assets.cli.topic_status import StatusReader
+from k2k_assets.core.stops.reason import render
+from k2k_assets.core.stops.reasons import SourceDeleted, Unclassified
 from k2k_assets_tests.cli.reports import partition, progress_of
+
+GONE = Unclassified("gone")
 
 
 class Clock:
@@ -85,9 +89,9 @@ def test_open_transaction_is_named_after_a_minute() -> None:
 
 
 def test_stopped_topic_shows_its_reason_once() -> None:
-    reason = "the topic was deleted"
+    reason = SourceDeleted("orders")
     (status,) = StatusReader(Clock()).read(progress_of(0.0, orders=[partition(1, 5, stopped=reason)] * 3))
-    assert status.state == f"stopped: {reason}"
+    assert status.state == f"stopped: {render(reason)}"
     assert status.stopped
 
 
@@ -101,7 +105,7 @@ def test_table_shows_every_topic_and_the_sum() -> None:
 
 def test_table_of_many_topics_keeps_those_that_need_attention() -> None:
     topics = {f"t{n:02}": [partition(n, 10)] for n in range(10)}
-    topics["t09"] = [partition(10, 10, stopped="gone")]
+    topics["t09"] = [partition(10, 10, stopped=GONE)]
     text = rendered(StatusReader(Clock()), rows=2, **topics)
     assert [line.split()[0] for line in text.splitlines()[1:3]] == ["t09", "t00"]
     assert "and 8 more topics" in text
@@ -139,10 +143,10 @@ def test_lines_are_spaced_and_only_of_what_changed(caplog: pytest.LogCaptureFixt
 
 def test_many_topics_share_a_line_and_warnings_keep_theirs(caplog: pytest.LogCaptureFixture) -> None:
     topics = {f"t{n:02}": [partition(n, 10, n)] for n in range(12)}
-    topics["t03"] = [partition(3, 10, 3, stopped="gone")]
+    topics["t03"] = [partition(3, 10, 3, stopped=GONE)]
     with caplog.at_level(logging.INFO, "k2k.progress"):
         ProgressLines(clock=Clock()).show(progress_of(99.0, **topics))
     total, warning = caplog.records
     assert total.getMessage().startswith("12 topics: position 66 of 120, 66 copied, lag 55, ")
     assert warning.levelno == logging.WARNING
-    assert warning.getMessage().endswith("stopped: gone")
+    assert warning.getMessage().endswith(f"stopped: {render(GONE)}")

@@ -23,6 +23,8 @@ from k2k_assets.cli.main import run
 from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Superseded
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.driver.outcome import Outcome, PartitionOutcome, TopicOutcome
@@ -195,14 +197,14 @@ def test_stopped_topics_end_with_5_and_are_listed(
     state = PartitionOutcome(start=0, position=5, target_end=5, readable_end=9, records=5, bytes=50, runs=1)
     outcome = Outcome(
         {
-            "a": TopicOutcome("a", {0: state}, "a-0: the topic was deleted", 1.0),
-            "b": TopicOutcome("copy.b", {0: state, 1: state}, None, 1.0),
+            "a": TopicOutcome("a", {0: state}, {0: SourceDeleted("a")}, 1.0),
+            "b": TopicOutcome("copy.b", {0: state, 1: state}, {}, 1.0),
         }
     )
     PlayedEngine(monkeypatch, outcome)
     assert run(["start", "-f", str(orders)]) == 5
     captured = capsys.readouterr()
-    assert "1 of 2 topics stopped:\n  a: a-0: the topic was deleted" in captured.err
+    assert "1 of 2 topics stopped:\n  a: a-0: [source-deleted] the source topic a is gone. If it" in captured.err
     assert [line.split() for line in captured.out.splitlines()[1:]] == [
         ["a", "5", "records", "50", "B", "1", "run", "lag", "4", "stopped"],
         ["b", "->", "copy.b", "10", "records", "100", "B", "2", "runs", "lag", "8"],
@@ -292,8 +294,8 @@ EMPTY = replace(LEFT, position=0, readable_end=0)
 NOT_ASKED = replace(EMPTY, readable_end=END_UNKNOWN)
 
 
-def _copied(*states: PartitionOutcome, stopped: str | None = None) -> Outcome:
-    return Outcome({"a": TopicOutcome("a", dict(enumerate(states)), stopped, 1.0)})
+def _copied(*states: PartitionOutcome, stopped: StopReason | None = None) -> Outcome:
+    return Outcome({"a": TopicOutcome("a", dict(enumerate(states)), {0: stopped} if stopped else {}, 1.0)})
 
 
 @pytest.mark.parametrize(
@@ -303,7 +305,7 @@ def _copied(*states: PartitionOutcome, stopped: str | None = None) -> Outcome:
         (_copied(LEFT, DONE), 6, "stopped by a signal before it had caught up: lag 4;"),
         (_copied(NOT_ASKED), 6, "stopped by a signal before it was known how much there is to copy"),
         (Outcome({}), 6, "stopped by a signal before it was known how much there is to copy"),
-        (_copied(LEFT, stopped="deleted"), 5, "1 of 1 topic stopped"),
+        (_copied(LEFT, stopped=SourceDeleted("a")), 5, "1 of 1 topic stopped"),
         (_copied(DONE, NOT_ASKED), 6, "stopped by a signal before it was known how much there is to copy"),
         (_copied(DONE, EMPTY), 0, ""),
     ],

@@ -26,6 +26,7 @@ from k2k_assets_tests.support.copying import (
     commit_records,
     copy,
     mapping_records,
+    told,
 )
 from k2k_assets_tests.support.kafka import (
     SECONDS,
@@ -220,7 +221,7 @@ def test_a_record_that_cannot_be_read_is_refused_or_stops_its_partition_only(
     outcome = copy(lenient)
     stopped_partition = json.loads(keys[1] or b"")["partition"]
     assert set(outcome.stopped) == {json.loads(keys[1] or b"")["topic"]}
-    assert "is not JSON" in next(iter(outcome.stopped.values()))
+    assert "is not JSON" in next(iter(told(outcome).values()))
     assert len(read_all(target, topic, stopped_partition)) == 3
     assert len(read_all(target, topic, 0)) == 6
     assert_same_content(source, other, target)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.control.commit_record import CommitRecord, key_bytes, parse_key
+from k2k_assets.control.commit_record import CommitRecord, Overridden, key_bytes, parse_key
+from k2k_assets.core.stops.document import document_of
+from k2k_assets.core.stops.reason import StopReason, render
+from k2k_assets.core.stops.reasons import ALL, RecordsDeleted, Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets_tests.support.plans import commit_record
 
+REASONS = [kind.example() for kind in ALL.values()]
 numbers = st.integers(0, 2**63 - 1)
 records = st.builds(
     commit_record,
@@ -25,7 +30,7 @@ records = st.builds(
     target_end=st.none() | numbers,
     generation=numbers,
     sequence=numbers,
-    reason=st.none() | st.text(),
+    reason=st.none() | st.sampled_from(REASONS) | st.builds(Unclassified, st.text()),
     began=st.none() | numbers,
 )
 RECORD = commit_record(TopicPartition("orders", 0), 1234, leader_epoch=None, target_end=1301, began=7)
@@ -63,6 +68,35 @@ def test_the_format_on_the_topic_is_the_documented_one() -> None:
         "reason": None,
         "began": 7,
     }
+
+
+@pytest.mark.parametrize("reason", REASONS, ids=lambda reason: reason.code)
+def test_a_reason_is_written_as_text_for_older_releases_and_with_its_code_for_newer_ones(reason: StopReason) -> None:
+    record = replace(RECORD, kind="release", reason=reason)
+    body = json.loads(record.value_bytes())
+    assert (body["reason"], body["stop"]["code"]) == (render(reason, with_code=False), reason.code)
+    # An older release passes over what it does not know.
+    assert {name: value for name, value in body.items() if name not in ("reason", "stop", "kind")} == {
+        name: value for name, value in json.loads(RECORD.value_bytes()).items() if name not in ("reason", "kind")
+    }
+    assert CommitRecord.parse(record.key_bytes(), record.value_bytes(), "there") == record
+
+
+def test_the_reason_of_an_older_release_and_of_a_newer_one_is_its_text() -> None:
+    older, newer = changed(reason="it is gone"), changed(reason="it is gone", stop={"code": "new", "facts": {"a": 1}})
+    read = [CommitRecord.parse(RECORD.key_bytes(), value, "there").reason for value in (older, newer)]
+    assert [reason and render(reason) for reason in read] == ["[unclassified] it is gone", "[new] it is gone"]
+
+
+def test_what_an_override_put_aside_has_its_code_too_where_it_was_noted() -> None:
+    stopped = RecordsDeleted(RECORD.source, 3, 8)
+    record = replace(RECORD, kind="override", overridden=Overridden("anna", None, 3, "s", "t", stopped))
+    assert CommitRecord.parse(record.key_bytes(), record.value_bytes(), "there") == record
+    body = json.loads(record.value_bytes())
+    assert body["overridden"]["stopped"] == render(stopped, with_code=False)
+    assert body["overridden"].pop("stop") == document_of(stopped)
+    older = CommitRecord.parse(record.key_bytes(), json.dumps(body).encode(), "there").overridden
+    assert older == Overridden("anna", None, 3, "s", "t", Unclassified(render(stopped, with_code=False)))
 
 
 def test_a_key_names_group_cluster_and_partition_and_is_the_same_for_ever() -> None:

@@ -15,6 +15,7 @@ from k2k_assets.cli.tool import run
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.coordination.announce import announce
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.mapping.index.manifest import NotedPosition
@@ -24,7 +25,7 @@ from k2k_assets.replication.plan import slot_of
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import OffsetTranslator
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
-from k2k_assets_tests.support.copying import Running, commit_records, copy, mapping_records
+from k2k_assets_tests.support.copying import Running, commit_records, copy, mapping_records, told
 from k2k_assets_tests.support.kafka import (
     Record,
     create_topic,
@@ -121,12 +122,12 @@ def test_the_remedies_of_the_stops_at_a_start(clusters: KafkaSandbox, tmp_path: 
     for topic in topics:
         produce(source, topic, [b"b%d" % i for i in range(10)])
     delete_records(source, pruned, 0, 8)
-    stopped = copy(fixture.pipeline).stopped
+    stopped = told(copy(fixture.pipeline))
     assert set(stopped) == {anew, pruned, lost, further}
     _, shown = fixture.tool("describe")
     described = {row["topic"]: row for row in yaml.safe_load(shown)["committed"]}
     assert {topic: stopped[topic].partition(": ")[2] for topic in stopped} == {
-        topic: row["stopped"] for topic, row in described.items() if topic != good
+        topic: f"[{row['stop_code']}] {row['stopped']}" for topic, row in described.items() if topic != good
     }
     assert (described[pruned]["committed"], described[pruned]["last"], "stopped" in described[good]) == (3, 13, False)
 
@@ -158,7 +159,7 @@ def test_the_remedies_of_the_stops_at_a_start(clusters: KafkaSandbox, tmp_path: 
     assert done.overridden is not None
     assert (done.overridden.position, done.overridden.why) == (3, "it is known")
     assert done.overridden.stopped is not None
-    assert "records 3 to 7 were deleted" in done.overridden.stopped
+    assert "records 3 to 7 were deleted" in render(done.overridden.stopped)
 
 
 def test_the_only_position_is_set_anew_when_it_cannot_be_read(
@@ -174,7 +175,7 @@ def test_the_only_position_is_set_anew_when_it_cannot_be_read(
     commits = fixture.pipeline.coordination.commit.topic
     (known,) = {(record.key, record.partition) for record in read_all(target, commits)}
     produce(target, commits, [Record(known[0], b"no JSON", partition=known[1])])
-    stopped = copy(fixture.pipeline).stopped
+    stopped = told(copy(fixture.pipeline))
     fixture.remedy(stopped[topic].replace("OFFSET", "1"))
     assert copy(fixture.pipeline).stopped == {}
     assert fixture.values(topic) == [b"a", b"b", b"b"]
@@ -189,7 +190,7 @@ def test_foreign_records_are_accepted_but_not_those_that_come_later(
 
     def again() -> dict[str, str]:
         produce(source, topic, [b"ours"] * 2)
-        return copy(fixture.pipeline).stopped
+        return told(copy(fixture.pipeline))
 
     assert again() == {}
     for times in (1, 2):

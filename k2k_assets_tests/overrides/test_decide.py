@@ -10,6 +10,7 @@ import pytest
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.stops.reasons import RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.mapping.index.manifest import NotedPosition
@@ -27,11 +28,12 @@ from k2k_assets_tests.support import plans
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 P0 = TopicPartition("t", 0)
+STOPPED = RecordsDeleted(P0, 20, 40)
 
 
 def facts(position: int | None = 100, **changed: Any) -> PartitionFacts:
     """Position 100 in a source that holds 40 to 140, and can be read up to 130."""
-    record = None if position is None else plans.commit_record(P0, position, began=50, reason="it was stopped")
+    record = None if position is None else plans.commit_record(P0, position, began=50, reason=STOPPED)
     given: dict[str, Any] = {
         "source": P0, "record": record, "unreadable": None, "source_topic_id": "s-t", "target_topic": "t",
         "target_topic_id": "t-t", "start": 40, "readable": 130, "end": 140, "target_end": 95, **changed,
@@ -115,7 +117,7 @@ def test_a_range_that_is_skipped_is_covered_and_holds_nothing(tmp_path: Path) ->
     assert (record.kind, record.position, record.leader_epoch, record.reason) == ("override", 40, None, None)
     assert (record.target_end, record.began) == (90, 40)
     assert record.overridden is not None
-    assert (record.overridden.position, record.overridden.stopped) == (20, "it was stopped")
+    assert (record.overridden.position, record.overridden.stopped) == (20, STOPPED)
     assert mapping is not None
     assert (mapping.covered_from, mapping.covered_to, mapping.targets) == (20, 40, ())
     assert mapping.override == "somebody@here: a test"

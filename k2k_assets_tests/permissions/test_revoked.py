@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import AclOperation
 
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.slot import session
@@ -59,7 +60,7 @@ class Copying:
         """What was stopped, with the reason."""
         progress = self.running.progress
         partitions = progress.partitions.items() if progress else ()
-        return {tp.topic: each.stopped for tp, each in partitions if each.stopped}
+        return {tp.topic: render(each.stopped) for tp, each in partitions if each.stopped}
 
     def assert_copied(self) -> None:
         """Both topics hold on the target what they hold on the source."""

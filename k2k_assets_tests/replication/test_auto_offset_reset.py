@@ -9,7 +9,7 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import Running, assert_same_content, copy
+from k2k_assets_tests.support.copying import Running, assert_same_content, copy, told
 from k2k_assets_tests.support.kafka import (
     SECONDS,
     OpenTransaction,
@@ -59,7 +59,7 @@ def test_records_that_are_deleted_before_a_consumer_that_waits_has_read_them(
     transaction.commit()
 
     at = TopicPartition(bad, 0)
-    words = wait_until(lambda: running.progress and running.progress.partitions[at].stopped, SECONDS, "the stop") or ""
+    words = wait_until(lambda: running.told(at), SECONDS, "the stop") or ""
     assert "records 5 to 7 were deleted from the source before they were copied" in words
     assert f"it now starts at 8. To go on without them: k2k-tool set -f FILE -o {bad}:0:earliest" in words
     produce(source, good, [b"b"] * 5)
@@ -68,5 +68,5 @@ def test_records_that_are_deleted_before_a_consumer_that_waits_has_read_them(
     assert_same_content(source, good, target)
     assert [r.value for r in read_all(target, bad)] == [b"a"] * 5
     again = copy(pipeline)
-    assert again.stopped[bad] == f"{at}: {words}"
+    assert told(again)[bad] == f"{at}: {words}"
     assert again.topics[bad].partitions[0].position == 5

@@ -31,10 +31,7 @@ def test_a_header_key_that_is_not_utf8_stops_its_topic(clusters: KafkaSandbox, t
     before = [(b"%d" % i, [(b"a", b"1")]) for i in range(20)]
     offset = produce_raw(source, bad, 1, [*before, (b"odd", NOT_UTF8), (b"odd too", NOT_UTF8), (b"after", [])]) + 20
 
-    def reason() -> str | None:
-        return running.progress.partitions[TopicPartition(bad, 1)].stopped if running.progress else None
-
-    words = wait_until(reason, SECONDS, "the topic to be stopped") or ""
+    words = wait_until(lambda: running.told(TopicPartition(bad, 1)), SECONDS, "the topic to be stopped") or ""
     assert f"the record at {bad}-1 offset {offset} has a header whose key is not UTF-8 (b'\\xff\\xfe')" in words
     assert "features.headerReplication: disabled" in words
     assert f"k2k-tool set -f FILE -o {bad}:1:{offset + 1}" in words

@@ -20,6 +20,7 @@ import pytest
 from k2k_assets.coordination import claims, rules
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import K2KError
+from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.plan import SlotPlan
@@ -36,6 +37,7 @@ from k2k_assets_tests.support.copying import (
     commit_records,
     copy,
     mapping_records,
+    told,
 )
 from k2k_assets_tests.support.interleaving import RULE, Step, at_step, copy_alone, inside_chunks, pipeline_of, values
 from k2k_assets_tests.support.kafka import (
@@ -85,7 +87,7 @@ def test_markers_of_a_former_owner_inside_chunks_of_the_new_one(
         log = [(r.offset, r.value) for r in read_all(target, topic, isolation="read_uncommitted")]
         assert max(map(len, runs)) == 2, ("a marker lies between two runs of one transaction", hit, log)
     else:
-        assert "were not written by this pipeline" in outcome.stopped[topic], "a false alarm"
+        assert "were not written by this pipeline" in told(outcome)[topic], "a false alarm"
         assert values(target, topic) == OLD
 
 
@@ -111,7 +113,7 @@ def test_a_foreign_writer_between_two_transactions_of_one_session(
     outcome = copy_alone(pipeline)
 
     if rule:
-        assert f"1 records at {topic}-0 offsets 20 to 21 were not written by this pipeline" in outcome.stopped[topic]
+        assert f"1 records at {topic}-0 offsets 20 to 21 were not written by this pipeline" in told(outcome)[topic]
         assert values(target, topic) == [*OLD, b"foreign"]
     else:
         assert outcome.stopped == {}
@@ -142,7 +144,9 @@ def test_a_partition_that_is_stopped_beside_healthy_ones_in_one_slot(
         assert {topic: part.lag for topic, part in outcome.topics.items()} == {bad: 40, good: 20}
         return
     assert set(outcome.stopped) == {bad}
-    assert outcome.stopped[bad].startswith(f"{bad}-0: 1 records at {bad}-0 offsets 20 to 21 were not written")
+    assert told(outcome)[bad].startswith(
+        f"{bad}-0: [foreign-records] 1 records at {bad}-0 offsets 20 to 21 were not written"
+    )
     assert [len(read_all(target, *of)) for of in sources] == [21, 40, 40]
     assert_same_content(source, good, target)
     assert_exact_mappings(pipeline, source, target, good)
@@ -180,7 +184,7 @@ def test_at_least_once_a_partition_that_is_stopped_beside_healthy_ones_in_one_sl
         produce(source, bad, [os.urandom(50_000)], 0)
     produce(source, bad, NEW, 0)
 
-    def stopped() -> dict[TopicPartition, str]:
+    def stopped() -> dict[TopicPartition, StopReason]:
         parts = running.progress.partitions if running.progress else {}
         return {tp: part.stopped for tp, part in parts.items() if part.stopped}
 
@@ -188,7 +192,7 @@ def test_at_least_once_a_partition_that_is_stopped_beside_healthy_ones_in_one_sl
     ill = set(sources if not rule else sources[:1] if foreign else sources[:2])
     reason = stopped()[sources[0]]
     words = "1 records at {} offsets 20 to 20 were not written" if foreign else "the target refuses the record at {} "
-    assert words.format(sources[0]) in reason
+    assert words.format(sources[0]) in render(reason)
     for tp in sources[1:]:
         produce(source, tp.topic, NEW, tp.partition)
     if rule:
@@ -211,7 +215,7 @@ def test_at_least_once_a_partition_that_is_stopped_beside_healthy_ones_in_one_sl
 def stop_all_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule: the one that cannot go on is left out of the next session, and the others go on there."""
 
-    def stop_all(self: Slot, _: Iterable[TopicPartition], reason: str) -> None:
+    def stop_all(self: Slot, _: Iterable[TopicPartition], reason: StopReason) -> None:
         stop(self, [plan.source for plan in self._plan.partitions], reason)
 
     stop = Slot._stop

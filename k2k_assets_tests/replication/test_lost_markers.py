@@ -19,7 +19,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.slot import hanging_transactions
 from k2k_assets.replication.slot.hanging_transactions import HangingTransactions
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import Running, assert_same_content
+from k2k_assets_tests.support.copying import Running, assert_same_content, told
 from k2k_assets_tests.support.interleaving import (
     RULE,
     at_step,
@@ -85,8 +85,8 @@ def test_the_marker_of_an_aborted_transaction(
     outcome = copy_alone(pipeline)
 
     if rule:
-        assert f"a transaction has been open at {topic}-0 offset 0 for more than 1 s" in outcome.stopped[topic]
-        assert f"{remedy(topic)}, and start again" in outcome.stopped[topic]
+        assert f"a transaction has been open at {topic}-0 offset 0 for more than 1 s" in told(outcome)[topic]
+        assert f"{remedy(topic)}, and start again" in told(outcome)[topic]
         assert values(target, topic) == []
     else:
         assert outcome.stopped == {}
@@ -107,7 +107,7 @@ def test_the_marker_of_a_committed_transaction(
     produce(source, good, NEW)
     if rule:
         outcome = copy_alone(pipeline)
-        words = outcome.stopped[topic]
+        words = told(outcome)[topic]
         assert set(outcome.stopped) == {topic}
         assert remedy(topic) in words
         assert (
@@ -134,7 +134,7 @@ def test_a_transaction_of_somebody_else_is_waited_for(clusters: KafkaSandbox, tm
     produce(source, topic, OLD)
     pipeline = pipeline_of(clusters, tmp_path, [topic])
     others = OpenTransaction(target, topic, [b"foreign"])
-    assert f"open at {topic}-0 offset 0" in copy_alone(pipeline).stopped[topic]
+    assert f"open at {topic}-0 offset 0" in told(copy_alone(pipeline))[topic]
     others.abort()
     assert copy_alone(pipeline).stopped == {}
     assert values(target, topic) == OLD

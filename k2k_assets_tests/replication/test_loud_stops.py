@@ -25,6 +25,7 @@ from k2k_assets_tests.support.copying import (
     commit_records,
     contents,
     copy,
+    told,
 )
 from k2k_assets_tests.support.interleaving import Interrupted
 from k2k_assets_tests.support.kafka import (
@@ -99,7 +100,7 @@ def test_a_record_that_is_too_large_stops_its_topic_and_is_copied_once_the_targe
     first = copy(pipeline)
 
     assert set(first.stopped) == {bad}
-    reason = first.stopped[bad]
+    reason = told(first)[bad]
     assert f"the target refuses the record at {bad}-1 offset 7 (50003 bytes of key and value) for topic {bad}" in reason
     assert f"raise max.message.bytes of {bad}" in reason
     assert first.topics[bad].partitions[1].position <= 7
@@ -150,10 +151,7 @@ def test_a_topic_that_is_deleted_during_the_copy(
 
     delete_topic(source, bad)
 
-    def reason() -> str | None:
-        return running.progress.partitions[TopicPartition(bad, 0)].stopped if running.progress else None
-
-    words = wait_until(reason, SECONDS, "the topic to be stopped") or ""
+    words = wait_until(lambda: running.told(TopicPartition(bad, 0)), SECONDS, "the topic to be stopped") or ""
     assert f"the source topic {bad} is gone." in words or f"the source topic {bad} was deleted while it was" in words
     assert f"k2k-tool set -f FILE -o {bad}:all:earliest --accept-new-topic" in words
     produce(source, good, [b"b"] * 5)
@@ -187,13 +185,15 @@ def test_topics_that_were_created_anew_or_lost_records_between_two_runs(
     delete_records(source, pruned, 0, 8)
     second = copy(make(topics, mode, reset="latest"))
 
-    assert set(second.stopped) == {anew, pruned, lost}
-    assert f"{anew}-0: the source topic was deleted and created anew (topic id " in second.stopped[anew]
-    assert f"{pruned}-0: records 3 to 7 were deleted from the source before they were copied" in second.stopped[pruned]
-    assert f"the target topic {lost} was deleted and created anew (topic id " in second.stopped[lost]
-    assert f"k2k-tool set -f FILE -o {anew}:all:earliest --accept-new-topic" in second.stopped[anew]
-    assert f"k2k-tool set -f FILE -o {pruned}:0:earliest" in second.stopped[pruned]
-    assert f"k2k-tool set -f FILE -o {lost}:all:current --accept-new-topic" in second.stopped[lost]
+    stopped = told(second)
+    assert set(stopped) == {anew, pruned, lost}
+    assert f"{anew}-0: [source-recreated] the source topic was deleted and created anew (topic id " in stopped[anew]
+    deleted = "[records-deleted] records 3 to 7 were deleted from the source before they were copied"
+    assert f"{pruned}-0: {deleted}" in stopped[pruned]
+    assert f"the target topic {lost} was deleted and created anew (topic id " in stopped[lost]
+    assert f"k2k-tool set -f FILE -o {anew}:all:earliest --accept-new-topic" in stopped[anew]
+    assert f"k2k-tool set -f FILE -o {pruned}:0:earliest" in stopped[pruned]
+    assert f"k2k-tool set -f FILE -o {lost}:all:current --accept-new-topic" in stopped[lost]
     assert [len(read_all(target, topic)) for topic in topics] == [3, 3, 0, 13]
     assert {topic: second.topics[topic].partitions[0].position for topic in topics} == {
         anew: 3, pruned: 3, lost: 3, good: 13,
@@ -215,10 +215,13 @@ def test_a_topic_with_fewer_partitions(clusters: KafkaSandbox, make: Make, two: 
     for topic in two:
         produce(source, topic, [b"b"], 0)
 
-    stopped = copy(pipeline).stopped
+    stopped = told(copy(pipeline))
 
     assert set(stopped) == {bad}
-    assert f"{bad}-0: the source topic has only 1 partitions left: it was deleted and created anew" in stopped[bad]
+    assert (
+        f"{bad}-0: [fewer-partitions] the source topic has only 1 partitions left: it was deleted and created anew"
+        in stopped[bad]
+    )
     assert f"k2k-tool set -f FILE -o {bad}:all:earliest --accept-new-topic" in stopped[bad]
     assert [r.value for r in read_all(target, bad)] == [b"a", b"a"]
     assert assert_same_content(source, good, target) == 2
@@ -243,7 +246,7 @@ def test_a_target_topic_that_is_deleted_during_the_copy(
     def reason() -> str | None:
         if moving:
             produce(source, bad, [b"more"], 0)
-        return running.progress.partitions[TopicPartition(bad, 0)].stopped if running.progress else None
+        return running.told(TopicPartition(bad, 0))
 
     words = wait_until(reason, 2 * SECONDS, "the topic to be stopped", interval=0.2) or ""
     assert f"the target topic {bad} was deleted" in words
@@ -274,7 +277,8 @@ def test_a_foreign_writer_between_two_transactions(clusters: KafkaSandbox, make:
     outcome = copy(strict)
 
     assert set(outcome.stopped) == {bad}
-    assert f"{bad}-0: 2 records at {bad}-0 offsets 3 to 5 were not written by this pipeline" in outcome.stopped[bad]
+    foreign = f"[foreign-records] 2 records at {bad}-0 offsets 3 to 5 were not written by this pipeline"
+    assert f"{bad}-0: {foreign}" in told(outcome)[bad]
     assert [r.value for r in read_all(target, bad)] == [b"a"] * 3 + [b"foreign"] * 2
     assert_same_content(source, good, target)
 
@@ -306,7 +310,7 @@ def test_a_foreign_writer_at_least_once(
     for topic in two:
         produce(source, topic, [b"c"] * 3, 0)
     at = TopicPartition(bad, 0)
-    words = wait_until(lambda: running.progress and running.progress.partitions[at].stopped, SECONDS, "the stop") or ""
+    words = wait_until(lambda: running.told(at), SECONDS, "the stop") or ""
     assert f"1 records at {bad}-0 offsets 8 to 8 were not written by this pipeline" in words
     wait_until(lambda: len(read_all(target, good)) == 9, SECONDS, "the other topic to go on")
     running.end()
@@ -348,8 +352,8 @@ def test_a_foreign_writer_inside_a_transaction(
 
     copied = [r.value for r in read_all(target, topic)]
     if policy == "fail":
-        assert f"{topic}-0: 1 records at {topic}-0 offsets " in outcome.stopped[topic]
-        assert "were not written by this pipeline" in outcome.stopped[topic]
+        assert f"{topic}-0: [foreign-records] 1 records at {topic}-0 offsets " in told(outcome)[topic]
+        assert "were not written by this pipeline" in told(outcome)[topic]
         assert [value for value in copied if value != b"foreign"] == [b"%d" % i for i in range(5)]
     else:
         assert outcome.stopped == {}

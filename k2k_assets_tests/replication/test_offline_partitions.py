@@ -20,7 +20,7 @@ from k2k_assets.replication.extent import Extent, UntilCaughtUp, Window
 from k2k_assets.replication.slot import offline_partitions
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink
-from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records, copy
+from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records, copy, told
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -117,17 +117,17 @@ def test_a_run_with_an_end_stops_it_by_name(
     fixture.write(1)
     fixture.nodes.down()
 
-    outcome = copy(fixture.pipeline, extent, cores).topics[fixture.topic]
+    whole = copy(fixture.pipeline, extent, cores)
+    outcome, words = whole.topics[fixture.topic], told(whole)[fixture.topic]
 
-    assert outcome.stopped is not None
-    assert outcome.stopped.startswith(f"{fixture.lost}: the {fixture.role} cluster ")
-    assert f"no leader that answers for {fixture.lost}" in outcome.stopped
+    assert words.startswith(f"{fixture.lost}: [no-leader] the {fixture.role} cluster ")
+    assert f"no leader that answers for {fixture.lost}" in words
     assert (outcome.partitions[0].position, outcome.partitions[1].position) == (10, 5)
     assert {r.source: r.reason for r in commit_records(fixture.pipeline, fixture.target)}[fixture.lost] is None
 
     fixture.nodes.up()
     outcome = copy(fixture.pipeline).topics[fixture.topic]
-    assert (outcome.stopped, outcome.records) == (None, 5)
+    assert (outcome.stopped, outcome.records) == ({}, 5)
     fixture.assert_all_copied(20)
 
 
@@ -147,7 +147,7 @@ def test_a_run_with_an_end_waits_some_time_for_it(
         wait_until(lambda: f"goes on without {fixture.lost}" in caplog.text, SECONDS, "the partition to be left out")
         fixture.nodes.up()
         outcome = running.result(90).topics[fixture.topic]
-    assert (outcome.stopped, outcome.records) == (None, 10)
+    assert (outcome.stopped, outcome.records) == ({}, 10)
     fixture.assert_all_copied(20)
 
 

@@ -18,7 +18,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.transport.librdkafka import source as librdkafka_source
-from k2k_assets_tests.support.copying import Running, assert_same_content, copy
+from k2k_assets_tests.support.copying import Running, assert_same_content, copy, told
 from k2k_assets_tests.support.kafka import (
     SECONDS,
     OpenTransaction,
@@ -152,7 +152,7 @@ def test_a_log_that_was_cut_off_and_grew_again(
     for topic in (plain, marked, good):
         source.write(topic, "new", 100)
     source.write(shorter, "new", 10)
-    stopped = copy(pipeline).stopped
+    stopped = told(copy(pipeline))
     assert set(stopped) == {plain, marked, shorter}
     for topic in (plain, marked):
         assert "the source log was truncated at 40, below position" in stopped[topic], stopped[topic]
@@ -186,7 +186,7 @@ def test_a_log_that_was_cut_off_before_anything_was_copied(
     source.lose()
     for topic in topics:
         source.write(topic, "new", 200)
-    stopped = copy(pipeline).stopped
+    stopped = told(copy(pipeline))
     assert set(stopped) == {untouched, aborted}
     for words in stopped.values():
         assert "the source log was truncated at 40, below position 100" in words
@@ -220,7 +220,7 @@ def test_a_log_that_is_cut_off_during_the_copy(
         source.write(bad, "new", 100)
         source.write(good, "new", 10)
         at = TopicPartition(bad, 0)
-        stopped = wait_until(lambda: running.progress and running.progress.partitions[at].stopped, 60, "the stop") or ""
+        stopped = wait_until(lambda: running.told(at), 60, "the stop") or ""
         assert "truncated at 40, below position 100" in stopped or "source ends at" in stopped
         wait_until(lambda: len(read_all(clusters.target_servers, good)) == 20, SECONDS, "the other topic to go on")
     finally:
@@ -248,7 +248,7 @@ def test_a_marker_that_was_cut_off_and_written_over(
 
     source.lose()
     source.write(topic, "over the marker", 10)
-    reason = copy(pipeline).stopped[topic]
+    reason = told(copy(pipeline))[topic]
     assert "the records from 5 to 5 of the source, before the position, are of a later leader epoch" in reason
     assert reason.endswith(f"k2k-tool set -f FILE -o {topic}:0:6; to copy them: k2k-tool set -f FILE -o {topic}:0:5")
     assert [r.value for r in read_all(clusters.target_servers, topic)] == [b"kept"] * 5
@@ -285,5 +285,5 @@ def test_aborted_records_that_were_cut_off_and_written_over(
 
     source.lose()
     source.write(topic, "over", 10)
-    stopped = copy(reading(source, clusters, tmp_path, topic, "read_uncommitted")).stopped
+    stopped = told(copy(reading(source, clusters, tmp_path, topic, "read_uncommitted")))
     assert "the source log was truncated at 5, below position 9" in stopped[topic]

@@ -17,6 +17,7 @@ from typing import Any
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.stops.reason import render, render_topic
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.driver.job import Runner
@@ -50,6 +51,11 @@ def copy(
 ) -> Outcome:
     """Runs a pipeline until it has caught up, or as `extent` says."""
     return replicate_with(runner, cores, pipeline, extent or UntilCaughtUp(), **rest)
+
+
+def told(outcome: Outcome) -> dict[str, str]:
+    """What people read of each topic that was stopped."""
+    return {topic: render_topic(topic, stops) for topic, stops in outcome.stopped.items()}
 
 
 class Running:
@@ -86,6 +92,11 @@ class Running:
 
     def positions(self) -> dict[TopicPartition, int]:
         return {tp: p.position for tp, p in self.progress.partitions.items()} if self.progress else {}
+
+    def told(self, at: TopicPartition) -> str | None:
+        """What people read of a partition that was stopped; None while it is not."""
+        stopped = self.progress.partitions[at].stopped if self.progress else None
+        return render(stopped) if stopped else None
 
     def await_copied(self, records: int) -> None:
         wait_until(lambda: self.copied() >= records or self.error, 60, f"{records} records to be copied")

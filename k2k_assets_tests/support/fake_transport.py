@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from k2k_assets.core.stops.reasons import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader, reasons
 from k2k_assets.kafka.cluster import TopicDescription
@@ -64,7 +65,8 @@ class ListRecords:
 
     def headers(self) -> Sequence[Headers | None]:
         if self.unreadable in self.at:
-            raise UnreadableRecord(self.at.index(self.unreadable), f"the record at {self.unreadable} cannot be read")
+            reason = Unclassified(f"the record at {self.unreadable} cannot be read")
+            raise UnreadableRecord(self.at.index(self.unreadable), reason)
         return self.given_headers or [None] * len(self.at)
 
     def columns(self) -> ListRecords:

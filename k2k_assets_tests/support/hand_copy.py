@@ -11,6 +11,7 @@ from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.runs import Run
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
@@ -95,7 +96,7 @@ class HandCopy:
         self.write(self.pipeline.offset_mapping.topic, record.key_bytes(), record.value_bytes())
 
     def commit(
-        self, topic: str, position: int, partition: int = 0, records: int = 1, stopped: str | None = None
+        self, topic: str, position: int, partition: int = 0, records: int = 1, stopped: StopReason | None = None
     ) -> None:
         """Writes one commit record; of a partition that was stopped with the reason."""
         self._sequence += 1

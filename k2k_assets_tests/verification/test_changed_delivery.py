@@ -14,7 +14,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets.verification.verdict import Judgement
-from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.copying import copy, told
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
 from k2k_assets_tests.support.killed_instance import run_and_kill
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -69,7 +69,7 @@ def test_copies_that_a_run_at_least_once_did_not_live_to_commit_are_told_and_acc
     clusters: KafkaSandbox, spark: SparkSession, path: Path, topic: str
 ) -> None:
     once = _copy_and_die_between(clusters, path, topic)
-    reason = copy(once).stopped[topic]
+    reason = told(copy(once))[topic]
     assert "5 records" in reason
     assert "or are copies that a run at least once did not live to commit" in reason
     assert k2k_tool(["set", "-f", str(path), "-o", f"{topic}:0:current", "--accept-foreign-records"]) == 0

@@ -18,7 +18,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.group_content import check_groups
 from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Verdict
-from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.copying import copy, told
 from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.kafka import Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -99,7 +99,7 @@ def test_former_copies_from_a_position_on_that_replaces_a_lost_one_are_no_fault(
     commits = pipeline.coordination.commit.topic
     (known,) = {(r.key, r.partition) for r in read_all(clusters.target_servers, commits)}
     produce(clusters.target_servers, commits, [Record(known[0], b"no JSON", partition=known[1])])
-    assert "is not JSON" in copy(pipeline).stopped[topic]
+    assert "is not JSON" in told(copy(pipeline))[topic]
     assert k2k_tool(["set", "-f", str(path), "-o", f"{topic}:0:5"]) == 0
     copy(pipeline)
     verdict = _content(pipeline, spark)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.core.stops.reason import render
+from k2k_assets.core.stops.reasons import RecordRefused, RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.verification.stops import check_copies_on
 from k2k_assets.verification.verdict import Judgement
+from k2k_assets_tests.support.plans import commit_record
 
 
 def test_what_was_never_copied_is_in_doubt() -> None:
@@ -16,5 +19,19 @@ def test_what_was_never_copied_is_in_doubt() -> None:
 
 
 def test_what_was_never_copied_may_have_been_stopped() -> None:
-    verdict = check_copies_on("orders", CommitLog(), seen="the target refuses the record")
-    assert (verdict.judgement, verdict.summary) == (Judgement.FAILED, "the target refuses the record")
+    reason = RecordRefused(TopicPartition("orders", 1), 7, 9, "copy", "it is too large")
+    verdict = check_copies_on("orders", CommitLog(), seen={1: reason})
+    assert (verdict.judgement, verdict.summary) == (Judgement.FAILED, f"orders-1: {render(reason)}")
+
+
+def test_what_is_stopped_is_told_with_code_and_what_to_do() -> None:
+    tp = TopicPartition("orders", 1)
+    reason = RecordsDeleted(tp, 3, 8)
+    log = CommitLog({tp: commit_record(tp, 3, reason=reason)}, {TopicPartition("orders", 2): "it cannot be decoded"})
+    verdict = check_copies_on("orders", log)
+    assert verdict.judgement is Judgement.FAILED
+    assert [offender.what for offender in verdict.offenders] == [
+        f"orders-1: {render(reason)}",
+        "orders-2: [position-unreadable] it cannot be decoded. To go on without it: "
+        "k2k-tool set -f FILE -o orders:2:OFFSET",
+    ]

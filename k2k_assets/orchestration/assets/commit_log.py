@@ -7,6 +7,7 @@ import time
 import dagster as dg
 
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.core.stops.reason import render
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.failures import failures_as_messages
@@ -23,6 +24,7 @@ _COLUMNS = {
     "committed": "string",
     "age seconds": "float",
     "owner": "string",
+    "stop code": "string",
     "stopped": "string",
 }
 
@@ -77,7 +79,7 @@ def commit_log_metadata(log: CommitLog, now: int) -> keys.Metadata:
             keys.instant(record.time),
             max(0, now - record.time) / 1000,
             f"generation {record.generation}, slot {record.slot}",
-            record.reason or "",
+            *(("", "") if record.reason is None else (record.reason.code, render(record.reason))),
         )
         for record in records
     )

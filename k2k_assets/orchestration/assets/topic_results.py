@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import dagster as dg
 
+from k2k_assets.core.stops.reason import Stops, codes_of, render_topic
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.metadata import Metadata
 from k2k_assets.replication.driver.outcome import Outcome, PartitionOutcome, TopicOutcome
@@ -62,7 +63,8 @@ def _end(partition: PartitionOutcome) -> int | None:
 def summary(outcome: Outcome) -> Metadata:
     """What is shown of all topics together."""
     rows = (
-        (name, t.target_topic, t.records, t.bytes, t.lag, t.stopped or "") for name, t in sorted(outcome.topics.items())
+        (name, t.target_topic, t.records, t.bytes, t.lag, render_topic(name, t.stopped))
+        for name, t in sorted(outcome.topics.items())
     )
     columns = {
         "topic": "string",
@@ -81,7 +83,7 @@ def summary(outcome: Outcome) -> Metadata:
     }
 
 
-def stopped_failure(pipeline: str, stopped: Mapping[str, str], outcome: Outcome) -> dg.Failure:
+def stopped_failure(pipeline: str, stopped: Mapping[str, Stops], outcome: Outcome) -> dg.Failure:
     """The failure that names each stopped topic with its reason.
 
     Args:
@@ -90,12 +92,13 @@ def stopped_failure(pipeline: str, stopped: Mapping[str, str], outcome: Outcome)
         outcome: What was copied.
     """
     count = len({*stopped, *outcome.topics})
-    words = "; ".join(f"{topic}: {reason}" for topic, reason in sorted(stopped.items()))
+    rows = [(topic, codes_of(stops.values()), render_topic(topic, stops)) for topic, stops in sorted(stopped.items())]
+    words = "; ".join(f"{topic}: {reason}" for topic, _, reason in rows)
     return dg.Failure(
         description=f"pipeline {pipeline}: {len(stopped)} of {count} topics were stopped, the others "
         f"were copied. {words}",
         metadata={
-            keys.STOPPED: keys.table({"topic": "string", "reason": "string"}, sorted(stopped.items())),
+            keys.STOPPED: keys.table({"topic": "string", "stop code": "string", "reason": "string"}, rows),
             **summary(outcome),
         },
     )

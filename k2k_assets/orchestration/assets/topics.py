@@ -11,6 +11,8 @@ from pydantic import Field
 
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.stops.reason import Stops
+from k2k_assets.core.stops.reasons import NoTargetTopic, TopicNotFound
 from k2k_assets.discovery import refresh
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.assets.shown import ShownTopic
@@ -24,10 +26,6 @@ from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.extent import UntilCaughtUp, Window
 from k2k_assets.spark.coming_spark import ComingSpark
 from k2k_assets.verification.stops import check_copies_on
-
-_GONE = (
-    "it is not on the source any more, or may not be described there. Reload the definitions to see the topics of today"
-)
 
 
 class ExtentChoice(Enum):
@@ -128,7 +126,7 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
     return discover_and_copy
 
 
-def _left_out(pipeline: Pipeline, wanted: Set[str]) -> Mapping[str, str]:
+def _left_out(pipeline: Pipeline, wanted: Set[str]) -> Mapping[str, Stops]:
     """Those of the wanted topics that cannot be copied, with the reason; none where the engine is to refuse them all.
 
     They are not on the source any more, or the routing names no target for them.
@@ -136,12 +134,12 @@ def _left_out(pipeline: Pipeline, wanted: Set[str]) -> Mapping[str, str]:
     if pipeline.selection.literal is not None:
         return {}  # a listed topic that is missing, or has no target, is a fault of the pipeline file
     with failures_as_messages(), both_clusters(pipeline) as (source, _):
-        left_out = dict.fromkeys(wanted - source.topics().keys(), _GONE)
+        left_out: dict[str, Stops] = {topic: {None: TopicNotFound()} for topic in wanted - source.topics().keys()}
     for topic in wanted - left_out.keys():
         try:
             pipeline.routing.target_topic(topic)
         except Refused as refusal:
-            left_out[topic] = str(refusal)
+            left_out[topic] = {None: NoTargetTopic(str(refusal))}
     return {} if left_out.keys() == wanted else left_out
 
 
@@ -179,7 +177,7 @@ def _report_stops(
         return
     with failures_as_messages(), both_clusters(pipeline) as (source, target):
         log = read_commit_log(pipeline, source.cluster_id(), target)
-    verdicts = {topic: check_copies_on(topic, log, reason) for topic, reason in outcome.stopped.items()}
+    verdicts = {topic: check_copies_on(topic, log, stops) for topic, stops in outcome.stopped.items()}
     for evaluation in evaluations(keys, verdicts):
         context.instance.report_runless_asset_event(evaluation)
 
@@ -190,10 +188,10 @@ def _results(
     names: AssetNames,
     outcome: Outcome,
     selected: Set[str],
-    left_out: Mapping[str, str] | None = None,
+    left_out: Mapping[str, Stops] | None = None,
 ) -> Iterator[dg.MaterializeResult[None]]:
     """The good topics first, so that they count; then the failure that names those that were stopped, or left out."""
-    stopped: Mapping[str, str] = {**outcome.stopped, **(left_out or {})}
+    stopped: Mapping[str, Stops] = {**outcome.stopped, **(left_out or {})}
     for topic, result in outcome.topics.items():
         if topic in stopped:
             continue

@@ -25,6 +25,7 @@ from k2k_assets.coordination.peers import Peers
 from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed, Superseded, message_lines
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
@@ -60,7 +61,7 @@ _STOPPED_SECONDS = 5.0
 class _Stop:
     """Why a partition was stopped, by which generation, and its newest commit record then."""
 
-    reason: str
+    reason: StopReason
     generation: int
     newest: CommitRecord | None
 
@@ -364,7 +365,7 @@ class Instance:
             observer(self.progress.current())
         return outcome_of(self._topics, commit_log, self.progress, self._still_stopped(), self._generation, seconds)
 
-    def _still_stopped(self) -> dict[TopicPartition, str]:
+    def _still_stopped(self) -> dict[TopicPartition, StopReason]:
         """Without those that somebody has copied on since, or accepted."""
         newest = self.progress.newest
         return {

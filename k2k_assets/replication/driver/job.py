@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from k2k_assets.core import errors
 from k2k_assets.core.errors import K2KError
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult
@@ -42,7 +43,7 @@ class Job:
         return next((result.message for result in self._results if result.error == "Superseded"), None)
 
     @property
-    def stopped(self) -> dict[TopicPartition, str]:
+    def stopped(self) -> dict[TopicPartition, StopReason]:
         """Partitions that were stopped, with the reason."""
         return {tp: reason for result in self._results for tp, reason in result.stopped.items()}
 

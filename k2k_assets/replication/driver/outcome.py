@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.core.stops.reason import StopReason, Stops
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.driver.progress import PartitionProgress, ProgressReader
@@ -51,13 +52,13 @@ class TopicOutcome:
     Attributes:
         target_topic: Where it went.
         partitions: By source partition.
-        stopped: Why it was stopped; None if it was not.
+        stopped: Why partitions of it were stopped; empty if none was.
         seconds: How long the replication took.
     """
 
     target_topic: str
     partitions: dict[int, PartitionOutcome]
-    stopped: str | None
+    stopped: Stops
     seconds: float
 
     @property
@@ -96,8 +97,8 @@ class Outcome:
     seconds: float = 0.0
 
     @property
-    def stopped(self) -> dict[str, str]:
-        """Topics that were stopped, with the reason."""
+    def stopped(self) -> dict[str, Stops]:
+        """Topics that were stopped, with the reasons."""
         return {name: topic.stopped for name, topic in self.topics.items() if topic.stopped}
 
 
@@ -105,7 +106,7 @@ def outcome_of(
     topics: Mapping[str, tuple[str, int]],
     commit_log: CommitLog,
     progress: ProgressReader,
-    stopped: Mapping[TopicPartition, str],
+    stopped: Mapping[TopicPartition, StopReason],
     generation: int,
     seconds: float,
 ) -> Outcome:
@@ -127,8 +128,8 @@ def outcome_of(
             tp.partition: _partition_outcome(partitions[tp], progress.starts.get(tp), _target_end(commit_log, tp))
             for tp in names
         }
-        reasons = [f"{tp}: {stopped[tp]}" for tp in names if tp in stopped]
-        outcomes[topic] = TopicOutcome(target_topic, of_topic, "; ".join(reasons) or None, seconds)
+        reasons: Stops = {tp.partition: stopped[tp] for tp in names if tp in stopped}
+        outcomes[topic] = TopicOutcome(target_topic, of_topic, reasons, seconds)
     return Outcome(outcomes, generation, seconds)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import K2KError
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.end_probe import EndProbe
@@ -47,7 +48,7 @@ class PartitionProgress:
     bytes: int = 0
     runs: int = 0
     held_since: float | None = None
-    stopped: str | None = None
+    stopped: StopReason | None = None
 
     @property
     def lag(self) -> int:

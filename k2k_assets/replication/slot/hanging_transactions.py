@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from k2k_assets.core import stop_reasons
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons import OpenTransaction, open_transaction_found, open_transaction_to_do
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import guarantees
@@ -63,7 +64,7 @@ class HangingTransactions:
 
     def stopped(
         self, states: Collection[PartitionState], keep_waiting: Callable[[], None]
-    ) -> dict[TopicPartition, str]:
+    ) -> Mapping[TopicPartition, StopReason]:
         """Waits until all that is open now has ended, if nobody else may write; nothing of ours is open yet.
 
         Args:
@@ -82,7 +83,7 @@ class HangingTransactions:
             keep_waiting()
             time.sleep(min(_POLL_SECONDS, deadline.remaining()))
         return {
-            by_target[tp].plan.source: stop_reasons.held(
+            by_target[tp].plan.source: OpenTransaction(
                 by_target[tp].plan.source, tp, found.at, found.end, by_target[tp].target_end, self._patience
             )
             for tp, found in held.items()
@@ -113,7 +114,8 @@ class HangingTransactions:
         for tp, (at, since) in self._since.items():
             if now - since >= self._patience and (tp, at) not in self._told:
                 self._told.add((tp, at))
-                log.error("%s", stop_reasons.hangs(tp, at, held[tp].end, now - since))
+                found = open_transaction_found(tp, at, held[tp].end, now - since)
+                log.error("%s. %s", found, open_transaction_to_do(tp, at))
 
     def _partitions(self, states: Collection[PartitionState]) -> Collection[TopicPartition]:
         """The target partitions, and those that positions and mappings are read from."""

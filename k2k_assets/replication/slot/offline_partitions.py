@@ -14,6 +14,8 @@ from concurrent.futures import Future
 from functools import partial
 
 from k2k_assets.core.errors import ClusterUnreachable, K2KError
+from k2k_assets.core.stops.reason import render
+from k2k_assets.core.stops.reasons import LeaderMissing
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import abbreviate, in_thread
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
@@ -136,8 +138,8 @@ class LeftOut:
         is_over = isinstance(extent, Window) and now - self._memory.started >= extent.duration.total_seconds()
         patience = 0.0 if is_over else _PATIENCE_SECONDS
         for tp in [tp for tp in self._reasons if now - self._memory.offline_partitions[tp] >= patience]:
-            reason = f"{self._reasons.pop(tp)}. Nothing was skipped: the next run copies on from its position"
-            log.error("%s is stopped: %s", tp, reason)
+            reason = LeaderMissing(self._reasons.pop(tp))
+            log.error("%s is stopped: %s", tp, render(reason))
             self._memory.stopped[tp] = reason
             self._memory.unnoted.add(tp)
 

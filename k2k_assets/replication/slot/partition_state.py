@@ -8,6 +8,7 @@ from k2k_assets.control.commit_record import CommitRecord, Kind
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.transport.interface import Position
 
@@ -111,7 +112,7 @@ def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: i
     )
 
 
-def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: int, reason: str) -> CommitRecord:
+def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: int, reason: StopReason) -> CommitRecord:
     """The release of a partition that was stopped: at its position, with the topic ids that it was copied from."""
     record = replace(
         newest,

@@ -15,8 +15,9 @@ from functools import reduce
 
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, now_ms, read_commit_log
-from k2k_assets.core import stop_reasons
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Superseded
+from k2k_assets.core.stops.reason import StopReason, render
+from k2k_assets.core.stops.reasons import SourceDiverged
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import UntilCaughtUp, Window
@@ -168,7 +169,7 @@ class Session:
         starts.stop(self._hanging_transactions.stopped(starts.states.values(), self._wait_for_others))
         for tp, reason in starts.stopped.items():
             self._memory.stopped[tp] = reason
-            log.error("%s is stopped: %s", tp, reason)
+            log.error("%s is stopped: %s", tp, render(reason))
         self._states = starts.states
         self._left_out.begin(starts.offline_partitions, self._states)
         self._commit_starts(starts.fresh, commit_log)
@@ -317,9 +318,7 @@ class Session:
         for taken in polled.chunks:
             state = self._states[taken.source]
             if taken.first_offset < state.next:
-                raise SourceStopped(
-                    taken.source, stop_reasons.diverged(taken.source, state.next, taken.first_offset, "")
-                )
+                raise SourceStopped(taken.source, SourceDiverged(taken.source, state.next, taken.first_offset))
             chunk, why = self._staged(taken)
             if why is not None:
                 fault = SourceStopped(taken.source, why)
@@ -343,7 +342,7 @@ class Session:
                 state.next = end
             self._moved_past_markers |= state.moved
 
-    def _staged(self, taken: Chunk) -> tuple[Chunk | None, str | None]:
+    def _staged(self, taken: Chunk) -> tuple[Chunk | None, StopReason | None]:
         """A chunk behind the stages, as `Chunk.readable`; decoded only where a stage or the sink needs it."""
         chunk = reduce(_apply, self._stages, taken)
         return (chunk, None) if chunk.unchanged and not self._needs_decoding else chunk.readable()

@@ -20,6 +20,8 @@ from functools import partial
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.coordination import rules
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
+from k2k_assets.core.stops.reason import StopReason, render
+from k2k_assets.core.stops.reasons import RecordRefused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
@@ -160,12 +162,9 @@ class Slot:
             self._wait(Restart(error.why), progressed)
             return
         sent = error.sent
-        self._stop(
-            self._of_topic(sent.source.topic),
-            f"the target refuses the record at {sent.source} offset {sent.offsets[error.index]} ({error.size} bytes of "
-            f"key and value) for topic {sent.target_topic}: {error.why}. If it is too large, raise max.message.bytes "
-            f"of {sent.target_topic}; nothing was skipped, copying goes on from this record",
-        )
+        offset = sent.offsets[error.index]
+        reason = RecordRefused(sent.source, offset, error.size, sent.target_topic, error.why)
+        self._stop(self._of_topic(sent.source.topic), reason)
 
     def _cause(self, error: Exception, target: Cluster) -> Exception:
         """Stops topics that may not be written any more; tells what is behind an error, if more can be known."""
@@ -180,9 +179,9 @@ class Slot:
     def _of_topic(self, topic: str) -> list[TopicPartition]:
         return [plan.source for plan in self._plan.partitions if plan.source.topic == topic]
 
-    def _stop(self, partitions: Iterable[TopicPartition], reason: str) -> None:
+    def _stop(self, partitions: Iterable[TopicPartition], reason: StopReason) -> None:
         for tp in partitions:
-            log.error("%s is stopped: %s", tp, reason)
+            log.error("%s is stopped: %s", tp, render(reason))
             self._memory.stopped.setdefault(tp, reason)
 
     def _has_to_leave(self, error: Exception) -> bool:

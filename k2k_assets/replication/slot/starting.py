@@ -8,8 +8,18 @@ from dataclasses import dataclass, field, replace
 
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
-from k2k_assets.core import stop_reasons
 from k2k_assets.core.errors import Refused, Superseded
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons import (
+    FewerPartitions,
+    PositionsLost,
+    RecordsDeleted,
+    SourceDeleted,
+    SourceRecreated,
+    SourceTruncated,
+    TargetDeleted,
+    TargetRecreated,
+)
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import ELECTION_SECONDS, END_UNKNOWN, offsets_where_led
@@ -28,17 +38,17 @@ class Starts:
     Attributes:
         states: Partitions to copy.
         fresh: Those among them that have no commit record yet: their start has to be committed first.
-        stopped: Partitions that cannot be copied, with what was found and what to do.
-        offline_partitions: Partitions that cannot be copied now, likewise: they or their target have no leader. A run
-            with an end that they have reached already does without them.
+        stopped: Partitions that cannot be copied, with the reason.
+        offline_partitions: Partitions that cannot be copied now, with what was said: they or their target have no
+            leader. A run with an end that they have reached already does without them.
     """
 
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     fresh: list[PartitionState] = field(default_factory=list)
-    stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    stopped: dict[TopicPartition, StopReason] = field(default_factory=dict)
     offline_partitions: dict[TopicPartition, str] = field(default_factory=dict)
 
-    def stop(self, reasons: Mapping[TopicPartition, str]) -> None:
+    def stop(self, reasons: Mapping[TopicPartition, StopReason]) -> None:
         """Takes partitions out of those to copy."""
         self.stopped.update(reasons)
         self.states = {tp: state for tp, state in self.states.items() if tp not in reasons}
@@ -65,7 +75,7 @@ def resolve_starts(
     for plan in plans:
         record = log.positions.get(plan.source)
         reason = (
-            _unreadable_reason(plan.source, log)
+            log.unreadable_reason(plan.source)
             or _source_reason(plan, record, known, copied)
             or _target_reason(plan, record, there)
             or (_former_reason(plan, ids, known) if record is None else None)
@@ -82,13 +92,13 @@ def resolve_starts(
     latest = source.offsets([plan.source for plan in alive], "latest")
     for plan in _with_ends(slot.pipeline, alive, source):
         if plan.source not in earliest or plan.source not in latest:
-            starts.stopped[plan.source] = stop_reasons.source_gone(plan.source.topic)
+            starts.stopped[plan.source] = SourceDeleted(plan.source.topic)
             continue
         record = log.positions.get(plan.source)
         low, high = earliest[plan.source], latest[plan.source]
         if record is None and log.incomplete and slot.pipeline.features.exactly_once:
             commit_topic = slot.pipeline.coordination.commit.topic
-            starts.stopped[plan.source] = stop_reasons.positions_lost(plan.source, commit_topic)
+            starts.stopped[plan.source] = PositionsLost(plan.source, commit_topic)
             continue
         state = PartitionState.of(slot, plan, record) if record else _first_state(slot, plan, low, log.tells_all)
         reason = _range_reason(state, low, high)
@@ -125,11 +135,6 @@ def _note_epochs(states: Collection[PartitionState], source: Cluster) -> None:
         state.leader_epoch, state.epoch_end = epochs.get(state.plan.source), state.committed
 
 
-def _unreadable_reason(tp: TopicPartition, log: CommitLog) -> str | None:
-    why = log.unreadable.get(tp)
-    return stop_reasons.position_unreadable(tp, why) if why else None
-
-
 def _partitions_copied(log: CommitLog) -> dict[str, int]:
     """How many partitions of each topic have a position."""
     return dict(Counter(tp.topic for tp in log.positions))
@@ -140,35 +145,33 @@ def _source_reason(
     record: CommitRecord | None,
     known: Mapping[str, TopicDescription],
     copied: Mapping[str, int],
-) -> str | None:
+) -> StopReason | None:
     topic = known.get(plan.source.topic)
     if topic is None:
-        return stop_reasons.source_gone(plan.source.topic)
+        return SourceDeleted(plan.source.topic)
     if plan.source.partition >= topic.partitions:
-        return stop_reasons.too_few_partitions(plan.source.topic, topic.partitions)
+        return FewerPartitions(plan.source.topic, topic.partitions)
     expected = record.source_topic_id if record else plan.source_topic_id
     _ensure_planned_with(topic, plan.source_topic_id, expected)
     if topic.topic_id != expected and copied.get(plan.source.topic, 0) > topic.partitions:
-        return stop_reasons.too_few_partitions(plan.source.topic, topic.partitions)
+        return FewerPartitions(plan.source.topic, topic.partitions)
     if topic.topic_id != expected:
         position = record.position if record else 0
-        return stop_reasons.source_created_anew(plan.source.topic, expected, topic.topic_id, position)
+        return SourceRecreated(plan.source.topic, expected, topic.topic_id, position)
     return None
 
 
 def _target_reason(
     plan: PartitionPlan, record: CommitRecord | None, there: Mapping[str, TopicDescription]
-) -> str | None:
+) -> StopReason | None:
     topic, position = there.get(plan.target_topic), record.position if record else 0
     if topic is None:
-        return stop_reasons.target_deleted(plan.source.topic, plan.target_topic, position)
+        return TargetDeleted(plan.source.topic, plan.target_topic, position)
     same_name = record is not None and record.target_topic == plan.target_topic
     expected = record.target_topic_id if record and same_name else plan.target_topic_id
     _ensure_planned_with(topic, plan.target_topic_id, expected)
     if topic.topic_id != expected:
-        return stop_reasons.target_created_anew(
-            plan.source.topic, plan.target_topic, expected, topic.topic_id, position
-        )
+        return TargetRecreated(plan.source.topic, plan.target_topic, expected, topic.topic_id, position)
     return None
 
 
@@ -182,11 +185,11 @@ def _topic_ids_copied(log: CommitLog) -> dict[str, list[str]]:
 
 def _former_reason(
     plan: PartitionPlan, ids: Mapping[str, list[str]], known: Mapping[str, TopicDescription]
-) -> str | None:
+) -> StopReason | None:
     """Of a partition without a position: all others of its topic are those of a former topic, which had fewer."""
     topic, sources = known[plan.source.topic], ids.get(plan.source.topic)
     if sources and topic.topic_id not in sources:
-        return stop_reasons.source_created_anew(topic.name, sources[0], topic.topic_id, None)
+        return SourceRecreated(topic.name, sources[0], topic.topic_id)
     return None
 
 
@@ -202,11 +205,11 @@ def _ensure_planned_with(topic: TopicDescription, planned: str, expected: str) -
         )
 
 
-def _range_reason(state: PartitionState, low: int, high: int) -> str | None:
+def _range_reason(state: PartitionState, low: int, high: int) -> StopReason | None:
     if state.committed < low:
-        return stop_reasons.deleted_range(state.plan.source, state.committed, low)
+        return RecordsDeleted(state.plan.source, state.committed, low)
     if state.committed > high:
-        return stop_reasons.truncated(state.plan.source, state.committed, high)
+        return SourceTruncated(state.plan.source, state.committed, high)
     return None
 
 

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from k2k_assets.core import stop_reasons
+from k2k_assets.core.stops.reason import StopReason, render
+from k2k_assets.core.stops.reasons import ForeignRecords, TargetTruncated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.partition_state import PartitionState
 from k2k_assets.transport.interface import Delivery
@@ -29,13 +30,16 @@ class ForeignWriter(Exception):
 
     Args:
         source: The source partition that feeds it.
-        reason: What was found and what to do.
+        reason: What was found.
     """
 
-    def __init__(self, source: TopicPartition, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, source: TopicPartition, reason: StopReason) -> None:
+        super().__init__(source, reason)
         self.source = source
         self.reason = reason
+
+    def __str__(self) -> str:
+        return render(self.reason)
 
 
 class TargetChain:
@@ -86,7 +90,7 @@ class TargetChain:
             for partition, first, last in _pieces(delivery):
                 target = TopicPartition(delivery.sent.target_topic, partition)
                 if first < (floor := self._floors.pop(source, first)):
-                    raise ForeignWriter(source, stop_reasons.target_truncated(source, target, floor, first))
+                    raise ForeignWriter(source, TargetTruncated(source, target, floor, first))
                 expected = self._expected.get(source)
                 # At-least-once leaves no marker behind: a pipeline that was switched over goes on right at its end.
                 if expected is not None and first not in (expected, self._committed.pop(source, expected)):
@@ -99,7 +103,7 @@ class TargetChain:
 
     def _gap(self, source: TopicPartition, target: TopicPartition, start: int, end: int, before: bool) -> None:
         if end < start:
-            raise ForeignWriter(source, stop_reasons.target_truncated(source, target, start, end))
+            raise ForeignWriter(source, TargetTruncated(source, target, start, end))
         if before:
             start -= self._markers  # right behind our last record may lie a foreign one, and our marker behind that
         found = self._read_back(target, start, end, before)
@@ -107,7 +111,7 @@ class TargetChain:
             return
         doubtful = source in self._doubtful or source in self._since_release
         if self._fail and not doubtful:
-            raise ForeignWriter(source, stop_reasons.foreign_records(source, target, found, start, end))
+            raise ForeignWriter(source, ForeignRecords(source, target, found, start, end))
         late = ", or late by a former owner" if doubtful else ""
         log.warning(
             "%s: %d records at %s offsets %d to %d were not written by this pipeline%s", source, found, target, start,

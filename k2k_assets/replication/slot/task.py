@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from k2k_assets.control.assignment_writing import write_stop
 from k2k_assets.core.errors import K2KError, kind_of
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.slot import Slot
@@ -26,7 +27,7 @@ class SlotResult:
     slot: int
     error: str
     message: str
-    stopped: dict[TopicPartition, str]
+    stopped: dict[TopicPartition, StopReason]
     superseded_by: dict[TopicPartition, str]
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from k2k_assets.control.commit_log import ensure_same_commit_topic
-from k2k_assets.core import stop_reasons
 from k2k_assets.core.errors import Hidden
+from k2k_assets.core.stops.reasons import SourceDeleted, SourceHidden, SourceRecreated, TargetDeleted, TargetRecreated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -38,8 +38,8 @@ def ask_topic_ids(
     def check() -> None:
         on_source, on_target = answers()
         for plan in plans:
-            _ensure_id(plan.source, "source", plan.source.topic, plan.source_topic_id, on_source)
-            _ensure_id(plan.source, "target", plan.target_topic, plan.target_topic_id, on_target)
+            _ensure_same_source(plan, on_source.get(plan.source.topic))
+            _ensure_same_target(plan, on_target.get(plan.target_topic))
 
     return check
 
@@ -62,7 +62,7 @@ def ask_topics(
         try:
             on_source = of_source()
         except Hidden as hidden:
-            raise SourceStopped(_first(plans, hidden.topic), str(hidden)) from None
+            raise SourceStopped(_first(plans, hidden.topic), SourceHidden(hidden.topic, str(source))) from None
         try:
             on_target = of_target()
         except Hidden as hidden:
@@ -82,16 +82,17 @@ def _first(plans: Collection[PartitionPlan], topic: str) -> TopicPartition:
     return next(plan.source for plan in plans if plan.source.topic == topic)
 
 
-def _ensure_id(tp: TopicPartition, role: str, topic: str, expected: str, found: Topics) -> None:
-    if topic not in found:
-        raise SourceStopped(tp, f"the {role} topic {topic} was deleted while it was copied. {_remedy(tp, role)}")
-    if found[topic].topic_id != expected:
-        raise SourceStopped(
-            tp,
-            f"the {role} topic {topic} was deleted and created anew while it was copied (topic id {expected} is now "
-            f"{found[topic].topic_id}); what was in hand was not committed. {_remedy(tp, role)}",
-        )
+def _ensure_same_source(plan: PartitionPlan, found: TopicDescription | None) -> None:
+    topic, expected = plan.source.topic, plan.source_topic_id
+    if found is None:
+        raise SourceStopped(plan.source, SourceDeleted(topic, while_copied=True))
+    if found.topic_id != expected:
+        raise SourceStopped(plan.source, SourceRecreated(topic, expected, found.topic_id, while_copied=True))
 
 
-def _remedy(tp: TopicPartition, role: str) -> str:
-    return stop_reasons.new_source(tp.topic) if role == "source" else stop_reasons.new_target(tp.topic)
+def _ensure_same_target(plan: PartitionPlan, found: TopicDescription | None) -> None:
+    topic, target, expected = plan.source.topic, plan.target_topic, plan.target_topic_id
+    if found is None:
+        raise SourceStopped(plan.source, TargetDeleted(topic, target))
+    if found.topic_id != expected:
+        raise SourceStopped(plan.source, TargetRecreated(topic, target, expected, found.topic_id))

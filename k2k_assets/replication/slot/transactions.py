@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from k2k_assets.control.commit_log import now_ms
 from k2k_assets.control.commit_record import CommitRecord, Kind
 from k2k_assets.control.partitions import commit_partition, mapping_partition
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.byte_budget import ByteBudget
@@ -51,7 +52,7 @@ class SlotMemory:
     started: float
     sequence: int = 0
     commits: int = 0
-    stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    stopped: dict[TopicPartition, StopReason] = field(default_factory=dict)
     offline_partitions: dict[TopicPartition, float] = field(default_factory=dict)
     unnoted: set[TopicPartition] = field(default_factory=set)
     superseded_by: dict[TopicPartition, str] = field(default_factory=dict)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from k2k_assets.core.stops.reasons import TargetWriteDenied
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.clients import ACLS_HINT
+from k2k_assets.core.words import ACLS_HINT
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.granted import on_topics
 from k2k_assets.permissions.missing import Missing
@@ -11,7 +12,7 @@ from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.transport.errors import Forbidden
 
 
-def revoked(plan: SlotPlan, target: Cluster, said: Forbidden) -> dict[TopicPartition, str]:
+def revoked(plan: SlotPlan, target: Cluster, said: Forbidden) -> dict[TopicPartition, TargetWriteDenied]:
     """The partitions of a slot whose target topic may not be written any more, with the reason.
 
     The error itself names no topic where it is about a whole transaction.
@@ -33,13 +34,12 @@ def revoked(plan: SlotPlan, target: Cluster, said: Forbidden) -> dict[TopicParti
     # A broker that does not say what is allowed has said it of this one.
     lacking = {*granted.lacking, *({said.topic} & {*granted.untold})}
 
-    def missing(topic: str) -> str:
-        return str(Missing.on(target, pipeline, "Write", "topic", topic))
+    def missing(topic: str) -> Missing:
+        return Missing.on(target, pipeline, "Write", "topic", topic)
+
+    def denied(topic: str) -> TargetWriteDenied:
+        return TargetWriteDenied(str(target), missing(topic).principal, topic)
 
     if forbidden := [topic for topic in control if topic in lacking]:
         raise Forbidden(f"{missing(forbidden[0])} ({said}); {ACLS_HINT}")
-    return {
-        source: f"{missing(topic)} any more; {ACLS_HINT}. Nothing was skipped, the next start copies on from here"
-        for source, topic in target_of.items()
-        if topic in lacking
-    }
+    return {source: denied(topic) for source, topic in target_of.items() if topic in lacking}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import itemgetter, length_hint
 
-from k2k_assets.core import stop_reasons
+from k2k_assets.core.stops.reasons import HeaderUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.chunk import Headers, UnreadableRecord
@@ -90,6 +90,9 @@ def _unreadable(messages: list[Message], index: int, raised: Exception) -> Excep
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if not isinstance(error, UnicodeDecodeError) or topic is None or partition is None or offset is None:
         return raised
-    return UnreadableRecord(
-        index, stop_reasons.header_unreadable(TopicPartition(topic, partition), offset, error.object)
-    )
+    source = TopicPartition(topic, partition)
+    return UnreadableRecord(index, HeaderUnreadable(source, offset, _shortened(error.object)))
+
+
+def _shortened(content: bytes, most: int = 40) -> str:
+    return repr(content) if len(content) <= most else f"{content[:most]!r}... {len(content)} bytes"

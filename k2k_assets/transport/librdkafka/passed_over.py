@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from k2k_assets.core import stop_reasons
+from k2k_assets.core.stops.reasons import LaterLeaderEpoch
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.errors import SourceStopped
@@ -66,7 +66,7 @@ class PassedOver:
             return True
         committed = self._first_committed(tp, offset, resume)
         if committed is None:
-            raise SourceStopped(tp, stop_reasons.perhaps_aborted(tp, offset, resume))
+            raise SourceStopped(tp, LaterLeaderEpoch(tp, offset, resume))
         if committed < resume:
             return False
         log.warning("%s: the aborted records from offset %d to %d are not copied", tp, offset, resume - 1)

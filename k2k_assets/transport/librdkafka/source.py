@@ -10,8 +10,17 @@ from contextlib import suppress
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from k2k_assets.core import stop_reasons
 from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons import (
+    BatchUnreadable,
+    OffsetOutOfRange,
+    RecordsDeleted,
+    SourceDeleted,
+    SourceDiverged,
+    SourceReadDenied,
+    SourceTruncated,
+)
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.messages import Message
@@ -220,35 +229,39 @@ def _raise(error: KafkaError, message: Message, log_ends: Callable[[TopicPartiti
     topic, code = message.topic(), error.code()
     if topic is not None and code in _GONE | _OUT_OF_RANGE | _CORRUPT | {KafkaError.TOPIC_AUTHORIZATION_FAILED}:
         partition = TopicPartition(topic, message.partition())
-        if code in _GONE:
-            reason = stop_reasons.source_gone(topic)
-        elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            reason = f"the source refuses to let it be read ({error.str()}). Grant Read on the topic"
-        elif code in _CORRUPT:
-            reason = (
-                f"the batch at or after offset {message.offset()} of the source cannot be read ({error.str()}): it is "
-                "corrupt on the broker, or in a format that the client does not know"
-            )
-        else:
-            at = message.offset()  # None, whatever its type says, where the error is not about one offset
-            reason = _out_of_range(partition, -1 if at is None else at, error.str(), log_ends)
-        raise SourceStopped(partition, reason)
+        raise SourceStopped(partition, _reason(error, message, partition, log_ends))
     if topic is not None or not clients.is_unreachable(error):
         raise Restart(f"source consumer: {error.str()}")
     log.warning("source consumer: %s (librdkafka goes on by itself)", error.str())
 
 
+def _reason(
+    error: KafkaError,
+    message: Message,
+    tp: TopicPartition,
+    log_ends: Callable[[TopicPartition], tuple[int, int] | None],
+) -> StopReason:
+    code, words = error.code(), error.str()
+    if code in _GONE:
+        return SourceDeleted(tp.topic)
+    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return SourceReadDenied(tp.topic, words)
+    at = message.offset()
+    offset = -1 if at is None else at  # None, whatever its type says, where the error is not about one offset
+    return BatchUnreadable(tp, offset, words) if code in _CORRUPT else _out_of_range(tp, offset, words, log_ends)
+
+
 def _out_of_range(
     tp: TopicPartition, offset: int, words: str, log_ends: Callable[[TopicPartition], tuple[int, int] | None]
-) -> str:
+) -> StopReason:
     """Which records are missing: a truncation tells where the copied leader epoch ends now (KIP-320)."""
     if "truncation" in words:
         position, end = (re.search(pattern, words) for pattern in _TRUNCATION)
         at = int(position[1]) if position else offset
-        return stop_reasons.diverged(tp, at, int(end[1]) if end else None, words)
+        return SourceDiverged(tp, at, int(end[1]) if end else None, words)
     start, end_of_log = log_ends(tp) or (-1, -1)
     if 0 <= offset < start:
-        return stop_reasons.deleted_range(tp, offset, start)
+        return RecordsDeleted(tp, offset, start)
     if 0 <= end_of_log < offset:
-        return stop_reasons.truncated(tp, offset, end_of_log)
-    return stop_reasons.out_of_range(tp, offset, words)
+        return SourceTruncated(tp, offset, end_of_log)
+    return OffsetOutOfRange(tp, offset, words)

@@ -39,6 +39,7 @@ class Damage(NamedTuple):
     """What happens to a topic of which three records were copied, and ten are written after that.
 
     Attributes:
+        code: That of the reason.
         partitions: How many the topic has; the records are in the first one.
         before: What is done before the ten are written.
         after: What is done behind them.
@@ -47,6 +48,7 @@ class Damage(NamedTuple):
         planned: What is done when the run has planned its slots, and none of them has begun.
     """
 
+    code: str
     partitions: int
     before: Callable[[KafkaSandbox, str], object]
     after: Callable[[KafkaSandbox, str], object]
@@ -82,6 +84,7 @@ def _delete_the_target(clusters: KafkaSandbox, topic: str) -> None:
 
 DAMAGES = {
     "pruned": Damage(
+        "records-deleted",
         1,
         _nothing,
         _delete_past_the_position,
@@ -89,6 +92,7 @@ DAMAGES = {
         ["{topic}:0:earliest"],
     ),
     "anew": Damage(
+        "source-recreated",
         1,
         _create_anew,
         _nothing,
@@ -96,6 +100,7 @@ DAMAGES = {
         ["{topic}:all:earliest --accept-new-topic"],
     ),
     "fewer": Damage(
+        "fewer-partitions",
         2,
         _create_anew,
         _nothing,
@@ -103,6 +108,7 @@ DAMAGES = {
         ["{topic}:all:earliest --accept-new-topic"],
     ),
     "foreign": Damage(
+        "foreign-records",
         1,
         _write_beside,
         _nothing,
@@ -110,6 +116,7 @@ DAMAGES = {
         ["{topic}:0:current --accept-foreign-records"],
     ),
     "lost": Damage(
+        "target-recreated",
         1,
         _delete_the_target,
         _nothing,
@@ -117,6 +124,7 @@ DAMAGES = {
         ["{topic}:all:earliest --accept-new-topic", "{topic}:all:current --accept-new-topic"],
     ),
     "cut": Damage(
+        "source-diverged",
         1,
         _cut_the_source,
         _nothing,
@@ -124,6 +132,7 @@ DAMAGES = {
         ["{topic}:0:2", "{topic}:0:3"],
     ),
     "deleted": Damage(
+        "source-deleted",
         1,
         _nothing,
         _nothing,
@@ -178,13 +187,14 @@ def test_each_damage_stops_its_own_topic_by_name_with_range_and_remedy(
     assert (shown[keys.RECORDS], shown[keys.LAG]) == (10, 0)
     assert assert_same_content(source, good, target) == 13
     assert {topic: _records(target, topic) for topic in bad} == held
-    failure, reasons = failure_of(result), _reasons(result)
+    failure, (reasons, codes) = failure_of(result), (_stopped(result, "reason"), _stopped(result, "stop code"))
     told = {topic: fixture.shown_check(topic) for topic in bad}  # by the run itself
     checks = fixture.check_topics()
     assert f"{len(bad)} of {len(topics)} topics were stopped, the others were copied" in failure
     assert good not in failure
     assert checks[good].passed
     assert reasons.keys() == bad.keys()
+    assert codes == {topic: damage.code for topic, damage in bad.items()}
     for topic, damage in bad.items():
         reason = reasons[topic]
         _assert_told(reason, topic, damage, fixture.path)
@@ -218,7 +228,7 @@ def _do(clusters: KafkaSandbox, damages: Mapping[str, Damage], good: str, monkey
 
 def _assert_told(reason: str, topic: str, damage: Damage, pipeline_file: Path) -> None:
     """What was found, with its offsets, and commands that `k2k-tool` understands."""
-    assert reason.startswith(f"{topic}-0: ")
+    assert reason.startswith(f"{topic}-0: [{damage.code}] ")
     for words in damage.words:
         assert words.format(topic=topic) in reason
     commands = _COMMAND.findall(reason)
@@ -232,14 +242,14 @@ def _records(servers: str, topic: str) -> list[ReadRecord]:
     return read_all(servers, topic) if topic in topics_of(servers) else []
 
 
-def _reasons(result: dg.ExecuteInProcessResult) -> dict[str, str]:
-    """Topic -> why it was stopped, by the table that the failure carries."""
+def _stopped(result: dg.ExecuteInProcessResult, column: str) -> dict[str, str]:
+    """Topic -> a column of the table that the failure carries of stopped topics."""
     (failed,) = result.filter_events(lambda event: event.is_step_failure)
     failure = failed.step_failure_data.user_failure_data
     assert failure is not None
     table = failure.metadata[keys.STOPPED]
     assert isinstance(table, dg.TableMetadataValue)
-    return {str(row.data["topic"]): str(row.data["reason"]) for row in table.records}
+    return {str(row.data["topic"]): str(row.data[column]) for row in table.records}
 
 
 def _ensure_understood(command: str) -> None:

@@ -55,7 +55,7 @@ def _materialize(
 
     def replicate(*_: Any, topics: set[str], **__: Any) -> Outcome:
         asked.append(set(topics))
-        return Outcome({topic: TopicOutcome(topic, {}, None, 1.0) for topic in sorted(topics)})
+        return Outcome({topic: TopicOutcome(topic, {}, {}, 1.0) for topic in sorted(topics)})
 
     monkeypatch.setattr(topics, "both_clusters", both)
     names = AssetNames(pipeline.name)
@@ -81,7 +81,10 @@ def test_what_is_gone_on_the_source_fails_by_name_and_the_others_are_copied(
     names = AssetNames(pipeline.name)
     copied = {event.asset_key for event in result.get_asset_materialization_events()}
     assert copied == {names.topic_key("a"), names.topic_key("c")}
-    assert "1 of 3 topics were stopped, the others were copied. b: it is not on the source" in _failure(result)
+    assert (
+        "1 of 3 topics were stopped, the others were copied. b: [topic-not-found] it is not on the source"
+        in _failure(result)
+    )
 
 
 def test_what_has_no_target_fails_by_name_and_the_others_are_copied(
@@ -91,7 +94,10 @@ def test_what_has_no_target_fails_by_name_and_the_others_are_copied(
     pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", ".*", sink={"staticMapping": {"a": "x", "c": "z"}})
     asked, result = _materialize(monkeypatch, pipeline, there="abc")
     assert asked == [{"a", "c"}]
-    assert "1 of 3 topics were stopped, the others were copied. b: replication.sink.topic" in _failure(result)
+    assert (
+        "1 of 3 topics were stopped, the others were copied. b: [no-target-topic] replication.sink.topic"
+        in _failure(result)
+    )
 
 
 @pytest.mark.parametrize(("selection", "there"), [(".*", "xy"), (["a", "b", "c"], "ab")], ids=["all gone", "listed"])

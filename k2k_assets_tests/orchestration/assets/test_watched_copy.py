@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.orchestration.assets import watched_copy
 from k2k_assets.orchestration.assets.watched_copy import describe, watched
@@ -19,7 +20,7 @@ PROGRESS = Progress(
     {
         TopicPartition("a", 0): PartitionProgress(position=60, readable_end=100, high_watermark=120, records=50),
         TopicPartition("b", 0): PartitionProgress(
-            position=1, readable_end=1, high_watermark=9, held_since=1.0, stopped="x"
+            position=1, readable_end=1, high_watermark=9, held_since=1.0, stopped=SourceDeleted("b")
         ),
     },
     started=1000.0,

@@ -15,6 +15,8 @@ from k2k_assets import discovery
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.coordination.presence import Presence
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.stops.reasons import RecordsDeleted
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.names import AssetNames
@@ -113,8 +115,11 @@ def test_a_stop_turns_the_topics_check_whoever_stopped_it(clusters: KafkaSandbox
 
     hand.commit(topic, 0)
     assert turned() == []
-    hand.commit(topic, 0, stopped="records 0 to 4 were deleted")
-    assert turned() == [(False, f"1 of 1 partitions are stopped: {topic}-0: records 0 to 4 were deleted")]
+    hand.commit(topic, 0, stopped=RecordsDeleted(TopicPartition(topic, 0), 0, 5))
+    ((passed, why),) = turned()
+    assert not passed
+    assert why is not None
+    assert why.startswith(f"1 of 1 partitions are stopped: {topic}-0: [records-deleted] records 0 to 4 were deleted")
     assert turned() == [], "told once"
     hand.commit(topic, 5)
     assert turned() == [(True, f"no partition of {topic} is stopped")]

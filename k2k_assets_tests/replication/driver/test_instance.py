@@ -11,6 +11,7 @@ import pytest
 
 from k2k_assets.control.assignment_tail import AssignmentTopicLost
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
+from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.driver import instance as module
 from k2k_assets.replication.driver.instance import Instance, _Stop
@@ -133,7 +134,7 @@ def test_a_lost_assignment_topic_ends_an_instance_that_stands_by() -> None:
     ("record", "is_told"),
     [
         (None, True),
-        (SimpleNamespace(reason="why", generation=9), True),
+        (SimpleNamespace(reason=SourceDeleted("t"), generation=9), True),
         (SimpleNamespace(reason=None, generation=3), True),
         (SimpleNamespace(reason=None, generation=4), False),
     ],
@@ -143,9 +144,10 @@ def test_a_stop_is_told_at_the_end_unless_it_was_copied_on_since(record: Any, is
     """Also where the slots of a later generation ended before they could say it again."""
     unused: Any = None
     tp = TopicPartition("t", 0)
-    run = replace(_run_on(unused, unused), _stopped={tp: _Stop("why", 3, None)})
+    why = SourceDeleted("t")
+    run = replace(_run_on(unused, unused), _stopped={tp: _Stop(why, 3, None)})
     run.progress.newest = {tp: record} if record else {}  # type: ignore[misc]
-    assert run._still_stopped() == ({tp: "why"} if is_told else {})
+    assert run._still_stopped() == ({tp: why} if is_told else {})
 
 
 def _run_on(snapshot: Any, changes: Any) -> Instance:

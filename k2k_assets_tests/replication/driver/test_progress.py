@@ -14,6 +14,7 @@ from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord, Overridden
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.driver import progress as module
@@ -137,10 +138,10 @@ def test_what_was_set_by_hand_is_told_until_somebody_copies_on(
 
 
 def test_a_reason_counts_only_if_this_run_gave_it(reader: ProgressReader) -> None:
-    reader.apply(commit_record(P0, 60, generation=GENERATION - 1, reason="yesterday"))
+    reader.apply(commit_record(P0, 60, generation=GENERATION - 1, reason=SourceDeleted("t")))
     assert reader.current().partitions[P0].stopped is None
-    reader.apply(mine(60, 2, kind="release", reason="deleted"))
-    assert reader.current().partitions[P0].stopped == "deleted"
+    reader.apply(mine(60, 2, kind="release", reason=SourceDeleted("t")))
+    assert reader.current().partitions[P0].stopped == SourceDeleted("t")
 
 
 def test_an_open_source_transaction_is_shown_and_named_once_after_a_minute(

@@ -11,6 +11,7 @@ import pytest
 
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.errors import Refused, Superseded
+from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
@@ -137,10 +138,10 @@ def test_both_ends_of_the_source_are_inside(tmp_path: Path, position: int) -> No
 )
 def test_a_loud_stop_says_what_was_found(tmp_path: Path, record: Any, cluster: Any, words: str) -> None:
     starts = resolve(slot(tmp_path, P0, OTHER), CommitLog({P0: record}), **cluster)
-    assert words in starts.stopped[P0]
+    assert words in render(starts.stopped[P0])
     assert set(starts.stopped) == {P0}
     assert OTHER in starts.states, "the others go on"
-    assert "k2k-tool set -f FILE -o t:" in starts.stopped[P0], "what to do"
+    assert "k2k-tool set -f FILE -o t:" in render(starts.stopped[P0]), "what to do"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_a_target_topic_that_is_not_the_planned_one(
     tmp_path: Path, log: CommitLog | None, target_topics: Any, words: str
 ) -> None:
     starts = resolve(slot(tmp_path, P0, OTHER), log, target_topics=target_topics)
-    assert words in starts.stopped[P0]
+    assert words in render(starts.stopped[P0])
     assert set(starts.states) == {OTHER}
 
 
@@ -175,7 +176,7 @@ def test_a_topic_that_was_created_anew_with_more_partitions_stops_in_all(
     starts = resolve(slot(tmp_path, P0, P1), CommitLog({P0: commit_record(P0, 100, **former)}))
     assert (P1 in starts.stopped) == (words is not None)
     if words:
-        assert f"{words} (topic id former is now s-t), so nothing of it is copied yet" in starts.stopped[P1]
+        assert f"{words} (topic id former is now s-t), so nothing of it is copied yet" in render(starts.stopped[P1])
         assert starts.stopped.keys() == {P0, P1}
 
 
@@ -189,13 +190,15 @@ def test_once_one_of_its_partitions_was_accepted_the_others_begin(tmp_path: Path
 
 def test_a_topic_that_was_created_anew_after_the_plan_was_made(tmp_path: Path) -> None:
     starts = resolve(slot(tmp_path, P0), topics={"t": ("s-new", 2)})
-    assert "topic id s-t is now s-new" in starts.stopped[P0]
+    assert "topic id s-t is now s-new" in render(starts.stopped[P0])
 
 
 def test_unreadable_positions_and_partitions_that_were_stopped_are_left_out(tmp_path: Path) -> None:
     log = CommitLog({}, {P1: "commits-0@9 is not JSON"})
     starts = resolve(slot(tmp_path, P0, P1, OTHER), log, leave_out={P0})
-    assert starts.stopped == {P1: "commits-0@9 is not JSON. To go on without it: k2k-tool set -f FILE -o t:1:OFFSET"}
+    assert {tp: render(reason) for tp, reason in starts.stopped.items()} == {
+        P1: "[position-unreadable] commits-0@9 is not JSON. To go on without it: k2k-tool set -f FILE -o t:1:OFFSET"
+    }
     assert positions(starts) == {OTHER: 60}
 
 

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.transport.chunk import Chunk, Sent
@@ -72,7 +73,7 @@ def test_foreign_records_between_transactions_and_inside_one_stop_the_partition(
         ) as stop:
             own.follow(deliveries)
         assert stop.value.source == SOURCE
-        assert "errorHandling.onForeignWriter: ignore" in stop.value.reason
+        assert "errorHandling.onForeignWriter: ignore" in render(stop.value.reason)
 
 
 def test_outside_transactions_a_former_owner_may_come_late(caplog: pytest.LogCaptureFixture) -> None:

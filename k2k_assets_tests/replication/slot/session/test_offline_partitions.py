@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.replication.extent import Extent, UntilCaughtUp, Window
 from k2k_assets.replication.slot import offline_partitions
 from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, Harness, arrivals
@@ -23,7 +24,7 @@ def no_other_clock(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     monkeypatch.setattr(offline_partitions, "_POLL_SECONDS", inf)
 
 
-def reasons(made: Harness) -> list[str | None]:
+def reasons(made: Harness) -> list[StopReason | None]:
     """What the commit topic is told of partition 1, one for each record."""
     return [r.reason for t in made.sink.transactions for r in made.commits(t) if r.source == P1]
 
@@ -53,5 +54,5 @@ def test_a_reason_that_is_found_when_it_has_a_leader_again_is_noted(harness: Any
     made = harness(arrivals(0, 1), {P0: 2, P1: 3}, positions={P1: commit_record(P1, 5)})
     made.memory.offline_partitions[P1] = made.clock.now
     made.run()
-    assert "its log was truncated" in made.memory.stopped[P1]
+    assert "its log was truncated" in render(made.memory.stopped[P1])
     assert reasons(made) == [made.memory.stopped[P1]]

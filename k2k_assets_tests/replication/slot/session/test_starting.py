@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.core.errors import Refused, Superseded
+from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.replication.slot import session
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position
@@ -51,10 +52,10 @@ def test_what_was_stopped_is_left_out_and_released_with_its_reason_where_it_is(h
     made = harness(
         arrivals(5, source=P1), {P0: 7, P1: 6}, positions={P0: commit_record(P0, 5), P1: commit_record(P1, 5)}
     )
-    made.memory.stopped[P0] = "deleted"
+    made.memory.stopped[P0] = reason = SourceDeleted("t")
     made.run()
     released = [r for t in made.sink.transactions for r in made.commits(t) if r.source == P0]
-    assert [(r.kind, r.position, r.reason) for r in released] == [("release", 5, "deleted")]
+    assert [(r.kind, r.position, r.reason) for r in released] == [("release", 5, reason)]
     assert set(made.source.assigned) == {P1}
 
 

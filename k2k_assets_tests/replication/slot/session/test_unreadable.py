@@ -29,7 +29,7 @@ def unreadable(harness: Any, tmp_path: Path) -> Callable[..., Harness]:
 
 def stops(made: Harness) -> None:
     assert made.session.start()
-    with pytest.raises(SourceStopped, match=f"^{P0}: the record at 5 cannot be read") as stopped:
+    with pytest.raises(SourceStopped, match=rf"^{P0}: \[unclassified\] the record at 5 cannot be read") as stopped:
         made.session.copy()
     assert stopped.value.partition == P0
 

@@ -1,0 +1,63 @@
+"""Stop reasons as JSON documents: in control records, and on their way from Spark's workers to the driver.
+
+`{"code": "records-deleted", "facts": {"source": {"topic": "orders", "partition": 0}, "position": 3, "logStart": 8}}`
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons import ALL, Unclassified
+from k2k_assets.core.topic_partition import TopicPartition
+
+
+def document_of(reason: StopReason) -> dict[str, Any]:
+    """The code and the facts of a reason."""
+    facts = {_camel(field.name): _written(getattr(reason, field.name)) for field in fields(reason)}
+    return {"code": reason.code, "facts": facts}
+
+
+def reason_of(document: object, text: str) -> StopReason:
+    """Reads a reason.
+
+    Args:
+        document: What `document_of` made, perhaps in an older or a newer release; None if there is none.
+        text: What was written beside it for people.
+
+    Returns:
+        The reason; `Unclassified`, with the text, where this release does not know the code or the facts.
+    """
+    if not isinstance(document, dict):
+        return Unclassified(text)
+    code = str(document.get("code"))
+    try:
+        return _read(ALL[code], document["facts"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return Unclassified(text, code)
+
+
+def _read(kind: type[StopReason], facts: dict[str, Any]) -> StopReason:
+    types = get_type_hints(kind)
+    names = {field.name: _camel(field.name) for field in fields(kind)}
+    return kind(**{name: _typed(facts[key], types[name]) for name, key in names.items() if key in facts})
+
+
+def _typed(value: Any, of: Any) -> Any:
+    if of is TopicPartition:
+        return TopicPartition(str(value["topic"]), int(value["partition"]))
+    if of is float:
+        return float(value)
+    if not isinstance(value, of):
+        raise TypeError(f"{value!r} is no {of}")
+    return value
+
+
+def _written(value: object) -> object:
+    return value._asdict() if isinstance(value, TopicPartition) else value
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))

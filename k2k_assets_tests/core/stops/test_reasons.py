@@ -1,0 +1,130 @@
+"""Stop reasons: what they say, and that nothing of them is lost on the way to where they are shown."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+
+import pytest
+
+from k2k_assets.core.stops.document import document_of, reason_of
+from k2k_assets.core.stops.reason import StopReason, codes_of, render, render_topic
+from k2k_assets.core.stops.reasons import (
+    ALL,
+    OpenTransaction,
+    RecordsDeleted,
+    SourceDeleted,
+    SourceDiverged,
+    SourceRecreated,
+    TargetDeleted,
+    Unclassified,
+)
+from k2k_assets.core.topic_partition import TopicPartition
+
+P0, COPY = TopicPartition("orders", 0), TopicPartition("copy", 1)
+EXAMPLES = [kind.example() for kind in ALL.values()]
+# What facts that are left out, or are None, change.
+OTHERS: list[StopReason] = [
+    SourceDiverged(P0, 100, None, "truncation detected"),
+    SourceDeleted("orders", while_copied=True),
+    SourceRecreated("orders", "a", "b"),
+    SourceRecreated("orders", "a", "b", while_copied=True),
+    TargetDeleted("orders", "copy"),
+    OpenTransaction(P0, COPY, 40, 55, 50, 70),
+]
+
+
+def test_codes_never_change() -> None:
+    assert list(ALL) == [
+        "records-deleted",
+        "source-truncated",
+        "source-diverged",
+        "later-leader-epoch",
+        "offset-out-of-range",
+        "source-deleted",
+        "source-recreated",
+        "fewer-partitions",
+        "topic-not-found",
+        "source-hidden",
+        "source-read-denied",
+        "no-leader",
+        "batch-unreadable",
+        "header-key-not-utf8",
+        "record-refused",
+        "target-deleted",
+        "target-recreated",
+        "target-truncated",
+        "foreign-records",
+        "open-transaction",
+        "target-write-denied",
+        "no-target-topic",
+        "positions-lost",
+        "position-unreadable",
+        "unclassified",
+    ]
+
+
+def test_a_code_has_one_kind() -> None:
+    with pytest.raises(TypeError, match="the code source-deleted is that of SourceDeleted"):
+
+        class Again(SourceDeleted, code="source-deleted"):
+            pass
+
+
+@pytest.mark.parametrize("reason", [*EXAMPLES, *OTHERS], ids=lambda reason: reason.code)
+def test_what_is_told(reason: StopReason) -> None:
+    text = render(reason)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", reason.code)
+    assert text == f"[{reason.code}] {render(reason, with_code=False)}"
+    assert not re.search(r"\.\. |\.$|None|  ", text)
+    assert all(written.strip().endswith(".") for written in (reason.meaning, reason.advice))
+
+
+@pytest.mark.parametrize("reason", [*EXAMPLES, *OTHERS], ids=lambda reason: reason.code)
+def test_it_crosses_processes_and_topics(reason: StopReason) -> None:
+    document = json.loads(json.dumps(document_of(reason)))
+    assert document["code"] == reason.code
+    assert reason_of(document, "not looked at") == reason
+    assert pickle.loads(pickle.dumps(reason)) == reason
+    assert len({reason, reason_of(document, "")}) == 1
+
+
+def test_the_document_is_the_documented_one() -> None:
+    assert document_of(RecordsDeleted(P0, 3, 8)) == {
+        "code": "records-deleted",
+        "facts": {"source": {"topic": "orders", "partition": 0}, "position": 3, "logStart": 8},
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "code"),
+    [
+        (None, "unclassified"),
+        ("a text", "unclassified"),
+        ({"code": "found-next-year", "facts": {}}, "found-next-year"),
+        ({"code": "records-deleted", "facts": {}}, "records-deleted"),
+        ({"code": "records-deleted", "facts": None}, "records-deleted"),
+        ({"code": "source-deleted", "facts": {"topic": 5}}, "source-deleted"),
+        ({"code": "records-deleted"}, "records-deleted"),
+    ],
+)
+def test_of_what_is_not_known_here_the_text_counts(document: object, code: str) -> None:
+    reason = reason_of(document, "what was found. What to do")
+    assert isinstance(reason, Unclassified)
+    assert render(reason) == f"[{code}] what was found. What to do"
+    assert render(reason_of(document_of(reason), render(reason, with_code=False))) == render(reason)
+
+
+def test_facts_may_be_added() -> None:
+    older = {"code": "source-deleted", "facts": {"topic": "orders"}}
+    newer = {"code": "source-deleted", "facts": {"topic": "orders", "whileCopied": False, "since": 7}}
+    assert reason_of(older, "") == reason_of(newer, "") == SourceDeleted("orders")
+
+
+def test_a_topic_is_told_with_its_partitions() -> None:
+    first, second = RecordsDeleted(P0, 3, 8), SourceDeleted("orders")
+    assert render_topic("orders", {0: first, 4: second}) == f"orders-0: {render(first)}; orders-4: {render(second)}"
+    assert render_topic("orders", {None: second}) == render(second)
+    assert render_topic("orders", {}) == ""
+    assert codes_of([first, second, second]) == "records-deleted, source-deleted"

@@ -17,7 +17,7 @@ STAMP := $(VENV)/.set-up
 # Modules are compiled once, not by each of the many processes that demo and tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo dev check test storm bench bench-offsets lint lock clean
+.PHONY: help setup demo dev check test storm bench bench-offsets lint docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ lint: $(STAMP) ## Check style, types (product, tests, benchmarks) and who import
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+docs: $(STAMP) ## Write the pages that are made from the code: docs/pipeline-file.md and docs/stops.md
+	$(BIN)/python -m k2k_assets.pipeline.reference > docs/pipeline-file.md
+	$(BIN)/python -m k2k_assets.core.stops.page > docs/stops.md
 
 lock: ## Put the newest versions that pyproject.toml allows into constraints.txt
 	rm -rf $(VENV)-lock

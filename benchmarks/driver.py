@@ -57,7 +57,8 @@ def _run(job: Job, stop: threading.Event) -> dict[str, Any]:
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
     if outcome.stopped:
-        return {"error": "; ".join(render_topic(topic, stops) for topic, stops in outcome.stopped.items())}
+        told = "; ".join(render_topic(topic, stops) for topic, stops in outcome.stopped.items())
+        return {"error": f"stopped: {told}"}
     return {"records": sum(topic.records for topic in outcome.topics.values()), "seconds": outcome.seconds}
 
 

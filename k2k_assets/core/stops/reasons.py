@@ -895,8 +895,9 @@ class PositionUnreadable(StopReason, code="position-unreadable"):
     title = "a commit record cannot be read"
     meaning = "Somebody else wrote into the commit topic, or a newer release did."
     advice = (
-        "The offset in the command is the next one to copy. Until then "
-        "`errorHandling.onControlMessageDeserializationError: ignore` lets the other partitions go on."
+        "The offset in the command is the next one to copy. Until the position is set, "
+        "`errorHandling.onControlMessageDeserializationError: ignore` is needed, by the command too; the other "
+        "partitions go on meanwhile."
     )
 
     source: TopicPartition

@@ -69,7 +69,7 @@ def test_what_is_queued_at_the_end_has_a_last_chance_unless_others_copy_all_of_i
 ) -> None:
     """They read it from the source themselves: it would come twice, behind theirs."""
     slot = Slot(slot_plan(pipeline(tmp_path, "disabled"), {P0: 1, P1: 1}))
-    slot._memory.superseded_by.update(dict.fromkeys(taken, "another instance"))
+    slot._memory.claims.superseded_by.update(dict.fromkeys(taken, "another instance"))
     slot._close_sinks()
     assert made[-1].steps == steps
 

@@ -23,7 +23,7 @@ from k2k_assets.kafka.leaders import ELECTION_SECONDS, offsets_where_led
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
-from k2k_assets.replication.slot.transactions import SlotMemory
+from k2k_assets.replication.slot.slot_memory import SlotMemory
 
 log = logging.getLogger("k2k.replication")
 
@@ -91,12 +91,12 @@ class LeftOut:
             ClusterUnreachable: There are no others, and a leader may yet be elected.
         """
         now = time.monotonic()
-        known = self._memory.offline_partitions
+        known = self._memory.offline_since
         if fresh := found.keys() - known.keys():
             log.warning("slot %d goes on without %s: %s", self._plan.slot, abbreviate(fresh), found[min(fresh)])
-        if back := [tp for tp in known if tp not in found and tp not in self._memory.stopped]:
+        if back := [tp for tp in known if tp not in found and tp not in self._memory.stopped.reasons]:
             log.info("slot %d goes on with %s", self._plan.slot, abbreviate(back))
-        self._memory.offline_partitions = {tp: known.get(tp, now) for tp in found}
+        self._memory.offline_since = {tp: known.get(tp, now) for tp in found}
         self._reasons = dict(found)
         self._next_look = now + _POLL_SECONDS
         if not isinstance(self._plan.extent, Continuous):
@@ -137,11 +137,10 @@ class LeftOut:
         extent = self._plan.extent
         is_over = isinstance(extent, Window) and now - self._memory.started >= extent.duration.total_seconds()
         patience = 0.0 if is_over else _PATIENCE_SECONDS
-        for tp in [tp for tp in self._reasons if now - self._memory.offline_partitions[tp] >= patience]:
+        for tp in [tp for tp in self._reasons if now - self._memory.offline_since[tp] >= patience]:
             reason = LeaderMissing(self._reasons.pop(tp))
             log.error("%s is stopped: %s", tp, render(reason))
-            self._memory.stopped[tp] = reason
-            self._memory.unnoted.add(tp)
+            self._memory.stopped.stop(tp, reason, is_noted=False)
 
     def _with_leader(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         source, target = self._clusters

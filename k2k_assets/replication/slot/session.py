@@ -27,11 +27,12 @@ from k2k_assets.replication.slot.hanging_transactions import HangingTransactions
 from k2k_assets.replication.slot.offline_partitions import LeftOut
 from k2k_assets.replication.slot.partition_state import PartitionState, stopped_record
 from k2k_assets.replication.slot.slot_claims import SlotClaims
+from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.source_watch import SourceWatch
 from k2k_assets.replication.slot.starting import resolve_starts
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.slot.topic_identity import ask_topic_ids
-from k2k_assets.replication.slot.transactions import SlotMemory, Transactions
+from k2k_assets.replication.slot.transactions import Transactions
 from k2k_assets.stages import Stage, stages_of
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.chunk import Chunk
@@ -99,7 +100,7 @@ class Session:
         self._source_cluster, self._target_cluster = clusters
         self._source_watch = SourceWatch(plan, memory, self._source_cluster)
         self._tail = tail
-        self._slot_claims = SlotClaims(plan, memory, self._transactions, tail, transactional_id)
+        self._slot_claims = SlotClaims(plan, memory.claims, self._transactions, tail, transactional_id)
         self._chain = chain
         strict = chain is not None and chain.strict
         self._hanging_transactions = HangingTransactions(plan, self._target_cluster, strict, told=memory.hanging)
@@ -164,11 +165,15 @@ class Session:
         self._memory.sequence = max(self._memory.sequence, self._last_sequence(commit_log))
         elsewhere = {plan.source for plan in self._plan.partitions} - set(self._slot_claims.partitions)
         starts = resolve_starts(  # 4
-            self._plan, elsewhere.union(self._memory.stopped), commit_log, self._source_cluster, self._target_cluster
+            self._plan,
+            elsewhere.union(self._memory.stopped.reasons),
+            commit_log,
+            self._source_cluster,
+            self._target_cluster,
         )
         starts.stop(self._hanging_transactions.stopped(starts.states.values(), self._wait_for_others))
         for tp, reason in starts.stopped.items():
-            self._memory.stopped[tp] = reason
+            self._memory.stopped.stop(tp, reason)
             log.error("%s is stopped: %s", tp, render(reason))
         self._states = starts.states
         self._left_out.begin(starts.offline_partitions, self._states)
@@ -196,8 +201,8 @@ class Session:
         that somebody copies. Partitions that were stopped are released with their reason, at the position they have.
         """
         held = self._slot_claims.partitions
-        noted = self._memory.stopped.keys() - self._memory.unnoted
-        stopped = [tp for tp in self._memory.stopped if tp in noted and tp in commit_log.positions and tp in held]
+        to_note = self._memory.stopped.to_note()
+        stopped = {tp: reason for tp, reason in to_note.items() if tp in commit_log.positions and tp in held}
         released = [s for tp, s in self._states.items() if tp in commit_log.positions and not s.unreleased]
         again = self._with_ends(commit_log) if self._pipeline.features.exactly_once else released
         starting = [*fresh, *again]
@@ -207,11 +212,11 @@ class Session:
         self._memory.sequence += 1
         for state in starting:
             self._transactions.write_commit(state, "start")
-        for tp in stopped:
+        for tp, reason in stopped.items():
             # As it stands in the log, topic ids too: what made it stop has to make the next run stop as well.
             record = commit_log.positions[tp]
             self._transactions.write_commit_record(
-                stopped_record(self._plan, record, self._memory.sequence, now_ms(), self._memory.stopped[tp])
+                stopped_record(self._plan, record, self._memory.sequence, now_ms(), reason)
             )
         self._transactions.commit()
 

@@ -28,8 +28,8 @@ from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.read_back import count_records
 from k2k_assets.replication.slot.session import Session
+from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
-from k2k_assets.replication.slot.transactions import SlotMemory
 from k2k_assets.replication.slot.write_permissions import revoked
 from k2k_assets.transport.errors import Forbidden, Restart, RetryAtOnce, SourceStopped, Undeliverable
 from k2k_assets.transport.factory import transport_of
@@ -140,7 +140,9 @@ class Slot:
 
     def _close_sinks(self) -> None:
         """What is queued has a last chance, unless others copy these partitions now: it would only be duplicates."""
-        self._sinks.close(discard=all(plan.source in self._memory.superseded_by for plan in self._plan.partitions))
+        self._sinks.close(
+            discard=all(plan.source in self._memory.claims.superseded_by for plan in self._plan.partitions)
+        )
 
     def _sink(self) -> Sink:
         return self._sinks.open_sink(self._id)
@@ -182,7 +184,7 @@ class Slot:
     def _stop(self, partitions: Iterable[TopicPartition], reason: StopReason) -> None:
         for tp in partitions:
             log.error("%s is stopped: %s", tp, render(reason))
-            self._memory.stopped.setdefault(tp, reason)
+            self._memory.stopped.stop(tp, reason)
 
     def _has_to_leave(self, error: Exception) -> bool:
         """Whoever was told to stop does not wait long for a cluster: what is left open others fence."""

@@ -15,7 +15,8 @@ from k2k_assets.coordination.presence import heartbeat_interval_seconds, heartbe
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
-from k2k_assets.replication.slot.transactions import SlotMemory, Transactions
+from k2k_assets.replication.slot.slot_memory import ClaimHistory
+from k2k_assets.replication.slot.transactions import Transactions
 from k2k_assets.transport.errors import Fenced
 
 log = logging.getLogger("k2k.replication")
@@ -29,7 +30,7 @@ class SlotClaims:
 
     Args:
         plan: The slot.
-        memory: Remembers the claims of former sessions, and what was taken.
+        history: The claims of former sessions, and what others have taken.
         transactions: Writes claims, heartbeats and releases, each in a transaction of its own.
         tail: The assignment topic.
         transactional_id: Of this session.
@@ -38,14 +39,14 @@ class SlotClaims:
     def __init__(
         self,
         plan: SlotPlan,
-        memory: SlotMemory,
+        history: ClaimHistory,
         transactions: Transactions,
         tail: AssignmentTail,
         transactional_id: str,
     ) -> None:
         self._plan = plan
         self._pipeline = plan.pipeline
-        self._memory = memory
+        self._history = history
         self._tail = tail
         self._written = ClaimWriter(self._pipeline, tail, transactions, transactional_id, (plan.generation, plan.slot))
         self._claims: dict[TopicPartition, Claim] = {}
@@ -62,34 +63,36 @@ class SlotClaims:
 
     def wanted(self) -> list[PartitionPlan]:
         """The partitions of the plan that nobody else has a better right to, by what was read of the topic."""
-        state, memory, by_partition = self._tail.state, self._memory, self._tail.state.by_partition()
+        state, history, by_partition = self._tail.state, self._history, self._tail.state.by_partition()
         mine = self._plan.generation, self._plan.slot
-        memory.is_superseded |= rules.of_a_later_attempt(*mine, memory.claims, memory.last_claim, state.claims.values())
-        if memory.is_superseded:
+        alive = state.claims.values()
+        history.is_superseded |= rules.of_a_later_attempt(*mine, history.written, history.last_offset, alive)
+        if history.is_superseded:
             return []
         for plan in self._plan.partitions:
             claims = by_partition.get((plan.source_topic_id, plan.source.partition), ())
             above = [claim for claim in claims if claim.generation > mine[0]]
             if above:
                 self._take(plan.source, above)
-        return [plan for plan in self._plan.partitions if plan.source not in memory.superseded_by]
+        return [plan for plan in self._plan.partitions if plan.source not in history.superseded_by]
 
     def claim(self, partitions: Iterable[PartitionPlan]) -> None:
         """Claims partitions under an id that was claimed just now."""
         fresh = self._written.new({plan.source: plan.source_topic_id for plan in partitions})
         # Known before they are written: one whose commit failed may lie in the topic all the same, and must not be
         # taken for that of another attempt of this slot.
-        self._memory.claims.update(claim.claim for claim in fresh.values())
+        self._history.written.update(claim.claim for claim in fresh.values())
         self._claims = self._written.claim(fresh)
-        self._memory.last_claim = max((c.offset for c in self._claims.values()), default=self._memory.last_claim)
+        offsets = (claim.offset for claim in self._claims.values())
+        self._history.last_offset = max(offsets, default=self._history.last_offset)
 
     def left(self) -> list[Claim]:
         """What former sessions of this slot claimed, and what others have taken before it was released."""
-        if self._memory.is_superseded:  # a later attempt of this slot is at work, under the same id
+        if self._history.is_superseded:  # a later attempt of this slot is at work, under the same id
             return []
         held = {claim.claim for claim in self._claims.values()}
         claims = self._tail.state.claims.values()
-        return self._not_to_be_waited_for([c for c in claims if c.claim in self._memory.claims - held])
+        return self._not_to_be_waited_for([c for c in claims if c.claim in self._history.written - held])
 
     def release_left(self) -> None:
         """Releases that: whoever has taken it would wait for a heartbeat that never comes."""
@@ -178,7 +181,7 @@ class SlotClaims:
             log.warning(
                 "slot %d gives up %s: taken over by %s",
                 self._plan.slot, ", ".join(map(str, given)),
-                self._memory.superseded_by.get(given[0], "another attempt of this slot"),
+                self._history.superseded_by.get(given[0], "another attempt of this slot"),
             )  # fmt: skip
             self.release(given)
 
@@ -208,9 +211,9 @@ class SlotClaims:
     def _take(self, tp: TopicPartition, by: Sequence[Claim]) -> None:
         owner = max(by, key=lambda claim: (claim.generation, claim.offset))
         if owner.owner == (self._plan.generation, self._plan.slot):
-            self._memory.is_superseded = True
+            self._history.is_superseded = True
             return
-        self._memory.superseded_by[tp] = self._tail.state.describe(owner.generation)
+        self._history.superseded_by[tp] = self._tail.state.describe(owner.generation)
 
     def _heartbeat_key(self) -> bytes:
         return heartbeat_key(self._pipeline.group, self._plan.generation, self._plan.slot)

@@ -22,7 +22,7 @@ from k2k_assets.kafka.leaders import ELECTION_SECONDS, offsets_where_led
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.partition_state import PartitionState
-from k2k_assets.replication.slot.transactions import SlotMemory
+from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.transport.errors import Restart
 
 log = logging.getLogger("k2k.replication")
@@ -144,16 +144,13 @@ class SourceWatch:
         elif self._owing_since is None:
             self._owing_since = now  # it may have been written a moment ago
         elif now - self._owing_since >= self._longest():
-            self._memory.stalls, self._memory.commits_at_stall = self._stalls() + 1, self._memory.commits
+            self._memory.stalls.add(self._memory.commits)
             raise Restart(f"the source has records that do not come: {_positions(owed, states)}")
 
     def _longest(self) -> float:
         """How long what is there may stay out, in seconds."""
-        return min(SILENCE_SECONDS * 2.0 ** min(self._stalls(), _MOST_DOUBLINGS), MOST_SECONDS)
-
-    def _stalls(self) -> int:
-        """Sessions since the last commit that ended like that."""
-        return self._memory.stalls if self._memory.commits == self._memory.commits_at_stall else 0
+        stalls = self._memory.stalls.since(self._memory.commits)
+        return min(SILENCE_SECONDS * 2.0 ** min(stalls, _MOST_DOUBLINGS), MOST_SECONDS)
 
 
 def _ensure_leaders(offline_partitions: Mapping[TopicPartition, str]) -> None:

@@ -35,9 +35,9 @@ def copy_slot(plan: SlotPlan) -> SlotResult:
     """Runs one slot to its end; a slot that cannot go on asks the others of its generation to end too."""
     try:
         memory = Slot(plan).run()
-        if memory.is_superseded:  # Spark would take this for the slot's result, and end the attempt that copies
+        if memory.claims.is_superseded:  # Spark would take this for the slot's result, and end the attempt that copies
             raise RuntimeError(f"another attempt of slot {plan.slot} of generation {plan.generation} copies instead")
-        return SlotResult(plan.slot, "", "", memory.stopped, memory.superseded_by)
+        return SlotResult(plan.slot, "", "", memory.stopped.reasons, memory.claims.superseded_by)
     except K2KError as failure:
         _end_the_others(plan, failure)
         return SlotResult(plan.slot, kind_of(failure), str(failure), {}, {})

@@ -8,62 +8,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from k2k_assets.control.commit_log import now_ms
 from k2k_assets.control.commit_record import CommitRecord, Kind
 from k2k_assets.control.partitions import commit_partition, mapping_partition
-from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot.byte_budget import ByteBudget
 from k2k_assets.replication.slot.folding import RunsByTarget, fold
 from k2k_assets.replication.slot.partition_state import PartitionState, commit_record, mapping_record
+from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.target_chain import TargetChain
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery, Sink
 
 Control = tuple[str, int, bytes, bytes]
 """A record for a control topic: topic, partition, key and value."""
-
-
-@dataclass(slots=True)
-class SlotMemory:
-    """What outlives a session: nothing that progress depends on.
-
-    Attributes:
-        started: When the slot began, monotonic seconds.
-        sequence: Of the last transaction; it only has to rise.
-        commits: Transactions that closed well: tells whether there is any progress.
-        stopped: Partitions that were stopped, with the reason.
-        offline_partitions: Partitions that are left out for lack of a leader, with since when, monotonic seconds.
-        unnoted: Those of `stopped` that were stopped for lack of a leader: the commit topic is not told.
-        superseded_by: Partitions that somebody else has a better right to, with who that is.
-        is_superseded: Whether another attempt of this slot has taken its place.
-        told_to_stop: Since when the slot knows that it is to stop, monotonic seconds; None if it does not.
-        claims: Ids of all claims that the slot has written.
-        last_claim: Offset of the last of them; -1 if there is none.
-        hanging: Transactions of others that were told of, by target partition and first offset.
-        stalls: Sessions in a row, without a commit, that ended because nothing came of what the source had.
-        commits_at_stall: The commits when the last of them ended.
-        budget: How much a transaction may hold.
-    """
-
-    started: float
-    sequence: int = 0
-    commits: int = 0
-    stopped: dict[TopicPartition, StopReason] = field(default_factory=dict)
-    offline_partitions: dict[TopicPartition, float] = field(default_factory=dict)
-    unnoted: set[TopicPartition] = field(default_factory=set)
-    superseded_by: dict[TopicPartition, str] = field(default_factory=dict)
-    is_superseded: bool = False
-    told_to_stop: float | None = None
-    claims: set[str] = field(default_factory=set)
-    last_claim: int = -1
-    hanging: set[tuple[TopicPartition, int]] = field(default_factory=set)
-    stalls: int = 0
-    commits_at_stall: int = 0
-    budget: ByteBudget = field(default_factory=ByteBudget)
 
 
 class Transactions:

@@ -14,7 +14,7 @@ from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.slot_claims import SlotClaims
-from k2k_assets.replication.slot.transactions import SlotMemory
+from k2k_assets.replication.slot.slot_memory import ClaimHistory
 from k2k_assets.transport.errors import Fenced
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import GENERATION, slot_plan
@@ -29,8 +29,8 @@ def test_what_it_left_itself_unless_somebody_newer_uses_the_id_by_now(tmp_path: 
     tail: Any = SimpleNamespace(state=Assignments(instances=instances, claims={"left": left}))
     plan = slot_plan(pipeline, {TopicPartition("t", 0): 0})
     transactions: Any = None
-    holding = SlotClaims(plan, SlotMemory(started=0.0), transactions, tail, "k2k.another")
-    assert holding._not_to_be_waited_for([left]) == ([] if newer else [left])
+    claims = SlotClaims(plan, ClaimHistory(), transactions, tail, "k2k.another")
+    assert claims._not_to_be_waited_for([left]) == ([] if newer else [left])
 
 
 def test_what_the_dead_left_but_not_under_an_id_that_another_slot_of_this_instance_is_about_to_claim(
@@ -43,8 +43,8 @@ def test_what_the_dead_left_but_not_under_an_id_that_another_slot_of_this_instan
     tail: Any = SimpleNamespace(state=Assignments(claims={claim.claim: claim for claim in left}))
     plan = replace(slot_plan(pipeline, {TopicPartition("t", 0): 0}), slot=1, slots=3, dead=frozenset({(3, 7)}))
     transactions: Any = None
-    holding = SlotClaims(plan, SlotMemory(started=0.0), transactions, tail, ids[1])
-    assert [claim.transactional_id for claim in holding._not_to_be_waited_for(left)] == [ids[1], ids[3]]
+    claims = SlotClaims(plan, ClaimHistory(), transactions, tail, ids[1])
+    assert [claim.transactional_id for claim in claims._not_to_be_waited_for(left)] == [ids[1], ids[3]]
 
 
 def test_who_waits_for_a_release_begins_anew_once_its_own_claim_is_gone(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_who_waits_for_a_release_begins_anew_once_its_own_claim_is_gone(tmp_path
     state = Assignments(claims={"own": own, "lower": lower})
     tail: Any = SimpleNamespace(state=state, refresh=lambda seconds: state.claims.pop("own"))
     transactions: Any = None
-    holding = SlotClaims(slot_plan(pipeline, {tp: 0}), SlotMemory(started=0.0), transactions, tail, "own")
-    holding._claims = {tp: own}
+    claims = SlotClaims(slot_plan(pipeline, {tp: 0}), ClaimHistory(), transactions, tail, "own")
+    claims._claims = {tp: own}
     with pytest.raises(Fenced, match="the claims of t-0 are gone"):
-        holding.settle(lambda: None)
+        claims.settle(lambda: None)

@@ -25,8 +25,8 @@ from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import session as module
 from k2k_assets.replication.slot import slot_claims, source_watch, transactions
 from k2k_assets.replication.slot.session import Session
+from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.target_chain import TargetChain
-from k2k_assets.replication.slot.transactions import SlotMemory
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets_tests.support.fake_transport import (
     BY_RECORD,

@@ -54,4 +54,4 @@ def test_a_window_ends_when_it_is_over_or_after_an_idle_time(harness: Any) -> No
 def test_a_slot_whose_partitions_were_all_stopped_releases_its_claims_and_ends(harness: Any) -> None:
     made = harness([], {P0: 9}, positions={P0: commit_record(P0, 50)}).run()
     assert released(made) == {}
-    assert "before position 50: its log was truncated" in render(made.memory.stopped[P0])
+    assert "before position 50: its log was truncated" in render(made.memory.stopped.reasons[P0])

@@ -44,7 +44,7 @@ def test_a_run_with_an_end_waits_for_it_and_then_stops_it_without_a_note(
     made.clusters[1].offline_partitions.add(P1)
     made.run()
     assert made.clock.now - made.began == pytest.approx(seconds, abs=1)
-    assert made.memory.stopped.keys() == {P1}
+    assert made.memory.stopped.reasons.keys() == {P1}
     assert reasons(made) == []
     made.session.start()
     assert reasons(made) == [], "nor by the next session"
@@ -52,7 +52,7 @@ def test_a_run_with_an_end_waits_for_it_and_then_stops_it_without_a_note(
 
 def test_a_reason_that_is_found_when_it_has_a_leader_again_is_noted(harness: Any) -> None:
     made = harness(arrivals(0, 1), {P0: 2, P1: 3}, positions={P1: commit_record(P1, 5)})
-    made.memory.offline_partitions[P1] = made.clock.now
+    made.memory.offline_since[P1] = made.clock.now
     made.run()
-    assert "its log was truncated" in render(made.memory.stopped[P1])
-    assert reasons(made) == [made.memory.stopped[P1]]
+    assert "its log was truncated" in render(made.memory.stopped.reasons[P1])
+    assert reasons(made) == [made.memory.stopped.reasons[P1]]

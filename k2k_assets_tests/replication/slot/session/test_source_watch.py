@@ -13,6 +13,7 @@ import pytest
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
+from k2k_assets.replication.slot.slot_memory import StallHistory
 from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, Harness, arrivals, pipeline_with
 from k2k_assets_tests.support.fake_transport import Arrival
@@ -84,7 +85,7 @@ def test_what_has_just_been_written_is_given_the_time_to_come(harness: Any) -> N
 
 def test_the_time_doubles_with_each_session_that_got_nothing_and_no_further(harness: Any) -> None:
     took = []
-    stalls = 0
+    stalls = StallHistory()
     for _ in range(9):
         made = harness([], {P0: 0}, extent=Continuous())
         made.memory.stalls = stalls
@@ -92,22 +93,22 @@ def test_the_time_doubles_with_each_session_that_got_nothing_and_no_further(harn
         took.append(stands_still(made))
         stalls = made.memory.stalls
     assert took == pytest.approx([30, 45, 75, 135, 255, 495, 615, 615, 615], abs=12)
-    made.memory.stalls = 10_000
+    made.memory.stalls = StallHistory(10_000)
     made.session._source_watch.heard(made.clock.now)
     assert stands_still(made) == pytest.approx(615, abs=12)
 
 
 def test_after_a_commit_it_is_short_again(harness: Any) -> None:
     made = harness(arrivals(0), {P0: 1}, extent=Continuous())
-    made.memory.stalls = 5
+    made.memory.stalls = StallHistory(5)
     Asked(made, {"stable": {P0: 5}})
     assert stands_still(made) == pytest.approx(30, abs=1)
-    assert made.memory.stalls == 1
+    assert made.memory.stalls.since(made.memory.commits) == 1
 
 
 def test_a_slow_link_gets_its_batch_in_the_end(harness: Any) -> None:
     """Each session fetches the same batch from its beginning; one that takes longer than the silence must come."""
-    stalls = 0
+    stalls = StallHistory()
     for _ in range(3):
         made = harness(arrivals(0, at=100.0), {P0: 1}, extent=UntilCaughtUp())
         made.memory.stalls = stalls

@@ -52,7 +52,8 @@ def test_what_was_stopped_is_left_out_and_released_with_its_reason_where_it_is(h
     made = harness(
         arrivals(5, source=P1), {P0: 7, P1: 6}, positions={P0: commit_record(P0, 5), P1: commit_record(P1, 5)}
     )
-    made.memory.stopped[P0] = reason = SourceDeleted("t")
+    reason = SourceDeleted("t")
+    made.memory.stopped.stop(P0, reason)
     made.run()
     released = [r for t in made.sink.transactions for r in made.commits(t) if r.source == P0]
     assert [(r.kind, r.position, r.reason) for r in released] == [("release", 5, reason)]
@@ -62,7 +63,7 @@ def test_what_was_stopped_is_left_out_and_released_with_its_reason_where_it_is(h
 def test_what_others_copy_already_is_left_to_them_and_no_id_is_claimed_away_from_them(harness: Any) -> None:
     made = harness(arrivals(1), {P0: 2}, newer_at=0.0).run()
     assert made.sink.steps == []
-    assert set(made.memory.superseded_by) == {P0}
+    assert set(made.memory.claims.superseded_by) == {P0}
 
 
 def test_a_higher_claim_that_came_with_the_own_one_is_seen_before_a_position_is_read(harness: Any) -> None:
@@ -73,7 +74,7 @@ def test_a_higher_claim_that_came_with_the_own_one_is_seen_before_a_position_is_
     begin = made.sink.begin
     made.sink.begin = lambda: (made.clock.advance(0.1), begin())[1]
     made.run()
-    assert set(made.memory.superseded_by) == {P0}
+    assert set(made.memory.claims.superseded_by) == {P0}
     assert set(made.source.assigned) == {P1}
     claims, given_up = (t.to("claims") for t in made.sink.transactions[:2])
     assert len(claims) == 2
@@ -85,7 +86,7 @@ def test_a_claim_whose_commit_failed_is_known_as_an_own_one(harness: Any) -> Non
     made = harness(arrivals(1), {P0: 2, P1: 0}, fail_at_commit=1)
     with pytest.raises(Restart):
         made.run()
-    assert len(made.memory.claims) == 2
+    assert len(made.memory.claims.written) == 2
 
 
 def test_an_instance_that_was_superseded_by_one_that_is_gone_already_copies_nothing(harness: Any) -> None:

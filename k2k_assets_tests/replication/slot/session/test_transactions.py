@@ -71,7 +71,7 @@ def test_markers_at_the_end_are_committed_without_a_record(harness: Any) -> None
     assert [(r.position, r.target_end) for r in progress] == [(4, 77)]
     (mapping,) = [m for t in made.copying for m in made.mappings(t)]
     assert (mapping.covered_from, mapping.covered_to, mapping.targets) == (2, 4, ())
-    assert made.memory.stopped == {}
+    assert made.memory.stopped.reasons == {}
 
 
 def test_steps_come_in_order_flush_then_control_records_then_commit(harness: Any) -> None:

@@ -93,7 +93,7 @@ def test_a_higher_claim_ends_it_within_a_look_with_all_that_is_in_hand_committed
     assert [(r.source, r.kind, r.position) for r in made.commits(last)] == [(P0, "release", len(made.times()))]
     claims = {json.loads(c.key)["partition"]: c.key for c in made.sink.transactions[0].to("claims")}
     assert [(c.key, c.value) for c in given_up.to("claims")] == [(claims[0], None)]
-    assert set(made.memory.superseded_by) == {P0}
+    assert set(made.memory.claims.superseded_by) == {P0}
 
 
 def test_an_idle_slot_shows_that_it_is_alive_three_times_in_a_grace_window(harness: Any) -> None:

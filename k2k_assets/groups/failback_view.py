@@ -6,14 +6,13 @@ import logging
 from contextlib import ExitStack
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_plan import FailbackPlan, Pipe, plan_failback
 from k2k_assets.groups.followed import FollowedMappings
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.group_reader import fetch_offsets, list_states
 from k2k_assets.kafka.groups import Ends, Fetched
-from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.kafka.leaders import offsets_where_led, ranges_where_led
 from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
@@ -62,10 +61,8 @@ def failback_plans(
         on_target = _settled(fetch_offsets(target, names), target)
         on_source = _settled(fetch_offsets(source, on_target.groups), source)
         pipe = _pipe(forth)
-        offline_partitions: dict[TopicPartition, str] = {}
-        starts = offsets_where_led(source, pipe.copied.positions, "earliest", offline_partitions)
-        ends = offsets_where_led(source, starts, "latest", offline_partitions)
-        for partition, why in offline_partitions.items():
+        starts, ends, offline = ranges_where_led(source, pipe.copied.positions, "latest")
+        for partition, why in offline.items():
             log.warning("%s is left as it is: %s", partition, why)
         source_ends = {tp: Ends(starts[tp], end) for tp, end in ends.items()}
         return plan_failback(
@@ -75,8 +72,8 @@ def failback_plans(
             source_ends,
             pipeline.groups.offset_guard_prefix,
             _pipe(back) if back else None,
-            offsets_where_led(target, pipe.copied.ends, "latest", {}),
-            frozenset(offline_partitions),
+            offsets_where_led(target, pipe.copied.ends, "latest").offsets,
+            frozenset(offline),
         )
 
 

@@ -84,12 +84,13 @@ class PositionTranslator:
             MultipleMappings: Two pipelines' mappings contradict each other, and the policy says fail.
         """
         copied = self._mappings.cut()
-        offline_partitions: dict[TopicPartition, str] = {}
-        source_ends = self._source_ends(offline_partitions)
+        # After the cut: at-least-once, what is on the target and not mapped yet lies below the ends.
+        source_ends, without_end = offsets_where_led(self._source, self._mappings.mapped, self._pipeline.readable_end)
+        source_logs, without_log = offsets_where_led(self._source, source_ends, "latest")
         copied = replace(
             copied,
             source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),
-            source_logs=offsets_where_led(self._source, source_ends, "latest", offline_partitions),
+            source_logs=source_logs,
         )
         answers = translate_groups(
             groups,
@@ -101,9 +102,10 @@ class PositionTranslator:
         if self._one_mapping:
             ensure_one_mapping_each(answers, self._mappings.mapped, self._mappings.others_of, self._target)
         # What was mapped after L was taken can be read by now.
-        now = offsets_where_led(self._target, copied.ends, "stable", {})
+        now = offsets_where_led(self._target, copied.ends, "stable").offsets
         ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
-        return TranslatedGroups(answers, source_ends, ends, {**copied.offline_partitions, **offline_partitions})
+        offline = {**copied.offline_partitions, **without_end, **without_log}
+        return TranslatedGroups(answers, source_ends, ends, offline)
 
     def close(self) -> None:
         """Lets go of the clients."""
@@ -114,10 +116,6 @@ class PositionTranslator:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _source_ends(self, offline_partitions: dict[TopicPartition, str]) -> dict[TopicPartition, int]:
-        """After the cut: at-least-once, what is on the target and not mapped yet lies below them."""
-        return offsets_where_led(self._source, self._mappings.mapped, self._pipeline.readable_end, offline_partitions)
 
     def _farthest(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Of a partition that has no leader now, more may have been copied than anybody knows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -16,57 +17,90 @@ END_UNKNOWN = -1
 ELECTION_SECONDS = 3.0
 
 
+class LedOffsets(NamedTuple):
+    """Offsets of those partitions that have a leader, and why there are none of the others.
+
+    Attributes:
+        offsets: By partition; without those that do not exist.
+        offline: Partitions that have no leader, or may not be seen, with the reason.
+    """
+
+    offsets: dict[TopicPartition, int]
+    offline: dict[TopicPartition, str]
+
+
+class LedRanges(NamedTuple):
+    """Log starts and ends of those partitions that have a leader.
+
+    Attributes:
+        starts: Log start of each.
+        ends: Its end, asked for after the start; one that lost its leader in between has none.
+        offline: Partitions that have no leader, with the reason.
+    """
+
+    starts: dict[TopicPartition, int]
+    ends: dict[TopicPartition, int]
+    offline: dict[TopicPartition, str]
+
+
 def offsets_where_led(
-    cluster: Cluster,
-    partitions: Iterable[TopicPartition],
-    which: Which,
-    without_leader: dict[TopicPartition, str],
-    patience: float = 0,
-) -> dict[TopicPartition, int]:
+    cluster: Cluster, partitions: Iterable[TopicPartition], which: Which, patience: float = 0
+) -> LedOffsets:
     """As `Cluster.offsets`, of those partitions that have a leader; there may be none.
 
     Args:
         cluster: Is asked.
         partitions: Existing partitions.
         which: As for `Cluster.offsets`.
-        without_leader: Takes the others, with the reason.
         patience: As for `Cluster.offsets`; `ELECTION_SECONDS` gives a leader time to be elected.
 
     Raises:
         ClusterUnreachable: No broker answers.
         Refused: The principal may not describe one of them.
     """
+    offline: dict[TopicPartition, str] = {}
     try:
-        return cluster.offsets(partitions, which, without_leader, patience)
+        return LedOffsets(cluster.offsets(partitions, which, offline, patience), offline)
     except NoLeader as error:
-        without_leader.update(error.reasons)
-        return {}
+        return LedOffsets({}, offline | error.reasons)
+
+
+def ranges_where_led(cluster: Cluster, partitions: Iterable[TopicPartition], which: Which) -> LedRanges:
+    """Log starts, then ends, of those partitions that have a leader.
+
+    Args:
+        cluster: Is asked.
+        partitions: Existing partitions.
+        which: The kind of end, as for `Cluster.offsets`.
+
+    Raises:
+        ClusterUnreachable: No broker answers.
+        Refused: The principal may not describe one of them.
+    """
+    starts, offline = offsets_where_led(cluster, partitions, "earliest")
+    ends, more = offsets_where_led(cluster, starts, which)
+    return LedRanges(starts, ends, offline | more)
 
 
 def ends_of_each_topic(
-    cluster: Cluster,
-    partitions: Collection[TopicPartition],
-    which: Which,
-    unknown: dict[TopicPartition, str],
-    patience: float = ELECTION_SECONDS,
-) -> dict[TopicPartition, int]:
+    cluster: Cluster, partitions: Collection[TopicPartition], which: Which, patience: float = ELECTION_SECONDS
+) -> LedOffsets:
     """As `offsets_where_led`; a topic that may not be seen any more is stopped by its slot, and holds up no others.
 
     Args:
         cluster: Is asked.
         partitions: Existing partitions.
         which: As for `Cluster.offsets`.
-        unknown: Takes the others, with the reason.
         patience: As for `Cluster.offsets`.
     """
     try:
-        return offsets_where_led(cluster, partitions, which, unknown, patience)
+        return offsets_where_led(cluster, partitions, which, patience)
     except Refused as reason:
         seen = cluster.describe_async({tp.topic for tp in partitions}, partly=True)()
-        unknown.update((tp, str(reason)) for tp in partitions if tp.topic not in seen)
+        hidden = {tp: str(reason) for tp in partitions if tp.topic not in seen}
         left = [tp for tp in partitions if tp.topic in seen]
     try:
-        return offsets_where_led(cluster, left, which, unknown, patience) if left else {}
+        offsets, offline = offsets_where_led(cluster, left, which, patience) if left else LedOffsets({}, {})
     except Refused as reason:  # of another one by now
-        unknown.update(dict.fromkeys(left, str(reason)))
-        return {}
+        offsets, offline = {}, dict.fromkeys(left, str(reason))
+    return LedOffsets(offsets, hidden | offline)

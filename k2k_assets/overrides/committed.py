@@ -57,7 +57,7 @@ def committed(pipeline: Pipeline, source: Cluster, target: Cluster) -> Committed
     known = sorted({*log.positions, *log.unreadable})
     there = source.describe_async({tp.topic for tp in known}, partly=True)()
     existing = [tp for tp in known if tp.topic in there and tp.partition < there[tp.topic].partitions]
-    ends = ends_of_each_topic(source, existing, pipeline.readable_end, {})
+    ends = ends_of_each_topic(source, existing, pipeline.readable_end).offsets
     stopped = log.stopped
     partitions = [CommittedPosition(tp, log.positions.get(tp), ends.get(tp), stopped.get(tp)) for tp in known]
     return CommittedPositions(cluster, target_cluster, partitions)

@@ -78,7 +78,7 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
     with both_clusters(found, TIMEOUT) as (source, target):
         reachable = answering(source, needed=reverse)
         known = routes(found, manifest.source_cluster, copied_last(manifest), reachable, target)
-        logs = offsets_where_led(reachable, known.source.starts, "latest", {}) if reachable and not reverse else {}
+        logs = offsets_where_led(reachable, known.source.starts, "latest").offsets if reachable and not reverse else {}
     return translated(frame, FrameIndex(root, manifest, known, logs), reverse)
 
 

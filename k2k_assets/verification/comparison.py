@@ -15,7 +15,7 @@ from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.kafka.leaders import offsets_where_led, ranges_where_led
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
@@ -63,8 +63,7 @@ class Side:
 
     def limits(self, topics: Collection[str]) -> list[Limit]:
         """The watermarks of topics now, one row a partition, columns `LIMITS`."""
-        low = offsets_where_led(self.cluster, [tp for tp in self.stable if tp.topic in topics], "earliest", {})
-        high = offsets_where_led(self.cluster, low, "latest", {})
+        low, high, _ = ranges_where_led(self.cluster, [tp for tp in self.stable if tp.topic in topics], "latest")
         return [
             (
                 self.cluster.role,
@@ -161,26 +160,26 @@ def plan_comparison(pipeline: Pipeline, index: MappingIndex, source: Cluster, ta
     }
     topics = {tp.topic: existing[tp.topic] for tp in today}
     chosen = {tp: mapped.of(today[tp]) for tp in _chosen(today, seed)}
-    offline_partitions: dict[TopicPartition, str] = {}
-    source_side = _side(source, topics, list(chosen), offline_partitions)
-    target_side = _target_side(target, chosen.values(), offline_partitions)
+    source_side, offline_on_source = _side(source, topics, list(chosen))
+    target_side, offline_on_target = _target_side(target, chosen.values())
     covered = {tp: covered_ranges(chosen[tp]) for tp in chosen if tp in source_side.stable}
-    starts = offsets_where_led(source, covered, "earliest", offline_partitions)
+    starts, without_start = offsets_where_led(source, covered, "earliest")
     drawn = stretches({tp: covered[tp] for tp in starts}, starts, seed)
     shared = shared_targets(rows)
     copied = {tp: _copied(of_source, shared) for tp, of_source in chosen.items()}
     known, settings = _settings(pipeline, copied.values(), target)
     cut = pieces(drawn, copied, known, settings)
     uncommitted = {TopicPartition(p.topic, p.partition) for p in cut.found if p.isolation == "read_uncommitted"}
+    latest, without_end = offsets_where_led(source, uncommitted, "latest")
     return Comparison(
-        replace(source_side, latest=offsets_where_led(source, uncommitted, "latest", offline_partitions)),
+        replace(source_side, latest=latest),
         target_side,
         cluster_id,
         cut.found,
         partitions=len(today),
         unknown=cut.unknown,
         former_topics=len({(at.topic, at.topic_id) for at in mapped.sources()}) - len(topics),
-        offline_partitions=offline_partitions,
+        offline_partitions={**offline_on_source, **offline_on_target, **without_start, **without_end},
         skipped=_skipped(rows, today),
     )
 
@@ -217,9 +216,7 @@ def _copied(portions: Sequence[Portion], shared: Collection[Target]) -> CopiedRa
     return CopiedRange(settings_ranges(portions), set_by_hand(portions), one_to_one)
 
 
-def _target_side(
-    target: Cluster, chosen: Iterable[Sequence[Portion]], offline_partitions: dict[TopicPartition, str]
-) -> Side:
+def _target_side(target: Cluster, chosen: Iterable[Sequence[Portion]]) -> tuple[Side, Mapping[TopicPartition, str]]:
     into = {to for portions in chosen for to, _ in by_target(portions)}
     existing = target.describe({to.topic for to in into})
     there = {
@@ -227,17 +224,15 @@ def _target_side(
         for to in into
         if to.topic in existing and to.partition < existing[to.topic].partitions
     }
-    return _side(target, existing, sorted(there), offline_partitions)
+    return _side(target, existing, sorted(there))
 
 
 def _side(
-    cluster: Cluster,
-    topics: Mapping[str, TopicDescription],
-    partitions: Collection[TopicPartition],
-    offline_partitions: dict[TopicPartition, str],
-) -> Side:
-    stable = offsets_where_led(cluster, partitions, "stable", offline_partitions)
-    return Side(cluster, topics, stable, compacted_topics(cluster, topics))
+    cluster: Cluster, topics: Mapping[str, TopicDescription], partitions: Collection[TopicPartition]
+) -> tuple[Side, Mapping[TopicPartition, str]]:
+    """One side, and its partitions that have no leader."""
+    stable, offline = offsets_where_led(cluster, partitions, "stable")
+    return Side(cluster, topics, stable, compacted_topics(cluster, topics)), offline
 
 
 def compacted_topics(cluster: Cluster, topics: Iterable[str]) -> frozenset[str]:

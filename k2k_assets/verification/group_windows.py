@@ -59,7 +59,7 @@ def read_windows(
         ClusterUnreachable: The cluster does not answer.
     """
     wanted = sorted({(tp, offset) for tp, offset in positions if tp in ends})
-    starts = offsets_where_led(cluster, {tp for tp, _ in wanted}, "earliest", {})
+    starts = offsets_where_led(cluster, {tp for tp, _ in wanted}, "earliest").offsets
     wanted = [(tp, offset) for tp, offset in wanted if tp in starts]
     if not wanted:
         return {}

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
 
@@ -70,9 +70,7 @@ def check_watermarks(extents: Iterable[TargetExtent], source: Cluster, target: C
         for e in found
         if e.topic in topics and e.partition < topics[e.topic].partitions
     ]
-    offline_partitions: dict[TopicPartition, str] = {}
-    low = offsets_where_led(target, existing, "earliest", offline_partitions)
-    high = offsets_where_led(target, low, "latest", offline_partitions)
+    low, high, offline_partitions = ranges_where_led(target, existing, "latest")
     counts = {
         "target_partitions": len(found),
         "of_former_topics": 0,

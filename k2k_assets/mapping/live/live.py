@@ -23,7 +23,7 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.kafka.topic_tail import TopicTail
 from k2k_assets.mapping.algebra.fold import Covered, LateRecord
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Tables
@@ -109,9 +109,7 @@ class LiveMappings:
             self._follow_commits(described)
         self._tail.ensure_same(described[self._topic])
         names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
-        offline_partitions: dict[TopicPartition, str] = {}
-        starts = offsets_where_led(self._target, names, "earliest", offline_partitions)
-        stable = offsets_where_led(self._target, starts, "stable", offline_partitions)
+        starts, stable, offline = ranges_where_led(self._target, names, "stable")
         # Before the mapping topic's ends are taken: so what is known as copied has its mapping records below them.
         if self._copied:
             self._copied.read(patience)
@@ -120,7 +118,7 @@ class LiveMappings:
         ids = {name: topic.topic_id for name, topic in self._target.describe(topics).items()}
         if changed := [name for name in ids if name not in described or described[name].topic_id != ids[name]]:
             raise ClusterUnreachable(f"target topics were created anew while they were looked at: {', '.join(changed)}")
-        return Cut(ids, starts, stable, offline_partitions)
+        return Cut(ids, starts, stable, offline)
 
     def sources(self) -> list[SourcePartition]:
         """The source partitions that are mapped or copied, also of topics that were created anew since."""

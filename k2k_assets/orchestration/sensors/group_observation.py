@@ -73,11 +73,10 @@ def _on_target(target: Cluster, found: TargetObservation, copies: Collection[str
         for tp, committed in group.offsets.items()
         if parse(committed.metadata, prefix)
     }
-    offline_partitions: dict[TopicPartition, str] = {}
-    starts = offsets_where_led(target, {*partitions, *(tp for _, tp in ours)}, "earliest", offline_partitions)
+    starts, offline = offsets_where_led(target, {*partitions, *(tp for _, tp in ours)}, "earliest")
     of_all = [
         *(f"{topic.name} is {topic.topic_id}" for topic in described),
-        *(f"no leader {tp}" for tp in offline_partitions),
+        *(f"no leader {tp}" for tp in offline),
     ]
     said: dict[str, list[str]] = {name: list(of_all) for name in found.groups}
     for name, group in found.groups.items():

@@ -59,7 +59,7 @@ def observe(pipeline: Pipeline) -> Observation:
         routed = {name: topic for name, topic in found.topics.items() if topic.target is not None}
         partitions = [TopicPartition(name, p) for name, topic in routed.items() for p in range(topic.partitions)]
         # A partition without a leader is no reason not to copy the others: its end is where the copy is.
-        ends = offsets_where_led(source, partitions, pipeline.readable_end, {})
+        ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
         log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
         instances = _continuous_instances(pipeline, target, found)
     committed = {tp: record.position for tp, record in log.positions.items()}

@@ -53,12 +53,11 @@ def hold_first_starts(
     known = {tp.topic for tp in committed}
     new = [topic for topic in snapshot.topics if all_is_known and topic not in known and ids[topic] not in noted]
     partitions = [tp for tp in snapshot.partitions if tp.topic in new]
-    unknown: dict[TopicPartition, str] = {}
     at_beginning = [tp for tp in partitions if tp.topic in appeared]
     at_end = [tp for tp in partitions if tp.topic not in appeared]
-    first = ends_of_each_topic(source, at_beginning, "earliest", unknown)
-    first |= ends_of_each_topic(source, at_end, pipeline.readable_end, unknown)
-    first |= {tp: 0 if tp.topic in appeared else END_UNKNOWN for tp in unknown}
+    starts, without_start = ends_of_each_topic(source, at_beginning, "earliest")
+    ends, without_end = ends_of_each_topic(source, at_end, pipeline.readable_end)
+    first = starts | ends | dict.fromkeys(without_start, 0) | dict.fromkeys(without_end, END_UNKNOWN)
     fresh = {
         topic: tuple(first[TopicPartition(topic, p)] for p in range(snapshot.topics[topic][1]))
         for topic in new

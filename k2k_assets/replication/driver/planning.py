@@ -180,11 +180,10 @@ def plan_slots(
         begins_at: Where partitions without a position start; the others start where their log does.
         dead: Slots that need not be waited for.
     """
-    without_leader: dict[TopicPartition, str] = {}
-    ends = ends_of_each_topic(source, [tp for share in shares for tp in share], pipeline.readable_end, without_leader)
+    ends, offline = ends_of_each_topic(source, [tp for share in shares for tp in share], pipeline.readable_end)
 
     def end_of(tp: TopicPartition) -> int:
-        if tp in without_leader:
+        if tp in offline:
             return END_UNKNOWN
         return ends.get(tp, 0)  # one that was deleted meanwhile is stopped by its slot
 

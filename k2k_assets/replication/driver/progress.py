@@ -160,12 +160,11 @@ class ProgressReader:
         """Asks the source for its ends and returns all there is to know; where it does not say, what was known."""
         now = time.monotonic()
         self._look_where_it_ends()
-        unknown: dict[TopicPartition, str] = {}
-        readable = ends_of_each_topic(self._source, list(self._partitions), self._which, unknown, patience=0)
-        asked = [tp for tp in self._partitions if tp not in unknown]
-        high = ends_of_each_topic(self._source, asked, "latest", unknown, patience=0)
+        readable, without_end = ends_of_each_topic(self._source, list(self._partitions), self._which, patience=0)
+        asked = [tp for tp in self._partitions if tp not in without_end]
+        high, without_high = ends_of_each_topic(self._source, asked, "latest", patience=0)
         for tp in asked:
-            if tp not in unknown:
+            if tp not in without_high:
                 before = self._partitions[tp]
                 self._partitions[tp] = self._progress(
                     tp, before, readable.get(tp, END_UNKNOWN), high.get(tp, END_UNKNOWN), now
@@ -179,7 +178,7 @@ class ProgressReader:
                 self._reader.doubt_if_behind(ends)
 
     def _ends(self) -> Mapping[TopicPartition, int]:
-        return offsets_where_led(self._target, list(self._reader.reached), "stable", {})
+        return offsets_where_led(self._target, list(self._reader.reached), "stable").offsets
 
     def current(self) -> Progress:
         """What was known at the last refresh, with the newest positions."""

@@ -57,8 +57,8 @@ def without_leader(
         else [TopicPartition(plan.target_topic, p) for p in range(there[plan.target_topic].partitions)]
         for plan in plans
     }
-    found: dict[TopicPartition, str] = {}
-    offsets_where_led(target, list(dict.fromkeys(tp for to in feeds.values() for tp in to)), "latest", found, patience)
+    partitions = list(dict.fromkeys(tp for to in feeds.values() for tp in to))
+    found = offsets_where_led(target, partitions, "latest", patience).offline
     return {source: next(found[tp] for tp in to if tp in found) for source, to in feeds.items() if found.keys() & to}
 
 
@@ -150,6 +150,6 @@ class LeftOut:
         there = target.describe({plan.target_topic for plan in plans})
         gone = {plan.source for plan in plans if plan.target_topic not in there}  # the next session says so
         plans = [plan for plan in plans if plan.source not in gone]
-        missing = without_leader(self._plan.pipeline, plans, target, there, patience=0)
-        offsets_where_led(source, [plan.source for plan in plans], "latest", missing)
-        return set(partitions) - missing.keys()
+        on_target = without_leader(self._plan.pipeline, plans, target, there, patience=0)
+        on_source = offsets_where_led(source, [plan.source for plan in plans], "latest").offline
+        return set(partitions) - on_target.keys() - on_source.keys()

@@ -18,7 +18,7 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import abbreviate, in_thread
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import ELECTION_SECONDS, offsets_where_led
+from k2k_assets.kafka.leaders import ELECTION_SECONDS, LedOffsets, offsets_where_led
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.partition_state import PartitionState
@@ -37,7 +37,6 @@ _MOST_DOUBLINGS = 10
 # Partitions that a message names.
 _NAMED = 5
 
-_Ends = tuple[dict[TopicPartition, int], dict[TopicPartition, str]]
 """The ends of partitions that have a leader, and the reasons of those that have none."""
 
 
@@ -58,9 +57,9 @@ class SourceWatch:
         self._waits_for_ends = isinstance(plan.extent, UntilCaughtUp)
         self._due = 0.0
         self._owing_since: float | None = None
-        self._asked: Future[_Ends] | None = None
+        self._asked: Future[LedOffsets] | None = None
         self._leaders_due: float | None = None
-        self._leaders: Future[_Ends] | None = None
+        self._leaders: Future[LedOffsets] | None = None
         self._told = False
 
     def heard(self, now: float) -> None:
@@ -115,17 +114,14 @@ class SourceWatch:
         elif self._leaders.done():
             answer, self._leaders = self._leaders, None
             try:
-                _ensure_leaders(answer.result()[1])
+                _ensure_leaders(answer.result().offline)
             except K2KError as error:  # if it says nothing else either, `look` finds that out
                 log.debug("whether the source's partitions have leaders is not known: %s", error)
 
-    def _ask(self, partitions: Collection[TopicPartition]) -> _Ends:
-        offline_partitions: dict[TopicPartition, str] = {}
-        return offsets_where_led(
-            self._cluster, partitions, self._which, offline_partitions, ELECTION_SECONDS
-        ), offline_partitions
+    def _ask(self, partitions: Collection[TopicPartition]) -> LedOffsets:
+        return offsets_where_led(self._cluster, partitions, self._which, ELECTION_SECONDS)
 
-    def _compare(self, answer: Future[_Ends], states: Mapping[TopicPartition, PartitionState], now: float) -> None:
+    def _compare(self, answer: Future[LedOffsets], states: Mapping[TopicPartition, PartitionState], now: float) -> None:
         try:
             ends, offline_partitions = answer.result()
         except K2KError as error:

@@ -87,7 +87,8 @@ def resolve_starts(
     starts.offline_partitions = without_leader(slot.pipeline, alive, target, there)
     alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
     sources = [plan.source for plan in alive]
-    earliest = offsets_where_led(source, sources, "earliest", starts.offline_partitions, ELECTION_SECONDS)
+    earliest, offline = offsets_where_led(source, sources, "earliest", ELECTION_SECONDS)
+    starts.offline_partitions |= offline
     alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
     latest = source.offsets([plan.source for plan in alive], "latest")
     for plan in _with_ends(slot.pipeline, alive, source):

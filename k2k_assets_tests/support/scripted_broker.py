@@ -112,7 +112,8 @@ class ScriptedBroker:
                 broker = struct.pack(">i", 1) + address + struct.pack(">h", -1)
                 brokers = struct.pack(">i", 1) + broker if self.takes_part else struct.pack(">i", 0)
                 topic = struct.pack(">hh", 0, len(self.topic)) + self.topic.encode() + struct.pack(">bi", 0, 0)
-                topics = struct.pack(">i", 1) + topic if self.topic and _asks_for_all(request) else struct.pack(">i", 0)
+                is_told = bool(self.topic) and _asks_for(request, self.topic)
+                topics = struct.pack(">i", 1) + topic if is_told else struct.pack(">i", 0)
                 return (
                     brokers + struct.pack(">h", len(CLUSTER_ID)) + CLUSTER_ID.encode() + struct.pack(">i", 1) + topics
                 )
@@ -125,7 +126,8 @@ class ScriptedBroker:
         raise AssertionError(request)
 
 
-def _asks_for_all(request: Request) -> bool:
-    """Whether a request for metadata names no topics because it means all of them."""
+def _asks_for(request: Request, topic: str) -> bool:
+    """Whether a request for metadata names a topic, or names none because it means all of them."""
     (client,) = struct.unpack_from(">h", request.frame, 12)
-    return bool(struct.unpack_from(">i", request.frame, 14 + client)[0] < 0)
+    named = request.frame[14 + client :]
+    return bool(struct.unpack_from(">i", named)[0] < 0) or topic.encode() in named

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import confluent_kafka
 
 if TYPE_CHECKING:
+    from typing_extensions import override  # in `typing` since Python 3.12
 
     class Message(confluent_kafka.Message):
         """What a consumer returned: a record, or an event of one partition.
@@ -18,20 +19,26 @@ if TYPE_CHECKING:
         An error of the whole client has no topic: `error` is to be asked first.
         """
 
+        @override
         def topic(self) -> str: ...
 
+        @override
         def partition(self) -> int: ...
 
+        @override
         def offset(self) -> int: ...
 
+        @override
         # The library says a list that may also hold text, as for those that are to be written.
         def headers(self) -> list[tuple[str, bytes | None]] | None: ...  # type: ignore[override]
 
     class Consumer(confluent_kafka.Consumer):
         """Returns such messages."""
 
+        @override
         def poll(self, timeout: float = -1) -> Message | None: ...
 
+        @override
         # A list of a kind of messages is not a list of messages, to which others could be added.
         def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]: ...  # type: ignore[override]
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import wait
+from typing import TypeVar
 
+from k2k_assets.kafka.answers import begun
 from k2k_assets.transport.errors import Restart
 
+T = TypeVar("T")
 
-def bounded(step: str, seconds: float, call: Callable[..., Any], *arguments: Any) -> Any:
+
+def bounded(step: str, seconds: float, call: Callable[[], T]) -> T:
     """Makes a call in a thread of its own, and gives it up when it takes too long.
 
     `send_offsets_to_transaction` of a producer whose broker was restarted meanwhile never comes back (2.16): what was
@@ -19,26 +22,11 @@ def bounded(step: str, seconds: float, call: Callable[..., Any], *arguments: Any
         step: Names the call in the error.
         seconds: After which it is given up.
         call: What to call.
-        arguments: For the call.
 
     Raises:
         Restart: It was given up.
     """
-    answer: list[Any] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            answer.append(call(*arguments))
-        except BaseException as error:
-            failure.append(error)
-
-    # A daemon: it must not keep the process from its end.
-    thread = threading.Thread(target=run, name="k2k-bounded", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if failure:
-        raise failure[0]
-    if not answer:
+    answer = begun(call)
+    if wait([answer], seconds).not_done:
         raise Restart(f"{step}: no answer within {seconds:g} s")
-    return answer[0]
+    return answer.result()

@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -212,8 +213,8 @@ class Shard:
         step, timeout = f"committing offsets of {decision.group}", min(self._timeout, SEND_SECONDS)
         for offsets in _requests(decision, metadata):
             try:
-                send = producer.send_offsets_to_transaction
-                bounded(step, timeout + 5, send, offsets, self._frame.of(decision.group), timeout)
+                frame = self._frame.of(decision.group)
+                bounded(step, timeout + 5, partial(producer.send_offsets_to_transaction, offsets, frame, timeout))
             except KafkaException as exception:
                 error = clients.error_of(exception)
                 if error.code() == KafkaError.GROUP_ID_NOT_FOUND:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -143,10 +143,10 @@ class AskedCluster(Protocol):
 def ask_until_settled(
     cluster: AskedCluster,
     wanted: Collection[TopicPartition],
-    ask: Callable[[Collection[TopicPartition]], ClusterAnswers[Any]],
+    ask: Callable[[Collection[TopicPartition]], ClusterAnswers[T]],
     without_leader: dict[TopicPartition, str] | None,
     patience: float | None,
-) -> dict[TopicPartition, Any]:
+) -> dict[TopicPartition, T]:
     """Asks again while leaders are being elected, or when a connection broke: after a creation, a restart.
 
     Args:
@@ -163,7 +163,7 @@ def ask_until_settled(
         ClusterUnreachable: No broker answers.
         Refused: A broker refuses one.
     """
-    found: dict[TopicPartition, Any] = {}
+    found: dict[TopicPartition, T] = {}
     missing: Collection[TopicPartition] = wanted
     seconds = cluster.timeout if patience is None else patience
     deadline, heard = Deadline(cluster.timeout if seconds else 0), without_leader is None

@@ -202,7 +202,7 @@ class Cluster:
         while True:
             try:
                 asked = in_thread(partial(self.admin.list_topics, timeout=self._patience(deadline, nobody)))
-                found: ClusterMetadata = self._result(asked)
+                found = self._result(asked)
                 if found.brokers:
                     self._has_answered = True
                     return found
@@ -414,7 +414,7 @@ class Cluster:
     def _await(self, future: Future[Any], missing: int | None = None) -> Any:
         return self.answer(future, {} if missing is None else {missing: None})
 
-    def _result(self, future: Future[Any]) -> Any:
+    def _result(self, future: Future[T]) -> T:
         """Waits for an answer, but not for that of a cluster that refuses the login again and again."""
         self.admin.poll(0)
         self._refusals = 0

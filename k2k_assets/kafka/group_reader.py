@@ -7,13 +7,14 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
+from enum import Enum
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any
 
 from confluent_kafka import ConsumerGroupState as KafkaState
 from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+from confluent_kafka.admin import AdminClient, ConsumerGroupListing
 
 from k2k_assets.core.bulk import without_cycle_collection
 from k2k_assets.core.deadline import Deadline
@@ -24,6 +25,8 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import CommittedOffset, Fetched, GroupKind, GroupOffsets, GroupState
 
 log = logging.getLogger("k2k.groups")
+
+_Answer = tuple[str, Future[ConsumerGroupTopicPartitions]]
 
 # Each question is one small request: this many keep both sides busy without filling the broker's request queue.
 IN_FLIGHT = 128
@@ -37,7 +40,10 @@ AT_ONCE = 2000
 _HELD_UP_SECONDS = 0.25
 _SETTLE_PAUSE = 0.02
 
-_KINDS = {ConsumerGroupType.CLASSIC: GroupKind.CLASSIC, ConsumerGroupType.CONSUMER: GroupKind.CONSUMER}
+_KINDS: dict[Enum, GroupKind] = {
+    ConsumerGroupType.CLASSIC: GroupKind.CLASSIC,
+    ConsumerGroupType.CONSUMER: GroupKind.CONSUMER,
+}
 # A coordinator that is moving, or has just been started.
 _LOADING = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -162,7 +168,7 @@ class _Reader:
         return [*self._loading, *(name for name, group in result.groups.items() if group.unstable)]
 
     def ask(self, groups: Iterable[str], deadline: Deadline, result: Fetched) -> None:
-        waiting, answered = deque(groups), SimpleQueue[tuple[str, "Future[Any]"]]()
+        waiting, answered = deque(groups), SimpleQueue[_Answer]()
         asked: set[str] = set()
         slots = IN_FLIGHT
         late = Deadline(deadline.remaining() + 5)
@@ -184,17 +190,17 @@ class _Reader:
         for group in (*asked, *waiting):
             result.failed[group] = self.last_unreachable = "no answer in time"
 
-    def _question(self, group: str, deadline: Deadline) -> Future[Any]:
-        futures: dict[str, Future[Any]] = self._cluster.admin.list_consumer_group_offsets(
+    def _question(self, group: str, deadline: Deadline) -> Future[ConsumerGroupTopicPartitions]:
+        futures: dict[str, Future[ConsumerGroupTopicPartitions]] = self._cluster.admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group)],
             require_stable=self._stable,
             request_timeout=max(0.1, deadline.remaining()),
         )
         return futures[group]
 
-    def _take(self, group: str, future: Future[Any], result: Fetched) -> None:
+    def _take(self, group: str, future: Future[ConsumerGroupTopicPartitions], result: Fetched) -> None:
         try:
-            found = future.result(timeout=0).topic_partitions
+            found = future.result(timeout=0).topic_partitions or ()
         except KafkaException as exception:
             error = clients.error_of(exception)
             result.failed[group] = f"{error.str()} ({error.name()})"
@@ -208,7 +214,7 @@ class _Reader:
             result.failed.pop(group, None)
             result.groups[group] = self._offsets(group, found, result)
 
-    def _offsets(self, group: str, found: Iterable[Any], result: Fetched) -> GroupOffsets:
+    def _offsets(self, group: str, found: Iterable[KafkaTopicPartition], result: Fetched) -> GroupOffsets:
         offsets: dict[TopicPartition, CommittedOffset] = {}
         unstable = []
         for item in found:
@@ -231,7 +237,7 @@ class _Reader:
         return GroupOffsets(group, offsets, frozenset(unstable))
 
 
-def _put(answered: SimpleQueue[tuple[str, Future[Any]]], group: str, future: Future[Any]) -> None:
+def _put(answered: SimpleQueue[_Answer], group: str, future: Future[ConsumerGroupTopicPartitions]) -> None:
     answered.put((group, future))
 
 
@@ -247,7 +253,7 @@ def unreachable(cluster: Cluster, why: str) -> ClusterUnreachable:
     return clients.unreachable(cluster.role, {"bootstrap.servers": cluster.servers}, why)
 
 
-def _state(group: Any) -> GroupState:
+def _state(group: ConsumerGroupListing) -> GroupState:
     # Brokers before 2.6 do not tell the state, those before 4.0 not the kind; librdkafka does not know all states.
     kind = _KINDS.get(group.type, GroupKind.CLASSIC)
     name = group.state.name.lower() if group.state is not None else "unknown"

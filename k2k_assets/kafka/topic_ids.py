@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any
+
+from confluent_kafka.admin import TopicDescription
 
 # Of a `Uuid` that only its topic holds, as `topic_id` sees it: the topic, the local variable, the call's argument.
 _WITHOUT_LEAK = 3
 
 
-def topic_id(topic: Any) -> str:
+def topic_id(topic: TopicDescription) -> str:
     """The id of a described topic as text."""
     uuid = topic.topic_id
     text = str(uuid)

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_ranges
 from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
 
@@ -61,12 +62,12 @@ def digests(spark: SparkSession, properties: Mapping[str, object], ranges: Seque
     return ranges_frame(spark, ranges, tasks).mapInArrow(read, DIGESTS)
 
 
-def content(message: Any) -> bytes:
+def content(message: Message) -> bytes:
     """Digest of a record's key and value, 16 bytes."""
     return _digest((message.key(), message.value()), 16)
 
 
-def headers(message: Any) -> bytes:
+def headers(message: Message) -> bytes:
     """Digest of a record's headers, 8 bytes; none if there are none."""
     try:
         fields = [field for name, value in message.headers() or () for field in (name.encode(), value)]
@@ -75,7 +76,7 @@ def headers(message: Any) -> bytes:
     return _digest(fields, 8) if fields else b""
 
 
-def timestamp(message: Any) -> int | None:
+def timestamp(message: Message) -> int | None:
     """A record's timestamp, as far as its writer has set it, in milliseconds since the epoch."""
     kind, milliseconds = message.timestamp()
     if kind == TIMESTAMP_LOG_APPEND_TIME:
@@ -83,7 +84,7 @@ def timestamp(message: Any) -> int | None:
     return milliseconds or 1  # 0 cannot be written: its copy has 1
 
 
-def digest(message: Any, with_headers: bool, with_timestamp: bool) -> bytes:
+def digest(message: Message, with_headers: bool, with_timestamp: bool) -> bytes:
     """Digest of all of a record that is to be compared.
 
     Args:

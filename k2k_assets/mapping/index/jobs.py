@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.mapping.algebra.fold import NEVER
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
@@ -95,7 +96,7 @@ def _records(
     def read(batches: Iterable[Any]) -> Iterator[Any]:
         for wanted in ranges_in(batches):
             reached = wanted.end
-            with closing(cast("Generator[list[Any]]", read_range(properties, wanted))) as chunks:
+            with closing(cast("Generator[list[Message]]", read_range(properties, wanted))) as chunks:
                 for chunk, is_full in up_to(chunks, most):
                     yield record_rows(chunk, group, ignore_unreadable)
                     if is_full:
@@ -105,7 +106,7 @@ def _records(
     return ranges_frame(spark, ranges).mapInArrow(read, _ROWS)
 
 
-def up_to(chunks: Iterable[list[Any]], most: int | None) -> Iterator[tuple[list[Any], bool]]:
+def up_to(chunks: Iterable[list[Message]], most: int | None) -> Iterator[tuple[list[Message], bool]]:
     """The messages up to the one with which so many bytes of values are reached.
 
     Where that is depends on the messages alone, never on how they came in chunks: Spark may read a range a second time,

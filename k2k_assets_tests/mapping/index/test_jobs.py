@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.index.jobs import up_to
 from k2k_assets_tests.support.mapping_topic import FakeMessage
 from k2k_assets_tests.support.properties import examples
@@ -29,7 +31,7 @@ def test_where_a_reading_ends_depends_on_the_records_alone(
     messages = [FakeMessage(("mappings", 0, 3 * n), (b"k", value)) for n, value in enumerate(values)]
     attempts = []
     for cuts in (one, two):
-        found = list(up_to(iter(_chunked(messages, cuts)), most))
+        found = list(up_to(iter(cast("list[list[Message]]", _chunked(messages, cuts))), most))
         taken = [message.offset() for chunk, _ in found for message in chunk]
         attempts.append((taken, found[-1][1]))
         assert [is_full for _, is_full in found[:-1]] == [False] * (len(found) - 1)

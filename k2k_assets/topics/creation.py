@@ -15,6 +15,7 @@ from confluent_kafka.admin import NewPartitions, NewTopic
 from k2k_assets.core.deadline import Deadline, wait_until
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 
@@ -68,7 +69,7 @@ def create_topics(
         return [], {}
     created = _create(cluster, wanted, validate_only=False)
     for topic in created:
-        count = partitions(topic.partitions) if topic.partitions else "the default number of partitions"
+        count = plural(topic.partitions, "partition") if topic.partitions else "the default number of partitions"
         configs = ", ".join(f"{k}={v}" for k, v in sorted(topic.config.items())) or "broker defaults"
         _log.info("created topic '%s' on the %s: %s, %s", topic.name, cluster, count, configs)
     seen = _await_ready(pipeline, cluster, {topic.name: 1 for topic in wanted})
@@ -97,7 +98,9 @@ def grow_topics(pipeline: Pipeline, cluster: Cluster, wanted: Mapping[str, int])
     for name, future in asked.items():
         topic = WantedTopic(name, wanted[name])
         if _is_done(future, topic, cluster, KafkaError.INVALID_PARTITIONS, "add partitions to"):
-            _log.warning("topic '%s' on the %s has %s now, like its source", name, cluster, partitions(wanted[name]))
+            _log.warning(
+                "topic '%s' on the %s has %s now, like its source", name, cluster, plural(wanted[name], "partition")
+            )
     _await_ready(pipeline, cluster, wanted)
 
 
@@ -128,11 +131,6 @@ def _create(cluster: Cluster, wanted: Sequence[WantedTopic], validate_only: bool
     )
     there = KafkaError.TOPIC_ALREADY_EXISTS
     return [topic for topic in wanted if _is_done(asked[topic.name], topic, cluster, there, "create")]
-
-
-def partitions(count: int) -> str:
-    """`1 partition`, `2 partitions`."""
-    return f"{count} partition" if count == 1 else f"{count} partitions"
 
 
 def _no_answer(cluster: Cluster, why: str) -> K2KError:

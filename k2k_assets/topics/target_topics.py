@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topics.creation import WantedTopic, create_topics, grow_topics, partitions
+from k2k_assets.topics.creation import WantedTopic, create_topics, grow_topics
 from k2k_assets.topics.names import KAFKA_INTERNAL, own_control_topics
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def _refuse_too_few_partitions(
     if pipeline.routing.partition != "source":
         return
     short = [
-        f"'{name}' has {partitions(existing[name])} and its source '{topic}' has {topics[topic]}"
+        f"'{name}' has {plural(existing[name], 'partition')} and its source '{topic}' has {topics[topic]}"
         for name, sources in plan.feeding.items()
         if name in existing
         for topic in sources

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
         @override
         def offset(self) -> int: ...
 
-        @override
         # The library says a list that may also hold text, as for those that are to be written.
+        @override
         def headers(self) -> list[tuple[str, bytes | None]] | None: ...  # type: ignore[override]
 
     class Consumer(confluent_kafka.Consumer):
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
         @override
         def poll(self, timeout: float = -1) -> Message | None: ...
 
-        @override
         # A list of a kind of messages is not a list of messages, to which others could be added.
+        @override
         def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]: ...  # type: ignore[override]
 
 else:

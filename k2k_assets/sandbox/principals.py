@@ -109,8 +109,8 @@ def _exactly(acl: AclBinding) -> AclBindingFilter:
 
 
 def _is_known(admin: AdminClient, user: str) -> bool:
-    asked = admin.describe_user_scram_credentials([user], request_timeout=_SECONDS)
     try:
+        asked = admin.describe_user_scram_credentials([user], request_timeout=_SECONDS)
         found = cast("dict[str, Future[Any]]", asked)[user].result(_SECONDS)
     except KafkaException:
         return False  # "no such user" is an error there

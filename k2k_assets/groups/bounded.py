@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import wait
 from typing import TypeVar
 
-from k2k_assets.kafka.answers import begun
+from k2k_assets.kafka.answers import in_thread
 from k2k_assets.transport.errors import Restart
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ def bounded(step: str, seconds: float, call: Callable[[], T]) -> T:
     Raises:
         Restart: It was given up.
     """
-    answer = begun(call)
+    answer = in_thread(call)
     if wait([answer], seconds).not_done:
         raise Restart(f"{step}: no answer within {seconds:g} s")
     return answer.result()

@@ -98,7 +98,7 @@ class Chunk:
 
     Attributes:
         source: Where they come from.
-        records: They, decoded or not.
+        records: As the source made them, or decoded. A sink of the same transport knows the bytes behind them.
         target_topic: Where they go; empty until routed.
         target_partition: Where they go; None leaves each record to the producer's partitioner.
         keep_headers: Whether the source's headers go along.

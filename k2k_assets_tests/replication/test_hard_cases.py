@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from k2k_assets.control.commit_log import read_commit_log
-from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused, Superseded
-from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Window
@@ -23,9 +21,6 @@ from k2k_assets.replication.slot import slot as slot_module
 from k2k_assets.replication.slot import source_watch
 from k2k_assets.replication.slot.task import copy_slot
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport.errors import Restart, Undeliverable
-from k2k_assets.transport.factory import transport_of
-from k2k_assets.transport.interface import Position
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import (
     Running,
@@ -283,35 +278,6 @@ def test_a_task_that_runs_twice_in_one_generation_goes_on_counting(clusters: Kaf
     assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic)
     sequences = [record.sequence for record in commit_records(pipeline, clusters.target_servers)]
     assert sequences == sorted(set(sequences))
-
-
-def test_a_slot_that_is_fenced_during_a_flush_says_so(clusters: KafkaSandbox, make: Make) -> None:
-    """Not as a KafkaException or SystemError out of some callback."""
-    topic = written(clusters, "fenced", records=50)
-    pipeline = make([topic])
-    create_topic(clusters.target_servers, topic)
-    transport = transport_of(pipeline)
-    owner = transactional_id(pipeline.name, pipeline.group, 0)
-    source = transport.open_source()
-    source.assign({TopicPartition(topic, 0): Position(0)})
-    (chunk,) = wait_until(lambda: source.poll(100, 0.1).chunks, 30, "the source's records")
-    chunk.target_topic, chunk.target_partition = topic, 0
-    old = transport.open_sinks(True, 1_000_000).open_sink(owner)
-    old.open()
-    old.begin()
-    old.write(chunk)
-    old.settle()
-    transport.open_control_writer(owner).open()
-
-    def go_on() -> None:
-        old.write(chunk)
-        old.settle()
-        old.commit()
-
-    with pytest.raises((Restart, Undeliverable)):
-        go_on()
-    old.close()
-    source.close()
 
 
 def test_a_stop_is_heeded_while_the_commit_topic_is_held_by_somebody_else(

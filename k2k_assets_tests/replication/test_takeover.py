@@ -13,9 +13,6 @@ import pytest
 
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
-from k2k_assets.control.control_topics import ensure_control_topics
-from k2k_assets.coordination.fencing import fence
-from k2k_assets.coordination.rules import transactional_id
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
@@ -26,8 +23,7 @@ from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport.errors import Fenced, Restart
-from k2k_assets.transport.factory import transport_of
+from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.support.copying import (
     Running,
     assert_same_content,
@@ -35,7 +31,7 @@ from k2k_assets_tests.support.copying import (
     in_processes,
     in_threads,
 )
-from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, read_all, unique
+from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, unique
 from k2k_assets_tests.support.storms import MODES
 from k2k_assets_tests.support.takeovers import (
     Flow,
@@ -213,21 +209,6 @@ def test_a_slot_whose_session_breaks_as_it_is_taken_over_from_releases_all_the_s
         raise Restart("the connection broke")
 
     another_pipeline_takes_over(clusters, pipeline, meanwhile=patch.object(Session, "_hand_over", broken))
-
-
-def test_a_fenced_slot_can_commit_nothing(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
-    with Cluster("target", pipeline.client_properties("target", "admin")) as target:
-        ensure_control_topics(pipeline, target)
-    own = transactional_id(pipeline.name, pipeline.group, 2)
-    old = transport_of(pipeline).open_control_writer(own)
-    old.open()
-    old.begin()
-    old.write_control(pipeline.coordination.commit.topic, 0, b"{}", b"from a zombie")
-    fence(pipeline, [own])
-    with pytest.raises(Fenced):
-        old.commit()
-    committed = read_all(clusters.target_servers, pipeline.coordination.commit.topic)
-    assert b"from a zombie" not in [record.value for record in committed]
 
 
 def test_a_commit_topic_that_was_lost_is_not_a_fresh_start(clusters: KafkaSandbox, pipeline: Pipeline) -> None:

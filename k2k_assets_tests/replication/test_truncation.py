@@ -28,53 +28,11 @@ from k2k_assets_tests.support.kafka import (
     read_all,
     unique,
 )
+from k2k_assets_tests.support.lossy_source import LossySource
 from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.storms import MODES, in_storms
 
 pytestmark = pytest.mark.integration
-
-
-class Source:
-    """The logs of a broker, which can be cut off."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self._sizes: dict[str, int] = {}
-
-    @property
-    def servers(self) -> str:
-        return self.broker.servers
-
-    def write(self, topic: str, name: str, count: int, transactional: bool = False) -> None:
-        records = [b"%s %d" % (name.encode(), i) for i in range(count)]
-        produce(self.servers, topic, records, 0, transactional_id=unique("tx") if transactional else None)
-
-    def mark(self, topic: str) -> None:
-        """Remembers how long the log is now."""
-        self._sizes[topic] = self._log(topic).stat().st_size
-
-    def lose(self) -> None:
-        """What the marked topics got since is gone; the next start begins another leader epoch."""
-        self.broker.stop()
-        (self.broker.directory / "data" / ".kafka_cleanshutdown").unlink(missing_ok=True)
-        for topic, size in self._sizes.items():
-            log = self._log(topic)
-            for derived in log.parent.glob("0*"):
-                if derived != log:
-                    derived.unlink()
-            with log.open("r+b") as file:
-                file.truncate(size)
-        self.broker.start()
-        for topic in self._sizes:
-            self.await_later_epoch(topic)
-
-    def await_later_epoch(self, topic: str) -> None:
-        """Waits until the log has begun a second leader epoch."""
-        epochs = self._log(topic).with_name("leader-epoch-checkpoint")
-        wait_until(lambda: int(epochs.read_text().split()[1]) > 1, SECONDS, f"a new epoch of {topic}")
-
-    def _log(self, topic: str) -> Path:
-        return self.broker.directory / "data" / f"{topic}-0" / ("0" * 20 + ".log")
 
 
 @pytest.fixture(scope="module")
@@ -87,15 +45,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def source(broker: Broker) -> Source:
-    return Source(broker)
+def source(broker: Broker) -> LossySource:
+    return LossySource(broker)
 
 
 LATEST = {"auto.offset.reset": "latest"}
 
 
 def pipeline_file(
-    source: Source, clusters: KafkaSandbox, folder: Path, topics: Sequence[str], mode: str = "enabled", **consumer: str
+    source: LossySource,
+    clusters: KafkaSandbox,
+    folder: Path,
+    topics: Sequence[str],
+    mode: str = "enabled",
+    **consumer: str,
 ) -> tuple[Path, Pipeline]:
     """A pipeline whose consumer has further properties."""
     kafka = {"common": {"bootstrap.servers": source.servers}}
@@ -110,7 +73,7 @@ def pipeline_file(
     return path, load_pipeline([path])
 
 
-def reading(source: Source, clusters: KafkaSandbox, folder: Path, topic: str, isolation: str) -> Pipeline:
+def reading(source: LossySource, clusters: KafkaSandbox, folder: Path, topic: str, isolation: str) -> Pipeline:
     """A pipeline at least once whose consumer has this isolation level."""
     kafka = {"common": {"bootstrap.servers": source.servers}}
     consumer = {"group.id": f"group-{topic}", "isolation.level": isolation}
@@ -128,7 +91,7 @@ def reading(source: Source, clusters: KafkaSandbox, folder: Path, topic: str, is
 
 @MODES
 def test_a_log_that_was_cut_off_and_grew_again(
-    clusters: KafkaSandbox, tmp_path: Path, source: Source, capsys: Any, mode: str
+    clusters: KafkaSandbox, tmp_path: Path, source: LossySource, capsys: Any, mode: str
 ) -> None:
     """With `latest`, which is for partitions without a position, and no reason to go on at the end."""
     target = clusters.target_servers
@@ -170,7 +133,7 @@ def test_a_log_that_was_cut_off_and_grew_again(
 
 @pytest.mark.parametrize("mode", ["disabled", *in_storms(("enabled",))])
 def test_a_log_that_was_cut_off_before_anything_was_copied(
-    clusters: KafkaSandbox, tmp_path: Path, source: Source, mode: str
+    clusters: KafkaSandbox, tmp_path: Path, source: LossySource, mode: str
 ) -> None:
     """With `latest` there is a position, and no record of ours to tell the leader epoch."""
     untouched, aborted = topics = [create_topic(source.servers, unique(n)) for n in ("untouched", "aborted")]
@@ -201,7 +164,7 @@ def test_a_log_that_was_cut_off_before_anything_was_copied(
 
 @MODES
 def test_a_log_that_is_cut_off_during_the_copy(
-    clusters: KafkaSandbox, tmp_path: Path, source: Source, mode: str
+    clusters: KafkaSandbox, tmp_path: Path, source: LossySource, mode: str
 ) -> None:
     """With `latest`, too: what the consumer finds it never sets right by itself."""
     bad, good = topics = [create_topic(source.servers, unique(n)) for n in ("bad", "good")]
@@ -231,7 +194,7 @@ def test_a_log_that_is_cut_off_during_the_copy(
 
 
 def test_a_marker_that_was_cut_off_and_written_over(
-    clusters: KafkaSandbox, tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+    clusters: KafkaSandbox, tmp_path: Path, source: LossySource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Read uncommitted, records before the position are passed over only if they are known to be aborted ones.
 
@@ -255,7 +218,7 @@ def test_a_marker_that_was_cut_off_and_written_over(
 
 
 def test_aborted_records_of_a_later_epoch_are_no_truncation(
-    clusters: KafkaSandbox, tmp_path: Path, source: Source
+    clusters: KafkaSandbox, tmp_path: Path, source: LossySource
 ) -> None:
     """The broker was started again between the last record and those that were passed over while reading committed."""
     topic = create_topic(source.servers, unique("switch"))
@@ -274,7 +237,7 @@ def test_aborted_records_of_a_later_epoch_are_no_truncation(
 
 @pytest.mark.storm
 def test_aborted_records_that_were_cut_off_and_written_over(
-    clusters: KafkaSandbox, tmp_path: Path, source: Source
+    clusters: KafkaSandbox, tmp_path: Path, source: LossySource
 ) -> None:
     """What is there now is committed: that is known."""
     topic = create_topic(source.servers, unique("over"))

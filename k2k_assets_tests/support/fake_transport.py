@@ -16,7 +16,7 @@ from k2k_assets.kafka.answers import NoLeader, reasons
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.chunk import Chunk, Headers, Records, Sent, UnreadableRecord
-from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.interface import Delivery, Polled, Position
 
@@ -243,6 +243,7 @@ class Transaction:
     at: float
     chunks: list[Chunk] = field(default_factory=list)
     controls: list[Control] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
 
     @property
     def offsets(self) -> dict[TopicPartition, list[int]]:
@@ -257,6 +258,45 @@ class Transaction:
         return [control for control in self.controls if control.topic == topic]
 
 
+class Placed(NamedTuple):
+    """A record on the target that a reader of committed ones sees."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass
+class FakeTarget:
+    """What sinks have written.
+
+    Attributes:
+        transactions: Those that were committed.
+        log_ends: Where the next record of a topic and partition goes.
+        holders: The newest sink of each transactional id.
+    """
+
+    transactions: list[Transaction] = field(default_factory=list)
+    log_ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    holders: dict[str, object] = field(default_factory=dict)
+
+    def append(self, topic: str, partition: int, count: int) -> int:
+        """Takes offsets for records, or for a marker; returns the first."""
+        first = self.log_ends.get((topic, partition), 0)
+        self.log_ends[topic, partition] = first + count
+        return first
+
+    def read(self, topic: str) -> list[Placed]:
+        """The committed records of partition 0."""
+        return [
+            Placed(delivery.first + index, key, value)
+            for transaction in self.transactions
+            for chunk, delivery in zip(transaction.chunks, transaction.deliveries, strict=True)
+            if (chunk.target_topic, delivery.partition) == (topic, 0)
+            for index, (key, value) in enumerate(zip(chunk.columns().keys(), chunk.columns().values(), strict=True))
+        ]
+
+
 class FakeSink:
     """A transactional target: one offset a record, and one a commit marker on each partition that was touched.
 
@@ -264,12 +304,22 @@ class FakeSink:
         clock: Dates the transactions.
         fail_at_commit: Which commit fails, from 1; none if 0.
         foresees: Whether it tells where chunks will go, once a transaction has shown it.
+        target: Where to write; one of its own by default.
+        transactional_id: Of which only the newest sink may write.
     """
 
-    def __init__(self, clock: Clock, fail_at_commit: int = 0, foresees: bool = False) -> None:
-        self.transactions: list[Transaction] = []
+    def __init__(
+        self,
+        clock: Clock,
+        fail_at_commit: int = 0,
+        foresees: bool = False,
+        target: FakeTarget | None = None,
+        transactional_id: str = "id",
+    ) -> None:
+        self.target = target or FakeTarget()
+        self.transactions, self.log_ends = self.target.transactions, self.target.log_ends
         self.steps: list[str] = []
-        self.log_ends: dict[tuple[str, int], int] = {}
+        self._id = transactional_id
         self._clock = clock
         self._fail_at = fail_at_commit
         self._current: Transaction | None = None
@@ -280,23 +330,26 @@ class FakeSink:
         self._came_true = True
 
     def open(self) -> None:
+        self.target.holders[self._id] = self
         self.steps.append("open")
 
     def begin(self) -> None:
         assert self._current is None, "a transaction is open already"
+        self._ensure_not_fenced()
         self._current = Transaction(self._clock.now)
         self.steps.append("begin")
 
     def write(self, chunk: Chunk) -> Sent:
         assert self._current is not None
         assert chunk.target_topic
-        self._current.chunks.append(chunk)
         partition = chunk.target_partition or 0
-        first = self.log_ends.get((chunk.target_topic, partition), 0)
-        self.log_ends[chunk.target_topic, partition] = first + len(chunk.records)
-        self._unsettled.append(Delivery(Sent(chunk), partition, first, first + len(chunk.records) - 1))
+        first = self.target.append(chunk.target_topic, partition, chunk.count)
+        delivery = Delivery(Sent(chunk), partition, first, first + chunk.count - 1)
+        self._current.chunks.append(chunk)
+        self._current.deliveries.append(delivery)
+        self._unsettled.append(delivery)
         self.steps.append("write")
-        return self._unsettled[-1].sent
+        return delivery.sent
 
     def foresee(self) -> Sequence[Delivery] | None:
         self._foreseen = self._foresight.of(each.sent for each in self._unsettled) if self._foresees else None
@@ -316,19 +369,24 @@ class FakeSink:
 
     def commit(self) -> None:
         assert self._current is not None
-        current, self._current = self._current, None
         self.steps.append("commit")
+        self._ensure_not_fenced()
+        current, self._current = self._current, None
         if not self._came_true:
             raise Restart("the records did not go where it was foreseen")
         if self._fail_at == sum(step == "commit" for step in self.steps):
             raise Restart("the commit failed")
-        for place in {(c.target_topic, c.target_partition or 0) for c in current.chunks}:
-            self.log_ends[place] += 1
+        for topic, partition in {(c.target_topic, c.target_partition or 0) for c in current.chunks}:
+            self.target.append(topic, partition, 1)
         current.at = self._clock.now
         self.transactions.append(current)
 
     def close(self) -> None:
         self.steps.append("close")
+
+    def _ensure_not_fenced(self) -> None:
+        if self.target.holders.get(self._id, self) is not self:
+            raise Fenced(f"{self._id} has a newer holder")
 
 
 class FakeCluster:
@@ -379,3 +437,50 @@ class FakeCluster:
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._epochs[tp] for tp in partitions if tp in self._epochs}
+
+
+class FakeTransport:
+    """Source and target in memory.
+
+    Args:
+        capabilities: What it declares; chunks come undecoded where whole batches are kept.
+
+    Attributes:
+        arrivals: What sources that are opened from now on have.
+        ends: High watermarks of the source, past trailing markers.
+        target: What was written.
+    """
+
+    def __init__(self, capabilities: Capabilities = BY_BATCH) -> None:
+        self.capabilities = capabilities
+        self.clock = Clock()
+        self.arrivals: list[Arrival] = []
+        self.ends: dict[TopicPartition, int] = {}
+        self.target = FakeTarget()
+
+    def open_source(self) -> FakeSource:
+        return FakeSource(self.clock, self.arrivals, self.ends, whole_batches=self.capabilities.keeps_batches)
+
+    def open_sinks(self, lone_writer: bool, batch_bytes: int) -> FakeSinks:
+        return FakeSinks(self, lone_writer)
+
+    def open_control_writer(self, transactional_id: str) -> FakeSink:
+        return FakeSink(self.clock, target=self.target, transactional_id=transactional_id)
+
+    def claim(self, transactional_id: str, timeout: float, step: str) -> None:
+        self.open_control_writer(transactional_id).open()
+
+
+class FakeSinks:
+    """Sinks of one slot; nothing outlives them but what they have written."""
+
+    def __init__(self, transport: FakeTransport, lone_writer: bool) -> None:
+        self._transport = transport
+        self._lone_writer = lone_writer
+
+    def open_sink(self, transactional_id: str) -> FakeSink:
+        transport = self._transport
+        return FakeSink(transport.clock, 0, self._lone_writer, transport.target, transactional_id)
+
+    def close(self, discard: bool) -> None:
+        pass

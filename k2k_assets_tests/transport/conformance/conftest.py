@@ -1,0 +1,44 @@
+"""The ends that each test of the suite runs between: every transport that the factory knows, and the fake one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.transport.factory import TRANSPORTS
+from k2k_assets_tests.transport.conformance.ends import Ends, FakeEnds, RealEnds
+
+FAKE = "fake"
+REAL = [pytest.param(name, id=name, marks=pytest.mark.integration) for name in TRANSPORTS]
+IN_BOTH_MODES = [
+    pytest.param((name, mode), id=f"{name}-{mode}", marks=pytest.mark.integration)
+    for name in TRANSPORTS
+    for mode in ("enabled", "disabled")
+]
+
+
+def _ends(name: str, request: pytest.FixtureRequest, directory: Path, mode: str = "enabled") -> Ends:
+    if name == FAKE:
+        return FakeEnds()
+    return RealEnds(name, request.getfixturevalue("clusters"), directory, mode)
+
+
+@pytest.fixture(params=[FAKE, *REAL])
+def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
+    """Exactly once."""
+    return _ends(request.param, request, tmp_path)
+
+
+@pytest.fixture(params=[pytest.param((FAKE, "enabled"), id=FAKE), *IN_BOTH_MODES])
+def ends_in_each_mode(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
+    """Exactly once and at least once; the fake one only knows transactions."""
+    name, mode = request.param
+    return _ends(name, request, tmp_path, mode)
+
+
+@pytest.fixture(params=REAL)
+def real_transport(request: pytest.FixtureRequest) -> str:
+    """Its name, for what only brokers show."""
+    name: str = request.param
+    return name

@@ -1,0 +1,76 @@
+"""Commits of which nobody knows whether they were executed: the sink says so, and the next one finds out the truth."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.transport.errors import Restart
+from k2k_assets_tests.support.kafka_frames import Api
+from k2k_assets_tests.support.proxy import Fault, Proxy, Trouble
+from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.transport.conformance.ends import BATCH_BYTES, RealEnds, all_read, write_all
+
+REQUESTS = (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE)
+# What never comes is waited for as long as any step of a sink may take.
+TROUBLES = [Trouble.DELAYED, Trouble.CUT, Trouble.LOST, *in_storms((Trouble.DROPPED,))]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_commit_that_returns_is_committed_and_the_next_sink_goes_on(
+    clusters: KafkaSandbox, tmp_path: Path, real_transport: str, trouble: Trouble
+) -> None:
+    with Proxy(clusters.target_servers) as proxy:
+        ends = RealEnds(real_transport, clusters, tmp_path, target=proxy.servers)
+        ends.write(10)
+        chunks = all_read(ends)
+        sinks = ends.transport.open_sinks(True, BATCH_BYTES)
+        sink = sinks.open_sink(ends.transactional_id)
+        sink.open()
+        write_all(sink, chunks)
+        fault = proxy.arm(Fault(Api.END_TXN, trouble))
+        returned = False
+        with suppress(Restart):
+            sink.commit()
+            returned = True
+        assert fault.chosen.is_set()
+        sink.close()
+
+        # What the transport cannot know, it does not claim to know; nor does it hide what it can.
+        if ends.transport.capabilities.knows_commit_outcome:
+            assert returned
+        following = sinks.open_sink(ends.transactional_id)
+        following.open()
+        before = len(ends.copied())
+        assert before == 10 if returned else before in (0, 10)
+        write_all(following, chunks)
+        following.commit()
+        following.close()
+    assert [record.value for record in ends.copied()][before:] == [record.value for record in ends.committed()]
+
+
+@pytest.mark.parametrize("trouble", [Trouble.CUT, Trouble.LOST])
+@pytest.mark.parametrize("api", REQUESTS)
+def test_a_request_that_is_lost_doubles_nothing(
+    clusters: KafkaSandbox, tmp_path: Path, real_transport: str, api: Api, trouble: Trouble
+) -> None:
+    with Proxy(clusters.target_servers) as proxy:
+        ends = RealEnds(real_transport, clusters, tmp_path, target=proxy.servers)
+        ends.write(10)
+        chunks = all_read(ends)
+        sinks = ends.transport.open_sinks(True, BATCH_BYTES)
+        fault = proxy.arm(Fault(api, trouble, carrying=ends.target_topic.encode()))
+        for _ in range(5):  # as the loop does: after a `Restart` what is not committed is written again
+            sink = sinks.open_sink(ends.transactional_id)
+            sink.open()
+            with suppress(Restart):
+                write_all(sink, chunks)
+                sink.commit()
+            sink.close()
+            if ends.copied():
+                break
+        assert fault.chosen.is_set()
+    assert [record.value for record in ends.copied()] == [record.value for record in ends.committed()]

@@ -36,12 +36,24 @@ class ConsoleHandler(logging.Handler):
 
 
 def configure(console: Console) -> None:
-    """Shows our own log from INFO up, and of Spark's Python side only errors."""
+    """Shows our own log from INFO up, warnings of other libraries, and of Spark's Python side only errors."""
     ours = logging.getLogger("k2k")
     ours.handlers = [ConsoleHandler(console)]
     ours.setLevel(logging.INFO)
+    # A root logger without a handler gets one from the first `logging.info(...)` of any library (py4j, when Java is
+    # gone): from then on each of our lines would be printed twice.
+    others = ConsoleHandler(console)
+    others.setLevel(logging.WARNING)
+    others.addFilter(_is_of_others)
+    root = logging.getLogger()
+    root.handlers = [*(h for h in root.handlers if not isinstance(h, ConsoleHandler)), others]
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    """Our own lines are shown already; what py4j logs on the root logger is about a Java that is gone."""
+    return record.name != "root" and record.name.partition(".")[0] != "k2k"
 
 
 def quiet_jvm() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PRODUCT = ROOT / "k2k_assets"
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 WALKS = [
     re.findall(r"^\d+\. `([\w/.]+)` `(\w+)`: ", walk, re.MULTILINE)
@@ -51,3 +52,12 @@ def test_a_walk_names_what_is_there_and_never_goes_back_up(walk: list[tuple[str,
 
 def _module(file: str) -> str:
     return "k2k_assets." + file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted(PRODUCT.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(PRODUCT)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

@@ -32,7 +32,7 @@ from k2k_assets.mapping.algebra.reverse import first_unread
 from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, may_repeat, translate, translate_back
 from k2k_assets.pipeline.routing import Routing
-from k2k_assets.translation.groups import CopiedPositions, feeding
+from k2k_assets.translation.groups import CopiedAtCut, feeding
 
 _UNREAD = CommittedOffset(0)
 
@@ -65,7 +65,7 @@ class Pipe:
 
     map_of: WholeMapOf
     routing: Routing
-    copied: CopiedPositions
+    copied: CopiedAtCut
 
     def target(self, partition: TopicPartition) -> Target:
         """A target partition of today."""

@@ -23,7 +23,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartiti
 from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.routing import Routing
-from k2k_assets.translation.groups import CopiedPositions
+from k2k_assets.translation.groups import CopiedAtCut
 
 MayUse = Callable[[set[str], set[str]], None]
 """Raises `Refused` where something is not allowed on source topics or on target topics."""
@@ -89,7 +89,7 @@ class FollowedMappings:
         self.mapped, self.routing = self._seen()
         return {source.topic for source in self._live.sources()}
 
-    def cut(self) -> CopiedPositions:
+    def cut(self) -> CopiedAtCut:
         """What is copied now, without `source_ends`; `map_of` answers for it.
 
         Raises:
@@ -111,7 +111,7 @@ class FollowedMappings:
             for tp, source in self.mapped.items()
         }
         ends = {tp: Ends(found.starts[tp], end) for tp, end in found.stable.items() if tp in found.starts}
-        return CopiedPositions(positions, ends, found.topic_ids, offline_partitions=found.offline_partitions)
+        return CopiedAtCut(positions, ends, found.topic_ids, offline_partitions=found.offline_partitions)
 
     def map_of(self, partition: TopicPartition, lowest: int = 0) -> PartitionMap:
         """What is known of a source partition in `mapped`, for positions from `lowest` on."""

@@ -19,7 +19,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartiti
 from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS, TranslationState, may_repeat, translate_back
 from k2k_assets.translation import spark_offsets
-from k2k_assets.translation.groups import CopiedPositions, translate_groups
+from k2k_assets.translation.groups import CopiedAtCut, translate_groups
 from k2k_assets.translation.translator import OffsetTranslator, PipelineFiles
 
 _READER = "the reader"
@@ -143,14 +143,14 @@ def _found(rows: Iterable[TranslatedPartition], topics: Sequence[str]) -> Transl
     return TranslatedCheckpoint(partitions)
 
 
-def _copied(translator: OffsetTranslator, sources: Mapping[TopicPartition, SourcePartition]) -> CopiedPositions:
+def _copied(translator: OffsetTranslator, sources: Mapping[TopicPartition, SourcePartition]) -> CopiedAtCut:
     commits, cut = translator.mappings.copied(), translator.cut
     positions = {tp: commits[source].position for tp, source in sources.items() if source in commits}
     ends = {tp: Ends(cut.starts[tp], stable) for tp, stable in cut.stable.items()}
     logs = translator.source_logs(sources)
     exactly_once = translator.pipeline.features.exactly_once
     source_ends = None if exactly_once else {tp: (logs or {}).get(tp, _FAR) for tp in sources}
-    return CopiedPositions(positions, ends, cut.topic_ids, source_ends, logs, cut.offline_partitions)
+    return CopiedAtCut(positions, ends, cut.topic_ids, source_ends, logs, cut.offline_partitions)
 
 
 def _read(

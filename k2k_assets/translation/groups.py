@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedPositions:
+class CopiedAtCut:
     """What has been copied, at a cut (`k2k_assets.mapping.algebra.cut`).
 
     Attributes:
@@ -82,7 +82,7 @@ class CopiedPositions:
 
 @without_cycle_collection()
 def translate_groups(
-    groups: Mapping[str, GroupOffsets], map_of: MapOf, routing: Routing, copied: CopiedPositions, prefix: str
+    groups: Mapping[str, GroupOffsets], map_of: MapOf, routing: Routing, copied: CopiedAtCut, prefix: str
 ) -> dict[str, list[Answer]]:
     """Where each group belongs in each target partition.
 
@@ -104,7 +104,7 @@ class _Translation:
     groups: Mapping[str, GroupOffsets]
     map_of: MapOf
     routing: Routing
-    copied: CopiedPositions
+    copied: CopiedAtCut
     prefix: str
     _standing: dict[TopicPartition, list[tuple[str, CommittedOffset]]] = field(
         default_factory=lambda: defaultdict(list)

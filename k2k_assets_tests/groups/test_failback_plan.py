@@ -18,7 +18,7 @@ from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import translate
 from k2k_assets.pipeline.routing import Routing, SinkTopic
-from k2k_assets.translation.groups import CopiedPositions
+from k2k_assets.translation.groups import CopiedAtCut
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 XA0, ALL0, ALL1 = TopicPartition("x.a", 0), TopicPartition("all", 0), TopicPartition("all", 1)
@@ -39,7 +39,7 @@ def mapping(source: TopicPartition, end: int, runs: Mapping[TopicPartition, list
 def pipe(routing: Routing, ends: Mapping[TopicPartition, Ends], *maps: PartitionMap) -> Pipe:
     by_source = {TopicPartition(m.source.topic, 0): m for m in maps}
     positions = {source: m.covered_end for source, m in by_source.items()}
-    copied = CopiedPositions(positions, ends, {tp.topic: "id" for tp in ends})
+    copied = CopiedAtCut(positions, ends, {tp.topic: "id" for tp in ends})
     return Pipe(by_source.__getitem__, routing, copied)
 
 
@@ -232,7 +232,7 @@ def test_with_a_reverse_pipeline_that_mixes_partitions_nothing_is_guessed() -> N
     there_0, there_1 = mapping(ALL0, 2, {}), mapping(ALL1, 2, {A0: [Run(1, 2, 1)]})
     ends = {ALL0: Ends(0, 3), ALL1: Ends(0, 2)}
     back_to = Routing(topic=SinkTopic(static="a"), partition="producer")
-    copied = CopiedPositions({ALL0: 2, ALL1: 2}, {A0: Ends(0, 4)}, {"a": "id"})
+    copied = CopiedAtCut({ALL0: 2, ALL1: 2}, {A0: Ends(0, 4)}, {"a": "id"})
     back = Pipe({ALL0: there_0, ALL1: there_1}.__getitem__, back_to, copied)
     spread = pipe(SPREAD, ends, mapping(A0, 4, {ALL0: [Run(0, 0, 1), Run(3, 1, 1)], ALL1: [Run(1, 0, 1)]}))
     alone = pipe(STATIC, ends, mapping(A0, 4, {ALL0: [Run(0, 0, 2), Run(3, 2, 1)]}))
@@ -250,7 +250,7 @@ def test_what_a_reverse_pipeline_copied_without_mappings_is_not_guessed() -> Non
     # Nothing is covered up to its position; all is, and nothing was copied; nothing was copied yet.
     for covered, began, word in (((Covered(4, 4),), 0, "unknown"), ((Covered(0, 4),), 0, "exact"), ((), 4, "exact")):
         unmapped = replace(mapping(ALL0, 4, {}), covered=covered, began=began)
-        back = Pipe({ALL0: unmapped}.__getitem__, back_to, CopiedPositions({ALL0: 4}, {A0: Ends(0, 4)}, {"a": "id"}))
+        back = Pipe({ALL0: unmapped}.__getitem__, back_to, CopiedAtCut({ALL0: 4}, {A0: Ends(0, 4)}, {"a": "id"}))
         (plan,) = plan_failback(held, {}, forth, {A0: Ends(0, 4)}, "k2k_", back)
         assert [row.decision for row in plan.rows] == [word]
 

@@ -17,7 +17,7 @@ from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import TranslationState, translate
 from k2k_assets.pipeline.routing import Routing, SinkTopic
-from k2k_assets.translation.groups import Answer, CopiedPositions, translate_groups
+from k2k_assets.translation.groups import Answer, CopiedAtCut, translate_groups
 from k2k_assets_tests.support.properties import examples
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -55,7 +55,7 @@ def translated(
         )
         for name, stands in groups.items()
     }
-    copied = CopiedPositions(
+    copied = CopiedAtCut(
         positions if positions is not None else {tp: mapping.covered_end for tp, mapping in maps.items()},
         ends,
         {target.topic: "id" for target in ends},
@@ -86,7 +86,7 @@ def test_nothing_was_copied_yet_is_an_answer_too() -> None:
     ends, groups = {XA0: Ends(0, 0)}, {"g": {A0: 0}, "h": {A0: 3}}
     answers = translated(groups, {A0: partition_map(A0, 0)}, ONE_TO_ONE, ends, {A0: 0})
     assert brief(answers) == {"g": [("x.a-0", 0, "exact")], "h": [("x.a-0", 0, "ahead")]}
-    # CopiedPositions, but never mapped.
+    # CopiedAtCut, but never mapped.
     unmapped = translated(groups, {A0: partition_map(A0, 0)}, ONE_TO_ONE, ends, {A0: 3})
     assert {a.state for found in unmapped.values() for a in found} == {TranslationState.NOT_REPLICATED}
 

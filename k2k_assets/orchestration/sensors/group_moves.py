@@ -101,7 +101,7 @@ class GroupFacts(_Model):
     last_moved: frozenset[str] = frozenset()
 
 
-class GroupDecision(_Model):
+class MoveDecision(_Model):
     """What to do.
 
     Attributes:
@@ -133,7 +133,7 @@ def standing(
     return hashlib.sha256(json.dumps([*rows, *sorted(on_target)]).encode()).hexdigest()[:24]
 
 
-def decide_groups(facts: GroupFacts, before: GroupCursor) -> GroupDecision:
+def decide_groups(facts: GroupFacts, before: GroupCursor) -> MoveDecision:
     """What a tick asks for."""
     cursor = _settled(facts, before)
     if facts.running:
@@ -166,7 +166,7 @@ def decide_groups(facts: GroupFacts, before: GroupCursor) -> GroupDecision:
     fewest = min(cursor.failed[name].attempts if name in cursor.failed else 0 for name in moved)
     attempts = max(cursor.attempts, fewest) + 1
     changed = {"asked": asked, "attempts": attempts, "asked_at": facts.now, "before": facts.last_run}
-    return GroupDecision(
+    return MoveDecision(
         groups=tuple(moved),
         mappings=unproven,
         run_key=_run_key(asked, facts, cursor),
@@ -174,8 +174,8 @@ def decide_groups(facts: GroupFacts, before: GroupCursor) -> GroupDecision:
     )
 
 
-def _skip(reason: str, cursor: GroupCursor) -> GroupDecision:
-    return GroupDecision(reason=reason, cursor=cursor)
+def _skip(reason: str, cursor: GroupCursor) -> MoveDecision:
+    return MoveDecision(reason=reason, cursor=cursor)
 
 
 def _settled(facts: GroupFacts, before: GroupCursor) -> GroupCursor:

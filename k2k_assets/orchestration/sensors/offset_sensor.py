@@ -11,7 +11,7 @@ import dagster as dg
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.orchestration.sensors.group_moves import GroupCursor, GroupDecision, GroupFacts, decide_groups
+from k2k_assets.orchestration.sensors.group_moves import GroupCursor, GroupFacts, MoveDecision, decide_groups
 from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
 from k2k_assets.orchestration.sensors.runs import failed_checks, last_run, made_by, running
 from k2k_assets.orchestration.sensors.sensors import INTERVAL_SECONDS, default_status, shown_assets
@@ -79,7 +79,7 @@ def _facts(
 
 
 def _result(
-    pipeline: Pipeline, names: AssetNames, decision: GroupDecision, shown: frozenset[dg.AssetKey]
+    pipeline: Pipeline, names: AssetNames, decision: MoveDecision, shown: frozenset[dg.AssetKey]
 ) -> dg.SensorResult:
     cursor = decision.cursor.model_dump_json()
     if decision.run_key is None:

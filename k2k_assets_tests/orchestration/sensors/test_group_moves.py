@@ -6,8 +6,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.orchestration.sensors.group_moves import (
     RENEW_SECONDS,
     GroupCursor,
-    GroupDecision,
     GroupFacts,
+    MoveDecision,
     decide_groups,
     standing,
 )
@@ -20,7 +20,7 @@ def _facts(**changed: object) -> GroupFacts:
     return GroupFacts.model_validate({"now": 1000.0, "groups": {"a": "1", "b": "1"}, **changed})
 
 
-def _good_run(decision: GroupDecision, **changed: object) -> GroupDecision:
+def _good_run(decision: MoveDecision, **changed: object) -> MoveDecision:
     """The tick after the run that was asked for ended well."""
     facts = {"now": 1060.0, "last_run": "r1", "last_ended": 1050.0, "last_good": True, **changed}
     return decide_groups(_facts(**facts), decision.cursor)

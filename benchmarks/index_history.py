@@ -20,8 +20,8 @@ from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
-from k2k_assets.mapping.index.compaction import SEALED_RUNS, Candidate, to_merge
 from k2k_assets.mapping.index.manifest import Manifest, Segment, switch
+from k2k_assets.mapping.index.merging import SEALED_RUNS, Candidate, to_merge
 from k2k_assets.mapping.index.portion_table import to_table, write_portions
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.segment_files import SegmentFile

@@ -23,7 +23,7 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.control_topics import control_topics
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.pipeline import load_pipeline
-from k2k_assets.topics.creation import WantedTopic
+from k2k_assets.topics.create import WantedTopic
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.storm.faults import FAULTS
 

@@ -15,9 +15,9 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.planning import ensure_transaction_timeout
-from k2k_assets.topics.creation import WantedTopic, rehearse_creation
+from k2k_assets.topics.create import WantedTopic, rehearse_creation
 from k2k_assets.topics.selection import resolve_topics
-from k2k_assets.topics.target_topics import TargetPlan, plan_target_topics, wanted_topics
+from k2k_assets.topics.target_topic_settings import TargetPlan, plan_target_topics, wanted_topics
 
 
 @dataclass

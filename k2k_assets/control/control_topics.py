@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from k2k_assets.control.control_settings import Judged, Settings, judge
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.topics.creation import WantedTopic, create_topics
+from k2k_assets.topics.create import WantedTopic, create_topics
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline

@@ -15,7 +15,7 @@ from k2k_assets.orchestration.checks.asset_checks import mapping_checks
 from k2k_assets.orchestration.checks.topic_checks import topic_checks
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.offset_sensor import offset_sync_sensor
-from k2k_assets.orchestration.sensors.sensors import replication_sensor
+from k2k_assets.orchestration.sensors.replication_sensor import replication_sensor
 from k2k_assets.orchestration.spark_resource import PipelineSparkResource
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.spark_settings import spark_conf

@@ -35,7 +35,7 @@ from k2k_assets.overrides.request import Request
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.topics.target_topics import ensure_target_topics
+from k2k_assets.topics.target_topic_settings import ensure_target_topics
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.factory import transport_of
 from k2k_assets.transport.interface import ControlWriter

@@ -17,8 +17,8 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Window
 from k2k_assets.replication.slot import session as session_module
+from k2k_assets.replication.slot import silent_source
 from k2k_assets.replication.slot import slot as slot_module
-from k2k_assets.replication.slot import source_watch
 from k2k_assets.replication.slot.task import copy_slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
@@ -230,7 +230,7 @@ def test_a_source_that_goes_down_ends_a_bounded_run(
         real(self, positions)
         clusters.source.kill()
         monkeypatch.setattr(slot_module, "_PATIENCE_SECONDS", 1.0)
-        monkeypatch.setattr(source_watch, "SILENCE_SECONDS", 1.0)
+        monkeypatch.setattr(silent_source, "SILENCE_SECONDS", 1.0)
 
     monkeypatch.setattr(LibrdkafkaSource, "assign", assign)
     pipeline = make([written(clusters, "down")])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.replication.slot import source_watch
+from k2k_assets.replication.slot import silent_source
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.interface import Polled
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
@@ -38,7 +38,7 @@ def test_a_consumer_that_stands_still_is_replaced(
     def first_stands_still(self: LibrdkafkaSource, *rest: object) -> None:
         made(self, *rest)  # type: ignore[arg-type]
         # Only the first is not waited for: its successor may need long for its first fetch.
-        monkeypatch.setattr(source_watch, "SILENCE_SECONDS", 15.0 if still else 0.5)
+        monkeypatch.setattr(silent_source, "SILENCE_SECONDS", 15.0 if still else 0.5)
         if not still:
             still.add(self)
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import LateRecord
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.mapping.index.compaction import Ageing, candidates, to_merge
 from k2k_assets.mapping.index.manifest import IndexIdentity, IndexUnusable, Manifest, new_name, read_manifest, switch
+from k2k_assets.mapping.index.merging import Ageing, candidates, to_merge
 from k2k_assets.mapping.index.portion_columns import by_segment, files_of, mapped_of, of_segments, pruned, runs_of
 from k2k_assets.mapping.index.portion_table import PORTIONS, read_portions, write_portions
 from k2k_assets.mapping.index.segment_files import SegmentReader

@@ -14,7 +14,7 @@ from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
-from k2k_assets.orchestration.sensors.group_moves import standing
+from k2k_assets.orchestration.sensors.group_decision import standing
 from k2k_assets.orchestration.sensors.observation import CALL_SECONDS, READ_SECONDS
 from k2k_assets.pipeline import Pipeline
 
@@ -24,7 +24,7 @@ class GroupObservation:
     """What was seen.
 
     Attributes:
-        groups: What `group_moves.standing` says of each.
+        groups: What `group_decision.standing` says of each.
         copied: Whether anything has been copied yet.
         unread: Groups of which some or all could not be read, on either cluster; they are not in `groups`.
     """

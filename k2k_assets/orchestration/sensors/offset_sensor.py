@@ -11,10 +11,10 @@ import dagster as dg
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.orchestration.sensors.group_moves import GroupCursor, GroupFacts, MoveDecision, decide_groups
+from k2k_assets.orchestration.sensors.group_decision import GroupCursor, GroupFacts, MoveDecision, decide_groups
 from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
-from k2k_assets.orchestration.sensors.runs import failed_checks, last_run, made_by, running
-from k2k_assets.orchestration.sensors.sensors import INTERVAL_SECONDS, default_status, shown_assets
+from k2k_assets.orchestration.sensors.replication_sensor import INTERVAL_SECONDS, default_status, shown_assets
+from k2k_assets.orchestration.sensors.run_history import failed_checks, last_run, made_by, running
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.mapping_checks import CHECKS
 

@@ -30,8 +30,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.changes import Changes
-from k2k_assets.replication.driver.first_starts import hold_first_starts
 from k2k_assets.replication.driver.job import Job, Runner
+from k2k_assets.replication.driver.latest_starts import hold_latest_starts
 from k2k_assets.replication.driver.outcome import Outcome, outcome_of
 from k2k_assets.replication.driver.planning import ClusterSnapshot, plan_slots
 from k2k_assets.replication.driver.progress import Progress, ProgressReader
@@ -182,7 +182,7 @@ class Instance:
         # What appeared while this instance ran starts at its beginning, as partitions do that a known topic got.
         appeared = self.snapshot.topics.keys() - self._begun_with
         known = frozenset(tp.topic for tp in commit_log.positions) | appeared
-        begins_at = hold_first_starts(
+        begins_at = hold_latest_starts(
             self.pipeline,
             self.snapshot,
             self.clusters[0],

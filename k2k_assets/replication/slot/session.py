@@ -26,9 +26,9 @@ from k2k_assets.replication.slot.commit_pace import CommitPace
 from k2k_assets.replication.slot.hanging_transactions import HangingTransactions
 from k2k_assets.replication.slot.offline_partitions import LeftOut
 from k2k_assets.replication.slot.partition_state import PartitionState, stopped_record
+from k2k_assets.replication.slot.silent_source import SilentSourceWatch
 from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.replication.slot.slot_memory import SlotMemory
-from k2k_assets.replication.slot.source_watch import SourceWatch
 from k2k_assets.replication.slot.starting import resolve_starts
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.slot.topic_identity import ask_topic_ids
@@ -98,7 +98,7 @@ class Session:
         one_stretch = plan.one_to_one or capabilities.reports_batches
         self._transactions = Transactions(plan, memory, sink, chain, one_stretch)
         self._source_cluster, self._target_cluster = clusters
-        self._source_watch = SourceWatch(plan, memory, self._source_cluster)
+        self._silent_source = SilentSourceWatch(plan, memory, self._source_cluster)
         self._tail = tail
         self._slot_claims = SlotClaims(plan, memory.claims, self._transactions, tail, transactional_id)
         self._chain = chain
@@ -246,7 +246,7 @@ class Session:
             if some that were left out are back.
         """
         self._transactions.last_commit = self._last_record = time.monotonic()
-        self._source_watch.heard(self._last_record)
+        self._silent_source.heard(self._last_record)
         dry = False
         while self._states:
             limit = min(_CHUNK, self._commit.batch_size - self._transactions.records, self._memory.budget.room())
@@ -288,10 +288,10 @@ class Session:
             Restart: It does, and has what does not come.
         """
         if polled.chunks or polled.ends or polled.passed:
-            self._source_watch.heard(now)
+            self._silent_source.heard(now)
         else:
-            self._source_watch.refresh(self._states, now)
-        self._source_watch.look_for_leaders(self._states, now)
+            self._silent_source.refresh(self._states, now)
+        self._silent_source.look_for_leaders(self._states, now)
 
     def _let_records_gather(self) -> None:
         """Before the next commit is due a steady stream is taken in a few polls, not in one for each record.

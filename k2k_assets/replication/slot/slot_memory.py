@@ -55,7 +55,7 @@ class StoppedPartitions:
 
 @dataclass(slots=True)
 class StallHistory:
-    """Sessions that ended because nothing came of what the source had (`SourceWatch`)."""
+    """Sessions that ended because nothing came of what the source had (`SilentSourceWatch`)."""
 
     _in_a_row: int = 0
     _commits: int = 0

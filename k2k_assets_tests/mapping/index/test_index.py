@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from k2k_assets.mapping.index import IndexReader, MappingIndex, compaction, update, update_index
+from k2k_assets.mapping.index import IndexReader, MappingIndex, merging, update, update_index
 from k2k_assets.mapping.index.manifest import MANIFEST, SEGMENTS, VERSIONS, IndexUnusable, read_manifest
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
@@ -95,7 +95,7 @@ def test_recopies_late_records_and_merged_segments(
     assert _runs(spark, index) == [(topic, 0, 0, 0, 6), (topic, 0, 6, 50, 2)]
     assert _covered(spark, index) == [(0, 0, 8)]
 
-    monkeypatch.setattr(compaction, "MOST_OF_A_TIER", 2)
+    monkeypatch.setattr(merging, "MOST_OF_A_TIER", 2)
     copy.mapping(topic, (8, 9), [(8, 52, 1)], generation=2)
     copy.mapping(topic, (0, 2), [(0, 0, 2)], partition=1, generation=2)
     index = _update(spark, copy)
@@ -176,12 +176,12 @@ def test_an_index_of_an_older_release_is_built_anew_if_the_topic_has_everything(
 
 _ON_EXECUTORS = """
 import sys
-from k2k_assets.mapping.index import compaction, update_index
+from k2k_assets.mapping.index import merging, update_index
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.spark.sessions import build_session
 
-compaction.MOST_OF_A_TIER = 2
+merging.MOST_OF_A_TIER = 2
 pipeline = load_pipeline([sys.argv[1]])
 spark = build_session(pipeline)
 assert spark.sparkContext.master.startswith("local-cluster"), spark.sparkContext.master

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Covered, Order
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.mapping.index import compaction
+from k2k_assets.mapping.index import merging
 from k2k_assets.mapping.index.manifest import NotedPosition, Pruned
 from k2k_assets.mapping.index.portions import Portion, covered_ranges
 from k2k_assets.mapping.index.pruning import noted, pruned
@@ -72,7 +72,7 @@ def test_retention_prunes_what_is_old_but_keeps_the_newest_of_each_partition(tmp
     assert [tuple(c) for c in idle[1].covered] == [(0, 7)], "nothing newer is known of it"
     assert [tuple(c) for c in busy[1].covered] == [(19, 30)]
     assert [(p.partition, p.before) for p in manifest.pruned] == [(0, 19)]
-    assert len(manifest.segments) <= 2 * compaction.SPANS_OF_RETENTION
+    assert len(manifest.segments) <= 2 * merging.SPANS_OF_RETENTION
     # Also when nothing new comes.
     index.now += 2 * DAY
     assert [(p.partition, p.before) for p in index.update().pruned] == [(0, 21)]

@@ -15,7 +15,7 @@ from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.mapping.algebra.fold import NEVER, Order
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.algebra.translate import translate
-from k2k_assets.mapping.index import compaction, segment_files
+from k2k_assets.mapping.index import merging, segment_files
 from k2k_assets.mapping.index.manifest import NotedPosition
 from k2k_assets_tests.support.mapping_topic import (
     CLUSTERS,
@@ -36,7 +36,7 @@ def test_a_look_up_answers_as_the_fold_of_all_does(
     index = LocalIndex(unique_root(tmp_path_factory.getbasetemp()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment_files, "ROWS_PER_GROUP", 4)
-        patch.setattr(compaction, "MOST_OF_A_TIER", data.draw(st.sampled_from([2, 100])))
+        patch.setattr(merging, "MOST_OF_A_TIER", data.draw(st.sampled_from([2, 100])))
         while records:
             count = data.draw(st.integers(1, len(records)))
             written, records = records[:count], records[count:]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappingRecord
-from k2k_assets.mapping.index import compaction, update
+from k2k_assets.mapping.index import merging, update
 from k2k_assets.mapping.index.manifest import (
     SEGMENTS,
     VERSIONS,
@@ -78,7 +78,7 @@ def test_bit_by_bit_it_is_what_one_fold_of_all_says(
     index = LocalIndex(unique_root(tmp_path_factory.getbasetemp()))
     with pytest.MonkeyPatch.context() as patch:
         # Segments are merged early, and a round reads a few records only.
-        patch.setattr(compaction, "MOST_OF_A_TIER", data.draw(st.sampled_from([2, 3, 100])))
+        patch.setattr(merging, "MOST_OF_A_TIER", data.draw(st.sampled_from([2, 3, 100])))
         patch.setattr(update, "MOST_BYTES", data.draw(st.sampled_from([1, 600, 10**6])))
         index.update()
         while records:
@@ -137,13 +137,13 @@ def test_nothing_new_writes_nothing_but_the_positions(index: LocalIndex) -> None
 
 
 def test_segments_stay_few_and_no_run_is_lost(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "_TIERS", (2, 8, 32))
-    monkeypatch.setattr(compaction, "SEALED_RUNS", 32)
+    monkeypatch.setattr(merging, "_TIERS", (2, 8, 32))
+    monkeypatch.setattr(merging, "SEALED_RUNS", 32)
     most = 0
     for number in range(100):
         index.topic.write(*_appended(1, first=number))
         most = max(most, len(index.update().segments))
-    assert most <= 3 * compaction.MOST_OF_A_TIER + 100 // 32
+    assert most <= 3 * merging.MOST_OF_A_TIER + 100 // 32
     assert index.maps() == folded_at_once(_appended(100))
 
 
@@ -190,7 +190,7 @@ STEPS = ["jobs.fold", "state.extended", "jobs.merge", "write_portions", "switch"
 def test_a_crash_at_any_step_leaves_a_whole_version(
     index: LocalIndex, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
 ) -> None:
-    monkeypatch.setattr(compaction, "MOST_OF_A_TIER", 2)
+    monkeypatch.setattr(merging, "MOST_OF_A_TIER", 2)
     index.topic.write(*_appended(5))
     index.update()
     old = index.maps()
@@ -260,7 +260,7 @@ def test_an_index_of_which_files_are_gone_is_not_worth_what_the_topic_has_lost(i
 def test_who_opened_a_version_keeps_it_until_the_second_update(
     index: LocalIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "MOST_OF_A_TIER", 2)
+    monkeypatch.setattr(merging, "MOST_OF_A_TIER", 2)
     index.topic.write(*_appended(5))
     index.update()
     reader, not_used_yet, (source,) = index.reader(), index.reader(), index.reader().sources()

@@ -23,7 +23,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import session as module
-from k2k_assets.replication.slot import slot_claims, source_watch, transactions
+from k2k_assets.replication.slot import silent_source, slot_claims, transactions
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.target_chain import TargetChain
@@ -168,7 +168,7 @@ def use_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     for used in (module, transactions, slot_claims):
         monkeypatch.setattr(used, "time", clock)
         monkeypatch.setattr(used, "now_ms", lambda: int(clock.now * 1000))
-    monkeypatch.setattr(source_watch, "in_thread", _at_once)
+    monkeypatch.setattr(silent_source, "in_thread", _at_once)
     return clock
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from k2k_assets.replication.extent import Window
 from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, Harness, arrivals
-from k2k_assets_tests.replication.slot.session.test_source_watch import Asked
+from k2k_assets_tests.replication.slot.session.test_silent_source import Asked
 
 
 def passing_for(made: Harness, seconds: float) -> Callable[[], int]:

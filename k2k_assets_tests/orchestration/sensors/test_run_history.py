@@ -7,7 +7,7 @@ import time
 import dagster as dg
 import pytest
 
-from k2k_assets.orchestration.sensors.runs import failed_checks, running
+from k2k_assets.orchestration.sensors.run_history import failed_checks, running
 
 TAGS = {"k2k/pipeline": "p"}
 

@@ -20,7 +20,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.orchestration.sensors import sensors
+from k2k_assets.orchestration.sensors import replication_sensor
 from k2k_assets.orchestration.sensors.observation import Observation
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
@@ -182,8 +182,8 @@ def test_a_look_that_stalls_is_not_the_silence_of_an_instance(place: Path, monke
         found = Discovery(pipeline.name, 0, "source", "target", {})
         return Observation(found, {"a": [10]}, {"a": [9]}, None, CommitLog(), instances)
 
-    monkeypatch.setattr(sensors, "observe", observe)
-    monkeypatch.setattr(sensors, "time", SimpleNamespace(time=lambda: clock[0]))
+    monkeypatch.setattr(replication_sensor, "observe", observe)
+    monkeypatch.setattr(replication_sensor, "time", SimpleNamespace(time=lambda: clock[0]))
     assignment = {"topic": "claims", "graceWindow": "15 seconds"}
     ticks = Ticks(place, "s:9092", "t:9092", "a", coordination={"assignment": assignment})
 
@@ -208,7 +208,7 @@ def test_what_is_gone_on_the_source_is_not_asked_for(place: Path, monkeypatch: p
         positions = {topic: [None if topic == "new" else 0] for topic in there}
         return Observation(found, dict(there), positions, None, CommitLog(), {})
 
-    monkeypatch.setattr(sensors, "observe", observe)
+    monkeypatch.setattr(replication_sensor, "observe", observe)
     ticks = Ticks(place, "s:9092", "t:9092", ".*")
     names = ticks.names
     known = {topic: DiscoveredTopic(1, topic) for topic in ("a", "b")}
@@ -233,7 +233,7 @@ def test_a_topic_that_was_never_copied_is_not_stopped(place: Path, monkeypatch: 
         found = Discovery(pipeline.name, 0, "source", "target", {})
         return Observation(found, {"new": [1]}, {"new": [None]}, None, CommitLog(), {})
 
-    monkeypatch.setattr(sensors, "observe", observe)
+    monkeypatch.setattr(replication_sensor, "observe", observe)
     ticks = Ticks(place, "s:9092", "t:9092", ["new"])
     told = ticks.tick()
     assert isinstance(told, dg.SensorResult)

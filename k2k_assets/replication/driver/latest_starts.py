@@ -23,7 +23,7 @@ Noted = Mapping[str, tuple[int, ...]]
 """Start position of each partition, by source topic id."""
 
 
-def hold_first_starts(
+def hold_latest_starts(
     pipeline: Pipeline,
     snapshot: ClusterSnapshot,
     source: Cluster,

@@ -16,9 +16,9 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.checks.topic_checks import evaluations, topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.orchestration.sensors.lag import Cursor, RunDecision, SensorFacts, decide_run
 from k2k_assets.orchestration.sensors.observation import Observation, observe
-from k2k_assets.orchestration.sensors.runs import last_run, running
+from k2k_assets.orchestration.sensors.run_decision import Cursor, RunDecision, SensorFacts, decide_run
+from k2k_assets.orchestration.sensors.run_history import last_run, running
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on
 from k2k_assets.verification.verdict import Judgement

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.topics.creation import WantedTopic, create_topics, grow_topics
+from k2k_assets.topics.create import WantedTopic, create_topics, grow_topics
 from k2k_assets.topics.names import KAFKA_INTERNAL, own_control_topics
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.mapping.index.compaction import (
+from k2k_assets.mapping.index.merging import (
     MOST_OF_A_TIER,
     SEALED_RUNS,
     SPANS_OF_RETENTION,

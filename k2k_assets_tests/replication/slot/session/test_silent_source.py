@@ -94,7 +94,7 @@ def test_the_time_doubles_with_each_session_that_got_nothing_and_no_further(harn
         stalls = made.memory.stalls
     assert took == pytest.approx([30, 45, 75, 135, 255, 495, 615, 615, 615], abs=12)
     made.memory.stalls = StallHistory(10_000)
-    made.session._source_watch.heard(made.clock.now)
+    made.session._silent_source.heard(made.clock.now)
     assert stands_still(made) == pytest.approx(615, abs=12)
 
 

@@ -13,7 +13,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.kafka.leaders import END_UNKNOWN
-from k2k_assets.replication.driver import first_starts
+from k2k_assets.replication.driver import latest_starts
 from k2k_assets.replication.driver.planning import ClusterSnapshot
 from k2k_assets.replication.plan import ControlPartitions
 from k2k_assets_tests.support.fake_transport import FakeCluster
@@ -32,7 +32,7 @@ class Harness:
         self.state = Assignments()
         self.partitions = partitions
         self.ends = 100
-        monkeypatch.setattr(first_starts, "write_records", lambda _, records: [self._apply(*r) for r in records])
+        monkeypatch.setattr(latest_starts, "write_records", lambda _, records: [self._apply(*r) for r in records])
 
     def _apply(self, key: bytes, value: bytes | None) -> int:
         self.state.apply("k2k.g", 1, key, value)
@@ -59,7 +59,7 @@ class Harness:
             True,
         )
         noted = dict(self.state.starts)
-        return first_starts.hold_first_starts(
+        return latest_starts.hold_latest_starts(
             self.pipeline,
             snapshot,
             cluster,  # type: ignore[arg-type]

@@ -37,10 +37,8 @@ _MOST_DOUBLINGS = 10
 # Partitions that a message names.
 _NAMED = 5
 
-"""The ends of partitions that have a leader, and the reasons of those that have none."""
 
-
-class SourceWatch:
+class SilentSourceWatch:
     """Asks a silent source where it ends, and compares that with what has come.
 
     Args:

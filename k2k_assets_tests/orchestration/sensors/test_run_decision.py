@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k2k_assets.coordination.presence import Presence
-from k2k_assets.orchestration.sensors.lag import (
+from k2k_assets.orchestration.sensors.run_decision import (
     FIRST_BACK_OFF,
     LONGEST_BACK_OFF,
     Cursor,

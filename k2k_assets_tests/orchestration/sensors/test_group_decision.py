@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.orchestration.sensors.group_moves import (
+from k2k_assets.orchestration.sensors.group_decision import (
     RENEW_SECONDS,
     GroupCursor,
     GroupFacts,
@@ -11,7 +11,7 @@ from k2k_assets.orchestration.sensors.group_moves import (
     decide_groups,
     standing,
 )
-from k2k_assets.orchestration.sensors.lag import FIRST_BACK_OFF
+from k2k_assets.orchestration.sensors.run_decision import FIRST_BACK_OFF
 
 AT = TopicPartition("orders", 0)
 

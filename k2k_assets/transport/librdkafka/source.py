@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline
-from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import (
-    BatchUnreadable,
-    OffsetOutOfRange,
-    RecordsDeleted,
-    SourceDeleted,
-    SourceDiverged,
-    SourceReadDenied,
-    SourceTruncated,
-)
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets.transport.errors import Restart, SourceStopped
+from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Polled, Position
 from k2k_assets.transport.librdkafka.messages import MessageRecords
 from k2k_assets.transport.librdkafka.passed_over import PassedOver
+from k2k_assets.transport.librdkafka.source_faults import GONE, raise_fault
 
 log = logging.getLogger("k2k.transport")
 
@@ -59,19 +49,8 @@ _METADATA_SECONDS = 15.0
 # How long to look whether records before a position are aborted ones.
 _POLL_SECONDS = 15.0
 
-_GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 # A partition that was assigned a moment ago cannot seek yet.
 _NOT_YET = {KafkaError._STATE, KafkaError._IN_PROGRESS, KafkaError._PREV_IN_PROGRESS, KafkaError._TIMED_OUT}
-_OUT_OF_RANGE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION}
-_CORRUPT = {
-    KafkaError._BAD_MSG,
-    KafkaError._BAD_COMPRESSION,
-    KafkaError._NOT_IMPLEMENTED,
-    KafkaError.INVALID_MSG,
-    KafkaError._UNDERFLOW,
-}
-# librdkafka's words: "Partition log truncation detected at offset 100 (leader epoch 0): broker end offset is 40 ...".
-_TRUNCATION = (r"detected at (?:offset )?(\d+)", r"end offset is (\d+)")
 
 
 class LibrdkafkaSource:
@@ -112,7 +91,7 @@ class LibrdkafkaSource:
                 return
             except KafkaException as exception:
                 error = clients.error_of(exception)
-                if error.code() in _GONE:
+                if error.code() in GONE:
                     return  # the next poll says so
                 if error.code() not in _NOT_YET or deadline.expired():
                     raise Restart(f"source consumer: {at.topic}-{at.partition}: {error.str()}") from None
@@ -154,7 +133,7 @@ class LibrdkafkaSource:
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends[TopicPartition(message.topic(), message.partition())] = message.offset()
             elif not clients.is_about_the_group(error):
-                _raise(error, message, self._log_ends)
+                raise_fault(error, message, self._log_ends)
         return records
 
     def _first_committed(self, tp: TopicPartition, start: int, end: int) -> int | None:
@@ -218,50 +197,3 @@ def _chunks(messages: list[Message]) -> list[Chunk]:
         else:
             group.append(message)
     return [Chunk(TopicPartition(*key), MessageRecords(group)) for key, group in groups.items()]
-
-
-def _raise(error: KafkaError, message: Message, log_ends: Callable[[TopicPartition], tuple[int, int] | None]) -> None:
-    """Turns an error event into what it means for the loop.
-
-    librdkafka goes on behind a batch that it cannot read: going on with it would lose records in silence. Only what
-    is known to be about connections is left to it.
-    """
-    topic, code = message.topic(), error.code()
-    if topic is not None and code in _GONE | _OUT_OF_RANGE | _CORRUPT | {KafkaError.TOPIC_AUTHORIZATION_FAILED}:
-        partition = TopicPartition(topic, message.partition())
-        raise SourceStopped(partition, _reason(error, message, partition, log_ends))
-    if topic is not None or not clients.is_unreachable(error):
-        raise Restart(f"source consumer: {error.str()}")
-    log.warning("source consumer: %s (librdkafka goes on by itself)", error.str())
-
-
-def _reason(
-    error: KafkaError,
-    message: Message,
-    tp: TopicPartition,
-    log_ends: Callable[[TopicPartition], tuple[int, int] | None],
-) -> StopReason:
-    code, words = error.code(), error.str()
-    if code in _GONE:
-        return SourceDeleted(tp.topic)
-    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return SourceReadDenied(tp.topic, words)
-    at = message.offset()
-    offset = -1 if at is None else at  # None, whatever its type says, where the error is not about one offset
-    return BatchUnreadable(tp, offset, words) if code in _CORRUPT else _out_of_range(tp, offset, words, log_ends)
-
-
-def _out_of_range(
-    tp: TopicPartition, offset: int, words: str, log_ends: Callable[[TopicPartition], tuple[int, int] | None]
-) -> StopReason:
-    """Which records are missing: a truncation tells where the copied leader epoch ends now (KIP-320)."""
-    if "truncation" in words:
-        position, end = (re.search(pattern, words) for pattern in _TRUNCATION)
-        at = int(position[1]) if position else offset
-        return SourceDiverged(tp, at, int(end[1]) if end else None, words)
-    start, end_of_log = log_ends(tp) or (-1, -1)
-    if 0 <= offset < start:
-        return RecordsDeleted(tp, offset, start)
-    if 0 <= end_of_log < offset:
-        return SourceTruncated(tp, offset, end_of_log)
-    return OffsetOutOfRange(tp, offset, words)

@@ -85,7 +85,7 @@ class AssignmentTail:
     def silence(self, owner: tuple[int, int]) -> float:
         """Seconds since a slot's last heartbeat was read; clocks of other machines are not trusted.
 
-        Of one that has none any more (another attempt of it said release_all) since it was asked for first.
+        Of one that has none any more (another attempt of it has released all) since it was asked for first.
 
         Args:
             owner: Generation and slot.

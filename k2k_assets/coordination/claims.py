@@ -71,7 +71,7 @@ class ClaimWriter:
         """
         left = rules.left_by_former_holders(self._id, self._tail.catch_up().claims.values())
         now = now_ms()
-        # ClaimWriter first: whoever reads only a part of it must not take the partitions for free.
+        # Claims first: whoever reads only a part of it must not take the partitions for free.
         self.write([*((self._key(claim), claim.value_bytes(now)) for claim in fresh.values()), *self.tombstones(left)])
         known = self._tail.catch_up().claims
         # A claim that is not there any more has been fenced already: what is done under it will be refused.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 ACLS_HINT = "`k2k acls -f FILE` prints the commands that grant what the pipeline needs"
+"""What to do about a refusal for lack of rights."""
 
 
 def size(number: float) -> str:

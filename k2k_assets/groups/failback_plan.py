@@ -259,9 +259,8 @@ class _Planner:
             return ends.start, FailbackDecision.EXPIRED
         if state is TranslationState.AHEAD:
             return min(offset, ends.end), FailbackDecision.AHEAD
-        return min(offset, ends.end), FailbackDecision.MAY_REPEAT if self._may_repeat(
-            source, found
-        ) else FailbackDecision.EXACT
+        repeats = self._may_repeat(source, found)
+        return min(offset, ends.end), FailbackDecision.MAY_REPEAT if repeats else FailbackDecision.EXACT
 
     def _back(
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, CommittedOffset]

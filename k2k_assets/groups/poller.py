@@ -3,7 +3,7 @@
 ```
  mappings read to the end > claim > fence the mappers before > generation above all that groups hold
    poll:  mapped topics > groups and offsets on the source > cut: L, ends of the mapping topic, mappings read up to
-          them > translate > what the target's groups hold > decide_group > fenced commit
+          them > translate > what the target's groups hold > decide > fenced commit
 ```
 
 A poll remembers nothing but the mappings: it compares with what the target holds, so whatever somebody else wrote there

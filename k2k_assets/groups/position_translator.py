@@ -75,7 +75,7 @@ class PositionTranslator:
         """Takes a cut, and translates.
 
         Args:
-            groups: Positions on the source, read before this and after `look`.
+            groups: Positions on the source, read before this and after `refresh`.
 
         Raises:
             Changed: The topics are not those of the look any more: look again, and read the positions again.

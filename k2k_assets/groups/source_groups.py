@@ -17,7 +17,7 @@ class SourceObservation:
 
     Attributes:
         groups: Selected groups with a commit on one of the topics; of each only the partitions of those topics.
-        states: TranslationState of every group that was selected by name, also of those without such a commit.
+        states: State of every group that was selected by name, also of those without such a commit.
         not_handled: Selected groups that are no consumer groups (share groups, Kafka Connect's).
         failed: Groups of whose offsets some or all could not be read this time, each with the reason.
         absent: Groups that are selected by name, and are not there.

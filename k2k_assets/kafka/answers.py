@@ -94,7 +94,7 @@ class ClusterAnswers(Generic[T]):
     """What came of one question about many partitions.
 
     Attributes:
-        found: ClusterAnswers.
+        found: The answers.
         failed: Why there is none, for the other partitions.
         is_offline: Whether a broker has said of one of them that it has no leader.
     """

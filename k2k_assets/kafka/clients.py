@@ -40,8 +40,6 @@ _UNREACHABLE = frozenset(
     }
 )
 
-"""What to do about a refusal for lack of rights."""
-
 _NO_ANSWER = (
     "does not answer",
     "Check {role}.kafka.common.'bootstrap.servers', that the brokers run, and that this machine reaches them.",

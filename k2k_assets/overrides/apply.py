@@ -1,9 +1,9 @@
 """Writes overrides, as an instance of a new generation that claims the partitions like any other.
 
-1. Look, decide_override, refuse what is not possible or not permitted: nothing was touched so far.
+1. Look, decide, refuse what is not possible or not permitted: nothing was touched so far.
 2. Refuse while somebody copies one of the partitions, unless told not to.
 3. Announce a new generation and claim; whoever still has a claim is fenced and commits nothing more.
-4. Look again, and read the commit log to its end; decide_override again: nobody copies any more.
+4. Look again, and read the commit log to its end; decide again: nobody copies any more.
 5. Write commit and mapping records in one transaction.
 6. Release.
 """

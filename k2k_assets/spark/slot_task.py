@@ -44,7 +44,7 @@ def run_slots(spark: SparkSession, plans: Sequence[SlotPlan]) -> list[SlotResult
     # A range with as many partitions as rows: each task gets exactly one slot.
     rows = spark.range(0, len(plans), 1, len(plans)).mapInArrow(copy_task(plans), RESULT_DDL).collect()
     return [
-        SlotResult(row.slot, row.error, row.message, _stopped(row.stopped), _taken(row.superseded_by)) for row in rows
+        SlotResult(row.slot, row.error, row.message, _stopped(row.stopped), _owners(row.superseded_by)) for row in rows
     ]
 
 
@@ -85,7 +85,7 @@ def _row(result: SlotResult) -> pa.RecordBatch:
             pa.array([result.error], pa.string()),
             pa.array([result.message], pa.string()),
             pa.array([_stopped_text(result.stopped)], pa.string()),
-            pa.array([_taken_text(result.superseded_by)], pa.string()),
+            pa.array([_owners_text(result.superseded_by)], pa.string()),
         ],
         names=["slot", "error", "message", "stopped", "superseded_by"],
     )
@@ -102,11 +102,11 @@ def _stopped(text: str) -> dict[TopicPartition, StopReason]:
     }
 
 
-def _taken_text(taken: dict[TopicPartition, str]) -> str:
-    return json.dumps([[*tp, owner] for tp, owner in taken.items()])
+def _owners_text(owners: dict[TopicPartition, str]) -> str:
+    return json.dumps([[*tp, owner] for tp, owner in owners.items()])
 
 
-def _taken(text: str) -> dict[TopicPartition, str]:
+def _owners(text: str) -> dict[TopicPartition, str]:
     return {TopicPartition(topic, partition): owner for topic, partition, owner in json.loads(text)}
 
 

@@ -62,7 +62,7 @@ class CopiedAtCut:
     """What has been copied, at a cut (`k2k_assets.mapping.algebra.cut`).
 
     Attributes:
-        positions: CommittedOffset position of each source partition that is copied, of today's topic ids.
+        positions: Committed position of each source partition that is copied, of today's topic ids.
         ends: Log start and last stable offset of each target partition.
         topic_ids: Of the target topics: runs into other ids are never consulted.
         source_ends: At-least-once: end of each source partition. None with exactly-once.

@@ -122,7 +122,7 @@ def jobs(directory: Path) -> list[list[int]]:
     for log in directory.iterdir():
         events = [json.loads(line) for line in log.read_text().splitlines()]
         begun = [event for event in events if event["Event"] == "SparkListenerJobStart"]
-        found.append([sum(stage["Number of Tasks"] for stage in event["DagsterFixture Infos"]) for event in begun])
+        found.append([sum(stage["Number of Tasks"] for stage in event["Stage Infos"]) for event in begun])
     return found
 
 

@@ -34,7 +34,7 @@ EAGER = {
 }
 
 
-class InstanceRecord:
+class Instance:
     """A continuous copy in a process of its own, driver and slots."""
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -103,13 +103,13 @@ class CompactionFixture:
             coordination={"assignment": {"topic": self.claims_topic, "graceWindow": "2 seconds"}},
         )
         self._flow = Flow(clusters, topic, PARTITIONS)
-        self._instances: list[InstanceRecord] = []
+        self._instances: list[Instance] = []
 
-    def begin(self) -> InstanceRecord:
+    def begin(self) -> Instance:
         """One more instance; returned when it holds everything."""
         newest = self.generation
         name = f"{self.pipeline.name}-{len(self._instances) % self._names}"
-        self._instances.append(InstanceRecord(self.pipeline.model_copy(update={"name": name})))
+        self._instances.append(Instance(self.pipeline.model_copy(update={"name": name})))
         wait_until(lambda: self._holder() > newest, SECONDS, "it to hold all partitions")
         return self._instances[-1]
 

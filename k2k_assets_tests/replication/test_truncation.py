@@ -200,7 +200,7 @@ def test_a_marker_that_was_cut_off_and_written_over(
 
     Without its marker the transaction is open again, so nobody is told what is committed behind it.
     """
-    monkeypatch.setattr(librdkafka_source, "_POLL_SECONDS", 1.0)
+    monkeypatch.setattr(librdkafka_source, "_UNDECIDED_SECONDS", 1.0)
     topic = create_topic(source.servers, unique("over"))
     pipeline = reading(source, clusters, tmp_path, topic, "read_uncommitted")
     transaction = OpenTransaction(source.servers, topic, [b"kept"] * 5)

@@ -24,7 +24,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.fleet import Fleet
-from k2k_assets_tests.storm.instances import Engine, InstanceRecord, copying, mapping_groups
+from k2k_assets_tests.storm.instances import Engine, Instance, copying, mapping_groups
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.support.copying import UNREADABLE
 from k2k_assets_tests.support.kafka import SECONDS, Record, add_partitions, create_topic, send, unique
@@ -121,11 +121,11 @@ class Environment:
 
     # -- processes ----------------------------------------------------------------------------------------------
 
-    def start_copier(self, slots: int, mishap: Mishap = NONE) -> InstanceRecord:
+    def start_copier(self, slots: int, mishap: Mishap = NONE) -> Instance:
         """Starts one more instance that copies, with something wrong about it if wanted."""
         return self.copiers.start(self._copier(slots, mishap))
 
-    def start_mapper(self) -> InstanceRecord:
+    def start_mapper(self) -> Instance:
         """Starts one more mapper of consumer groups."""
         return self.mappers.start(self._mapper())
 
@@ -143,12 +143,12 @@ class Environment:
         self.copiers.end()
         self.mappers.end()
 
-    def _copier(self, slots: int, mishap: Mishap = NONE) -> Callable[[Path], InstanceRecord]:
+    def _copier(self, slots: int, mishap: Mishap = NONE) -> Callable[[Path], Instance]:
         path = self._variant(slots)
-        return lambda log: InstanceRecord(self._engine, copying(self._engine, path, slots, mishap), log)
+        return lambda log: Instance(self._engine, copying(self._engine, path, slots, mishap), log)
 
-    def _mapper(self) -> Callable[[Path], InstanceRecord]:
-        return lambda log: InstanceRecord("mapper", mapping_groups(self._path), log)
+    def _mapper(self) -> Callable[[Path], Instance]:
+        return lambda log: Instance("mapper", mapping_groups(self._path), log)
 
     def _troubled(self, since: float) -> bool:
         return max(self._trouble.values()) >= since

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from k2k_assets_tests.storm.instances import InstanceRecord
+from k2k_assets_tests.storm.instances import Instance
 from k2k_assets_tests.storm.journal import Journal
 
 _SUPERSEDED = 4
@@ -35,26 +35,26 @@ class Fleet:
         self._journal = journal
         self._troubled = troubled
         self._lock = threading.RLock()
-        self._running: list[InstanceRecord] = []
-        self._ended: list[InstanceRecord] = []
+        self._running: list[Instance] = []
+        self._ended: list[Instance] = []
 
     @property
     def started(self) -> int:
         """Instances so far."""
         return len(self._running) + len(self._ended)
 
-    def running(self) -> list[InstanceRecord]:
+    def running(self) -> list[Instance]:
         """Those that run, oldest first."""
         with self._lock:
             return list(self._running)
 
-    def some(self, rng: random.Random) -> InstanceRecord | None:
+    def some(self, rng: random.Random) -> Instance | None:
         """One of those that run."""
         draw = rng.random()
         running = self.running()
         return running[int(draw * len(running))] if running else None
 
-    def start(self, run: Callable[[Path], InstanceRecord]) -> InstanceRecord:
+    def start(self, run: Callable[[Path], Instance]) -> Instance:
         """Starts one more; `run` is given the file for its log. Those before it may find themselves superseded.
 
         So may it itself, by one of them that was frozen before it could say that it is there.
@@ -67,7 +67,7 @@ class Fleet:
             self._running.append(instance)
             return instance
 
-    def keep_up(self, run: Callable[[Path], InstanceRecord]) -> None:
+    def keep_up(self, run: Callable[[Path], Instance]) -> None:
         """Takes note of instances that ended, and starts one if none is left."""
         with self._lock:
             self._take_note()
@@ -97,7 +97,7 @@ class Fleet:
             if code is not None:
                 self._note_end(instance, code)
 
-    def _note_end(self, instance: InstanceRecord, code: int) -> None:
+    def _note_end(self, instance: Instance, code: int) -> None:
         self._running.remove(instance)
         self._ended.append(instance)
         excused = code in instance.excuses or self._is_explained(instance, code)
@@ -105,7 +105,7 @@ class Fleet:
         if not excused:
             self.unexpected.append(f"{instance.name} ended with {code}\n{instance.last_words()}")
 
-    def _is_explained(self, instance: InstanceRecord, code: int) -> bool:
+    def _is_explained(self, instance: Instance, code: int) -> bool:
         """A start or a stop may give up that meets a broker in trouble, or a start whose JVM is killed each time."""
         if gave_up := _GAVE_UP.search(instance.last_words()):
             return code == 1 and int(gave_up[1]) <= instance.killed_jvms

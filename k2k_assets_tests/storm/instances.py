@@ -36,7 +36,7 @@ def mapping_groups(path: Path) -> list[str]:
     return [sys.executable, "-m", "k2k_assets.cli.offset_mapping", "start", "-f", str(path)]
 
 
-class InstanceRecord:
+class Instance:
     """One running instance.
 
     Args:

@@ -86,7 +86,7 @@ def test_nothing_was_copied_yet_is_an_answer_too() -> None:
     ends, groups = {XA0: Ends(0, 0)}, {"g": {A0: 0}, "h": {A0: 3}}
     answers = translated(groups, {A0: partition_map(A0, 0)}, ONE_TO_ONE, ends, {A0: 0})
     assert brief(answers) == {"g": [("x.a-0", 0, "exact")], "h": [("x.a-0", 0, "ahead")]}
-    # CopiedAtCut, but never mapped.
+    # Copied, but never mapped.
     unmapped = translated(groups, {A0: partition_map(A0, 0)}, ONE_TO_ONE, ends, {A0: 3})
     assert {a.state for found in unmapped.values() for a in found} == {TranslationState.NOT_REPLICATED}
 

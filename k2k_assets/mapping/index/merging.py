@@ -111,7 +111,7 @@ def _newest_below(segments: Sequence[Candidate], runs: int) -> Sequence[Candidat
 
 
 def _groups(segments: Sequence[Candidate], ageing: Ageing | None) -> list[list[Candidate]]:
-    """Peers, oldest first, as far as they may become one segment."""
+    """Neighbours, oldest first, as far as they may become one segment."""
     groups: list[list[Candidate]] = []
     for segment in segments:
         if groups and _fits(groups[-1], segment, ageing):

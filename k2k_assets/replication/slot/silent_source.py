@@ -113,7 +113,7 @@ class SilentSourceWatch:
             answer, self._leaders = self._leaders, None
             try:
                 _ensure_leaders(answer.result().offline)
-            except K2KError as error:  # if it says nothing else either, `look` finds that out
+            except K2KError as error:  # if it says nothing else either, `refresh` finds that out
                 log.debug("whether the source's partitions have leaders is not known: %s", error)
 
     def _ask(self, partitions: Collection[TopicPartition]) -> LedOffsets:

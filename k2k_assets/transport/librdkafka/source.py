@@ -47,7 +47,7 @@ _PREFERRED: dict[str, object] = {
 
 _METADATA_SECONDS = 15.0
 # How long to look whether records before a position are aborted ones.
-_POLL_SECONDS = 15.0
+_UNDECIDED_SECONDS = 15.0
 
 # A partition that was assigned a moment ago cannot seek yet.
 _NOT_YET = {KafkaError._STATE, KafkaError._IN_PROGRESS, KafkaError._PREV_IN_PROGRESS, KafkaError._TIMED_OUT}
@@ -142,7 +142,7 @@ class LibrdkafkaSource:
         Raises:
             Restart: The source does not answer.
         """
-        deadline = Deadline(_POLL_SECONDS)
+        deadline = Deadline(_UNDECIDED_SECONDS)
         trouble: KafkaError | None = None
         settings = {**_FIXED, "isolation.level": "read_committed"}
         looking = clients.consumer({**_PREFERRED, **self._properties}, settings)

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException, Producer
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
-from k2k_assets.transport.errors import Fatal, Restart, Undeliverable
+from k2k_assets.transport.errors import Fatal, Restart
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, raise_errors, results
@@ -76,13 +76,12 @@ class AtLeastOnceSink:
     def write(self, chunk: Chunk) -> Sent:
         pending = PendingDelivery(chunk, self._tactics.report_each)
         self._pending.append(pending)
-        try:
-            self._data.produce(chunk, pending, self._timeout)
-        except Restart:
-            self._ensure_accepted(self._pending)
-            raise
-        except Undeliverable as refusal:
-            raise self._tactics.refused(refusal) from None
+        with self._tactics.learning_of_refusals():
+            try:
+                self._data.produce(chunk, pending, self._timeout)
+            except Restart:
+                raise_errors(self._pending)
+                raise
         return pending.sent
 
     def foresee(self) -> None:
@@ -90,24 +89,16 @@ class AtLeastOnceSink:
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []
-        try:
-            self._data.drain(self._timeout)
-        except Restart:
-            self._ensure_accepted(pending)
-            raise
-        try:
+        with self._tactics.learning_of_refusals():
+            try:
+                self._data.drain(self._timeout)
+            except Restart:
+                raise_errors(pending)
+                raise
             deliveries = results(pending)
-        except Undeliverable as refusal:
-            raise self._tactics.refused(refusal) from None
         self._tactics.ensure_whole(deliveries)
         self._delivered |= bool(deliveries)
         return deliveries
-
-    def _ensure_accepted(self, pending: Sequence[PendingDelivery]) -> None:
-        try:
-            raise_errors(pending)
-        except Undeliverable as refusal:
-            raise self._tactics.refused(refusal) from None
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         if not self._begun:

@@ -39,13 +39,12 @@ class TransactionalSink(TransactionalWriter):
     def write(self, chunk: Chunk) -> Sent:
         pending = PendingDelivery(chunk, self._tactics.report_each)
         self._pending.append(pending)
-        try:
-            call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending, self._timeout)
-        except Restart:
-            self._ensure_accepted(self._pending)
-            raise
-        except Undeliverable as refusal:
-            raise self._tactics.refused(refusal) from None
+        with self._tactics.learning_of_refusals():
+            try:
+                call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending, self._timeout)
+            except Restart:
+                self._ensure_accepted(self._pending)
+                raise
         return pending.sent
 
     def foresee(self) -> Sequence[Delivery] | None:
@@ -55,13 +54,14 @@ class TransactionalSink(TransactionalWriter):
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []
-        flush(self._producer, self._timeout, lambda: self._ensure_accepted(pending))
-        try:
-            self._delivered = results(pending)
-        except Undeliverable as refusal:
-            if not refusal.final:
-                self._ensure_allowed(self._failure())
-            raise self._tactics.refused(refusal) from None
+        with self._tactics.learning_of_refusals():
+            flush(self._producer, self._timeout, lambda: self._ensure_accepted(pending))
+            try:
+                self._delivered = results(pending)
+            except Undeliverable as refusal:
+                if not refusal.final:
+                    self._ensure_allowed(self._failure())
+                raise
         self._tactics.ensure_whole(self._delivered)
         self._foresight.learn(self._delivered)
         return self._delivered
@@ -80,15 +80,11 @@ class TransactionalSink(TransactionalWriter):
 
         Raises:
             Undeliverable: It did.
-            RetryAtOnce: It did, and the next sink will know which one.
             Forbidden: Because a topic may not be written.
         """
         error = self._failure()
         if error is not None and pending:
             self._ensure_allowed(error)
             self._producer.poll(0)
-            try:
-                raise_errors(pending)
-            except Undeliverable as refusal:
-                raise self._tactics.refused(refusal) from None
-            raise self._tactics.refused(Undeliverable(pending[0].sent, None, 0, error.str(), final=False))
+            raise_errors(pending)
+            raise Undeliverable(pending[0].sent, None, 0, error.str(), final=False)

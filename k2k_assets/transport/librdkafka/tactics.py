@@ -7,7 +7,8 @@ again after a while without trouble.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from k2k_assets.transport.errors import RetryAtOnce, Undeliverable
 from k2k_assets.transport.interface import Delivery
@@ -48,14 +49,23 @@ class Tactics:
                 self.report_each = True
                 raise RetryAtOnce(f"something came between records of {delivery.sent.source}")
 
-    def refused(self, refusal: Undeliverable) -> Undeliverable | RetryAtOnce:
-        """What to raise of a record that the target refuses: which one it is only a report for each record tells."""
-        if refusal.index is None and not self.report_each:
-            self.report_each = True
-            return RetryAtOnce(refusal.why)
-        if refusal.index is not None and refusal.final:
-            self.report_each = not self._lone_writer
-        return refusal
+    @contextmanager
+    def learning_of_refusals(self) -> Iterator[None]:
+        """A record that the target refuses, in the body: which one it is only a report for each record tells.
+
+        Raises:
+            RetryAtOnce: That is not known; the next sink will know.
+            Undeliverable: It is, or cannot be.
+        """
+        try:
+            yield
+        except Undeliverable as refusal:
+            if refusal.index is None and not self.report_each:
+                self.report_each = True
+                raise RetryAtOnce(refusal.why) from None
+            if refusal.index is not None and refusal.final:
+                self.report_each = not self._lone_writer
+            raise
 
     def was_mistaken(self) -> None:
         """Records did not go where it was foreseen."""

@@ -18,6 +18,13 @@ def refusal(index: int | None, final: bool = True) -> Undeliverable:
     return Undeliverable(SENT, index, 0, "too large", final)
 
 
+def raised(tactics: Tactics, refusal: Undeliverable) -> Exception:
+    """What comes out of a refusal."""
+    with pytest.raises((Undeliverable, RetryAtOnce)) as raised, tactics.learning_of_refusals():
+        raise refusal
+    return raised.value
+
+
 def test_a_chunk_that_does_not_lie_in_one_piece_needs_reports_of_each_record() -> None:
     tactics = Tactics(lone_writer=True)
     tactics.ensure_whole([Delivery(SENT, 0, 11, 15)])
@@ -30,15 +37,15 @@ def test_a_chunk_that_does_not_lie_in_one_piece_needs_reports_of_each_record() -
 
 def test_which_record_is_refused_only_a_report_of_each_tells() -> None:
     tactics = Tactics(lone_writer=True)
-    assert isinstance(tactics.refused(refusal(None)), RetryAtOnce)
+    assert isinstance(raised(tactics, refusal(None)), RetryAtOnce)
     assert tactics.report_each
     unknown = refusal(None)
-    assert tactics.refused(unknown) is unknown, "more than that cannot be asked for"
+    assert raised(tactics, unknown) is unknown, "more than that cannot be asked for"
     queued_behind = refusal(3, final=False)
-    assert tactics.refused(queued_behind) is queued_behind
+    assert raised(tactics, queued_behind) is queued_behind
     assert tactics.report_each
     known = refusal(2)
-    assert tactics.refused(known) is known
+    assert raised(tactics, known) is known
     assert not tactics.report_each, "its topic is stopped, and the others go on as before"
 
 
@@ -46,7 +53,7 @@ def test_which_record_is_refused_only_a_report_of_each_tells() -> None:
 def test_after_good_transactions_of_one_session_it_goes_on_as_before_the_trouble(good: int) -> None:
     """Reports of each record cost: one that was refused, or a marker inside a chunk, is not paid for until the end."""
     tactics = Tactics(lone_writer=True)
-    tactics.refused(refusal(None))
+    raised(tactics, refusal(None))
     tactics.was_mistaken()
     tactics.committed()
     tactics.begin_session()
@@ -57,7 +64,7 @@ def test_after_good_transactions_of_one_session_it_goes_on_as_before_the_trouble
 
 def test_where_others_write_too_each_record_always_reports_and_nothing_is_foreseen() -> None:
     tactics = Tactics(lone_writer=False)
-    tactics.refused(refusal(2))
+    raised(tactics, refusal(2))
     for _ in range(100):
         tactics.committed()
     assert (tactics.report_each, tactics.foresees) == (True, False)

@@ -260,7 +260,7 @@ class SourceDeleted(StopReason, code="source-deleted"):
         return f"the source topic {self.topic} {what}"
 
     def to_do(self) -> str:
-        again = set_command(self.topic, None, "earliest", "--accept-new-topic")
+        again = _accept_the_new_topic(self.topic, "earliest")
         return f"If it was deleted on purpose, take it out of the pipeline; if it is created anew: {again}"
 
     @classmethod
@@ -945,14 +945,17 @@ class Unclassified(StopReason, code="unclassified"):
         return cls("the source topic orders is gone")
 
 
+def _accept_the_new_topic(topic: str, where: str) -> str:
+    return set_command(topic, None, where, "--accept-new-topic")
+
+
 def _copy_the_new_topic(topic: str) -> str:
-    again = set_command(topic, None, "earliest", "--accept-new-topic")
+    again = _accept_the_new_topic(topic, "earliest")
     return f"To copy the new topic from its beginning, behind what was copied of the old one: {again}"
 
 
 def _copy_into_the_new_topic(topic: str) -> str:
-    again = set_command(topic, None, "earliest", "--accept-new-topic")
-    on = set_command(topic, None, "current", "--accept-new-topic")
+    again, on = (_accept_the_new_topic(topic, where) for where in ("earliest", "current"))
     return f"To copy everything again: {again}; to go on into the new topic: {on}"
 
 

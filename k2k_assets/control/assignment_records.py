@@ -35,6 +35,7 @@ class InstanceRecord:
         pid: Likewise.
         time: Milliseconds since the epoch, UTC.
         continuous: Whether it goes on until somebody stops it.
+        run: Id of the Dagster run that it is; None outside Dagster, and in records of releases that did not note it.
     """
 
     instance: str
@@ -45,9 +46,11 @@ class InstanceRecord:
     pid: int
     time: int
     continuous: bool = False
+    run: str | None = None
 
     def __str__(self) -> str:
-        return f"pipeline {self.pipeline} on {self.host}, process {self.pid}"
+        run = f", Dagster run {self.run}" if self.run else ""
+        return f"pipeline {self.pipeline} on {self.host}, process {self.pid}{run}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,7 @@ def instance_value(instance: InstanceRecord) -> bytes:
             "pid": instance.pid,
             "time": instance.time,
             "continuous": instance.continuous,
+            **({} if instance.run is None else {"run": instance.run}),
         }
     )
 
@@ -176,6 +180,7 @@ def parse_instance(name: str, value: bytes, where: str) -> InstanceRecord:
             pid=int(body.get("pid", 0)),
             time=int(body.get("time", 0)),
             continuous=bool(body.get("continuous", False)),
+            run=body.get("run"),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _wrong(where, error) from None

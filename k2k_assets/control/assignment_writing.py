@@ -28,7 +28,9 @@ from k2k_assets.pipeline import Pipeline
 _WRITE_TIMEOUT = 30.0
 
 
-def new_instance(pipeline: Pipeline, slots: int, commit_topic_id: str, continuous: bool = False) -> InstanceRecord:
+def new_instance(
+    pipeline: Pipeline, slots: int, commit_topic_id: str, continuous: bool = False, run: str | None = None
+) -> InstanceRecord:
     """This process as an instance."""
     return InstanceRecord(
         instance=uuid.uuid4().hex,
@@ -39,6 +41,7 @@ def new_instance(pipeline: Pipeline, slots: int, commit_topic_id: str, continuou
         pid=os.getpid(),
         time=now_ms(),
         continuous=continuous,
+        run=run,
     )
 
 

@@ -38,6 +38,16 @@ class Peers:
         self._own.append(announce(self._pipeline, self._tail, instance))
         return self._own[-1]
 
+    def claimed_by_newest(self, partitions: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
+        """The partitions that slots of the newest own generation claimed last, each with the slot.
+
+        Args:
+            partitions: Source topic id of each partition.
+        """
+        own, claimed = max(self._own, default=-1), self._tail.state.claimed
+        last = {tp: claimed.get((topic_id, tp.partition), (-1, -1)) for tp, topic_id in partitions.items()}
+        return {tp: slot for tp, (generation, slot) in last.items() if generation == own >= 0}
+
     def refresh(self) -> None:
         """Takes in what was written to the assignment topic since."""
         self._tail.refresh()

@@ -28,12 +28,14 @@ class Presence(BaseModel):
     Attributes:
         sign: Offset of its last claim or heartbeat. Later there is a higher one, or the instance is dead.
         who: For people.
+        run: Id of the Dagster run that it is; None for `k2k start`.
     """
 
     model_config = ConfigDict(frozen=True)
 
     sign: int
     who: str
+    run: str | None = None
 
 
 def continuous_instances(state: Assignments, pipeline: str, topics: Collection[str]) -> dict[str, Presence]:
@@ -50,6 +52,7 @@ def continuous_instances(state: Assignments, pipeline: str, topics: Collection[s
             # Its own record is the first sign: it has no slots yet while Spark starts.
             sign=max([generation, *(offset for (g, _), offset in state.signs.items() if g == generation)]),
             who=state.describe(generation),
+            run=instance.run,
         )
         for generation, instance in state.instances.items()
         if instance.continuous and (instance.pipeline == pipeline or generation in copied_by)

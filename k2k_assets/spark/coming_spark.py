@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -14,8 +14,8 @@ from k2k_assets.spark.java_process import QUICK_FLAGS, has_java, is_local, start
 from k2k_assets.spark.spark_settings import spark_conf
 
 if TYPE_CHECKING:
+    from k2k_assets.replication.driver.events import Listener
     from k2k_assets.replication.driver.outcome import Outcome
-    from k2k_assets.replication.driver.progress import Progress
     from k2k_assets.replication.extent import Extent
     from k2k_assets.replication.plan import SlotPlan
     from k2k_assets.replication.slot.task import SlotResult
@@ -47,7 +47,8 @@ class ComingSpark:
         *,
         topics: Collection[str] | None = None,
         stop: threading.Event,
-        observer: Callable[[Progress], None] | None = None,
+        listener: Listener | None = None,
+        run: str | None = None,
     ) -> Outcome:
         """As `driver.replicate.replicate_with`.
 
@@ -63,7 +64,8 @@ class ComingSpark:
             extent,
             topics=topics,
             stop=stop,
-            observer=observer,
+            listener=listener,
+            run=run,
             await_runner=self._spark.result,
         )
 

@@ -20,7 +20,7 @@ from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.coordination.presence import Presence, continuous_instances
 
 FIRST = InstanceRecord("i1", "p", 3, "commit-id", "host-a", 11, 1_700_000_000_000)
-SECOND = InstanceRecord("i2", "p", 5, "commit-id", "host-b", 12, 1_700_000_001_000, continuous=True)
+SECOND = InstanceRecord("i2", "p", 5, "commit-id", "host-b", 12, 1_700_000_001_000, continuous=True, run="r2")
 CLAIM = Claim("s", 2, "k2k.p.k2k.g.0", "c1", 9, 0, "orders", 4)
 KEY, VALUE = CLAIM.key_bytes("k2k.g"), CLAIM.value_bytes(1)
 
@@ -40,7 +40,7 @@ def test_the_offset_is_the_generation_and_the_newest_is_the_highest() -> None:
     assert state.instances == {4: FIRST, 9: SECOND}
     assert state.newest() == 9
     assert Assignments().newest() == -1
-    assert state.describe(9) == "pipeline p on host-b, process 12 (generation 9)"
+    assert state.describe(9) == "pipeline p on host-b, process 12, Dagster run r2 (generation 9)"
     assert state.describe(5) == "the instance of generation 5"
 
 
@@ -73,15 +73,15 @@ def test_claims_and_heartbeats_are_signs_of_life() -> None:
 def test_continuous_instances_that_a_run_would_take_partitions_from() -> None:
     bounded = (4, instance_key("k2k.g", "i1"), instance_value(FIRST))
     goes_on = (9, instance_key("k2k.g", "i2"), instance_value(SECOND))
-    who = "pipeline p on host-b, process 12 (generation 9)"
+    who = "pipeline p on host-b, process 12, Dagster run r2 (generation 9)"
     assert continuous_instances(told(bounded), "p", {"orders"}) == {}
     begun = told(bounded, goes_on)
-    assert continuous_instances(begun, "p", {"orders"}) == {"i2": Presence(sign=9, who=who)}
+    assert continuous_instances(begun, "p", {"orders"}) == {"i2": Presence(sign=9, who=who, run="r2")}
     assert continuous_instances(begun, "another", {"orders"}) == {}, "it copies nothing of that pipeline"
     claimed = (10, KEY, VALUE), (12, heartbeat_key("k2k.g", 9, 0), time_value(1))
     copies = told(bounded, goes_on, *claimed)
     for pipeline in ("p", "another"):
-        assert continuous_instances(copies, pipeline, {"orders"}) == {"i2": Presence(sign=12, who=who)}
+        assert continuous_instances(copies, pipeline, {"orders"}) == {"i2": Presence(sign=12, who=who, run="r2")}
     assert continuous_instances(copies, "another", {"users"}) == {}
 
 
@@ -102,6 +102,7 @@ def test_stops_and_other_groups() -> None:
 def test_fields_of_later_releases_are_passed_over_and_those_for_people_may_be_missing() -> None:
     body = {**json.loads(instance_value(FIRST)), "later": [1]}
     del body["host"], body["pid"], body["time"], body["continuous"]
+    assert "run" not in body, "nothing that older releases do not know, where it says nothing"
     (instance,) = told((4, instance_key("k2k.g", "i1"), json.dumps(body).encode())).instances.values()
     assert (instance.instance, instance.slots, instance.commit_topic_id) == ("i1", 3, "commit-id")
 

@@ -15,6 +15,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver import progress as progress_module
+from k2k_assets.replication.driver.events import on_progress
 from k2k_assets.replication.driver.progress import Progress
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import (
@@ -154,7 +155,7 @@ def test_observers_see_positions_rise_to_the_end(clusters: KafkaSandbox, tmp_pat
         produce(clusters.source_servers, topic, [b"x" * 10] * 30, partition)
     seen: list[tuple[Progress, str]] = []
     pipeline = pipeline_for(clusters, tmp_path, [topic])
-    copy(pipeline, observer=lambda progress: seen.append((progress, threading.current_thread().name)))
+    copy(pipeline, listener=on_progress(lambda progress: seen.append((progress, threading.current_thread().name))))
     last = seen[-1][0]
     assert {tp: (p.position, p.readable_end, p.records, p.bytes, p.lag) for tp, p in last.partitions.items()} == {
         TopicPartition(topic, partition): (30, 30, 30, 300, 0) for partition in range(2)

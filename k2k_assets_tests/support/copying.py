@@ -20,6 +20,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reason import render, render_topic
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.replication.driver.events import Event, ProgressRead
 from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.progress import Progress
@@ -63,6 +64,7 @@ class Running:
 
     def __init__(self, pipeline: Pipeline, cores: int, runner: Runner = in_threads, **rest: Any) -> None:
         self.progress: Progress | None = None
+        self.events: list[Event] = []
         self.error: Exception | None = None
         self.outcome: Outcome | None = None
         self.stop = threading.Event()
@@ -79,13 +81,15 @@ class Running:
                     threading.Event().wait()  # a driver that died says and does nothing any more
 
         try:
-            observed = {"stop": self.stop, "observer": self._observe}
-            self.outcome = copy(pipeline, Continuous(), cores, held, **observed, **rest)
+            told = {"stop": self.stop, "listener": self._listen}
+            self.outcome = copy(pipeline, Continuous(), cores, held, **told, **rest)
         except Exception as error:
             self.error = error
 
-    def _observe(self, progress: Progress) -> None:
-        self.progress = progress
+    def _listen(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, ProgressRead):
+            self.progress = event.progress
 
     def copied(self) -> int:
         return sum(p.records for p in self.progress.partitions.values()) if self.progress else 0

@@ -154,7 +154,9 @@ def _copy(
     context.log.info(f"copying {'all topics' if topics is None else ', '.join(sorted(topics))}: {extent}")
     with failures_as_messages():
         return watched(
-            lambda stop, observer: spark.replicate(extent, topics=topics, stop=stop, observer=observer),
+            lambda stop, listener: spark.replicate(
+                extent, topics=topics, stop=stop, listener=listener, run=context.run_id
+            ),
             context.log.info,
         )
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 
+from k2k_assets.replication.driver.events import Listener, on_progress
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.progress import Progress
 
@@ -14,7 +15,7 @@ LOG_SECONDS = 5.0
 # A slot commits and leaves within seconds; this bounds the wait for one that cannot.
 STOP_SECONDS = 60.0
 
-Copy = Callable[[threading.Event, Callable[[Progress], None]], Outcome]
+Copy = Callable[[threading.Event, Listener], Outcome]
 
 
 def watched(copy: Copy, log: Callable[[str], None]) -> Outcome:
@@ -24,7 +25,7 @@ def watched(copy: Copy, log: Callable[[str], None]) -> Outcome:
     to stop, and commits what it has before the interruption goes on.
 
     Args:
-        copy: Gets the stop event and the observer.
+        copy: Gets the stop event and the listener.
         log: Called about every `LOG_SECONDS` seconds.
 
     Raises:
@@ -37,7 +38,7 @@ def watched(copy: Copy, log: Callable[[str], None]) -> Outcome:
 
     def run() -> None:
         try:
-            copying.set_result(copy(stop, lambda progress: newest.__setitem__(slice(None), [progress])))
+            copying.set_result(copy(stop, on_progress(lambda progress: newest.__setitem__(slice(None), [progress]))))
         except BaseException as error:
             copying.set_exception(error)
 

@@ -30,17 +30,26 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.changes import Changes
+from k2k_assets.replication.driver.event_log import log_event
+from k2k_assets.replication.driver.events import (
+    Committed,
+    Ended,
+    GenerationStarted,
+    HandedOver,
+    Listener,
+    PartitionClaimed,
+    PartitionStopped,
+    ProgressRead,
+)
 from k2k_assets.replication.driver.job import Job, Runner
 from k2k_assets.replication.driver.latest_starts import hold_latest_starts
 from k2k_assets.replication.driver.outcome import Outcome, outcome_of
 from k2k_assets.replication.driver.planning import ClusterSnapshot, plan_slots
-from k2k_assets.replication.driver.progress import Progress, ProgressReader
+from k2k_assets.replication.driver.progress import OwnCommit, ProgressReader
 from k2k_assets.replication.extent import Continuous, Extent
 from k2k_assets.replication.plan import SlotPlan, spread
 
 log = logging.getLogger("k2k.replication")
-
-Observer = Callable[[Progress], None]
 
 _POLL_SECONDS = 0.25
 _OBSERVE_SECONDS = 1.0
@@ -80,6 +89,8 @@ class Instance:
         peers: Other instances.
         takeover: What they have left.
         changes: Looks for new topics and partitions.
+        listener: Told what happens.
+        run: Id of the Dagster run that this is; None outside Dagster.
     """
 
     pipeline: Pipeline
@@ -91,6 +102,8 @@ class Instance:
     peers: Peers
     takeover: Takeover
     changes: Changes
+    listener: Listener = log_event
+    run: str | None = None
     _instance: InstanceRecord | None = None
     _generation: int = -1
     _stopped: dict[TopicPartition, _Stop] = field(default_factory=dict)
@@ -98,8 +111,9 @@ class Instance:
     _begun_with: frozenset[str] = frozenset()
     _next_observation: float = 0.0
     _asks_again: float = 0.0
+    _unclaimed: dict[TopicPartition, str] = field(default_factory=dict)
 
-    def until_done(self, runner: Runner, stop: threading.Event, observer: Observer | None) -> Outcome:
+    def until_done(self, runner: Runner, stop: threading.Event) -> Outcome:
         """Runs generations until the extent is reached.
 
         Raises:
@@ -112,10 +126,9 @@ class Instance:
             plans = self._next_generation(stop)
             job = Job(runner, plans)
             copied_before, begun = self._copied(), time.monotonic()
-            asked = self._watch(job, stop, observer)
+            asked = self._watch(job, stop)
             job.raise_errors()
-            for tp, reason in job.stopped.items():
-                self._stopped[tp] = _Stop(reason, self._generation, self.progress.newest.get(tp))
+            self._tell_end(job)
             superseded = superseded + 1 if job.superseded and self._copied() == copied_before else 0
             if job.superseded:
                 log.info("a new generation is drawn: %s", job.superseded)
@@ -131,11 +144,11 @@ class Instance:
                 failures = 1 if worked else failures + 1
                 self._pause_after(job.failure, failures, stop)
             elif stop.is_set() or self._is_over(job, asked):
-                return self._outcome(time.monotonic() - started, stop.is_set(), observer)
+                return self._outcome(time.monotonic() - started, stop.is_set())
             elif not asked and not job.superseded:
-                self._stand_by(stop, observer)
+                self._stand_by(stop)
                 if stop.is_set():
-                    return self._outcome(time.monotonic() - started, stop.is_set(), observer)
+                    return self._outcome(time.monotonic() - started, stop.is_set())
 
     # -- generations --------------------------------------------------------------------------------------------
 
@@ -168,6 +181,8 @@ class Instance:
         self._begun_with = self._begun_with or frozenset(self.snapshot.topics)
         self._topics.update(self.snapshot.topics)
         self.progress.follow(self.snapshot.partitions)
+        if elsewhere:
+            self.listener(HandedOver(elsewhere, nothing_left=not mine))
         if not mine:
             return []
         shares = spread(mine, self.slots(len(mine)))
@@ -202,13 +217,15 @@ class Instance:
             begins_at,
             dead=dead,
         )
-        log.info("generation %d: %d partitions in %d slots", self._generation, len(mine), len(plans))
+        self._unclaimed = {tp: topic_id for tp, topic_id in self.snapshot.topic_ids.items() if tp not in elsewhere}
+        self.listener(GenerationStarted(self._generation, len(mine), len(plans)))
         return plans
 
     def _as_instance(self, slots: int) -> InstanceRecord:
         continuous = isinstance(self.extent, Continuous)
-        own = self._instance or new_instance(self.pipeline, slots, self.snapshot.control.commit_topic_id, continuous)
-        self._instance = replace(own, slots=slots, commit_topic_id=self.snapshot.control.commit_topic_id)
+        commit_topic_id = self.snapshot.control.commit_topic_id
+        own = self._instance or new_instance(self.pipeline, slots, commit_topic_id, continuous, self.run)
+        self._instance = replace(own, slots=slots, commit_topic_id=commit_topic_id)
         return self._instance
 
     def _read_commit_log(self, stop: threading.Event, slots: int) -> CommitLog:
@@ -247,7 +264,7 @@ class Instance:
 
     # -- while the slots work -----------------------------------------------------------------------------------
 
-    def _watch(self, job: Job, stop: threading.Event, observer: Observer | None) -> bool:
+    def _watch(self, job: Job, stop: threading.Event) -> bool:
         """Waits for the end of a job; asks for it when told to stop, and when a new generation is needed.
 
         Returns:
@@ -265,10 +282,10 @@ class Instance:
                     self._ask_to_end(again=True)
             elif time.monotonic() >= self._asks_again:
                 self._ask_to_end(again=not stopping)
-            self._observe(observer)
+            self._observe()
         self._read_progress()
         self._next_observation = 0.0
-        self._observe(observer)
+        self._observe()
         return asked
 
     def _write_stop(self, again: bool) -> None:
@@ -283,11 +300,11 @@ class Instance:
         except K2KError as error:
             log.warning("the slots cannot be asked to end: %s", error)
 
-    def _stand_by(self, stop: threading.Event, observer: Observer | None) -> None:
+    def _stand_by(self, stop: threading.Event) -> None:
         """Waits until there is something to copy."""
         while not stop.wait(_POLL_SECONDS) and not self._needs_new_generation(copying=False):
             self._read_progress()
-            self._observe(observer)
+            self._observe()
 
     def _needs_new_generation(self, copying: bool) -> bool:
         """Whether there is something to take up.
@@ -325,11 +342,56 @@ class Instance:
     def _read_progress(self) -> None:
         """What cannot be seen now is seen later: a target that restarts is the slots' matter."""
         try:
-            self.progress.read()
+            for commit in self.progress.read():
+                self._tell(commit)
+            self._tell_claims()
         except K2KError as error:
             log.warning("progress is not known: %s", error)
 
-    def _observe(self, observer: Observer | None) -> None:
+    def _tell(self, commit: OwnCommit) -> None:
+        """A commit of this instance, or a stop."""
+        record, before = commit.record, commit.before
+        if record.generation == self._generation:
+            self._tell_claim(record.source, record.slot)  # a slot that ends at once has released all by now
+        records, bytes_, runs = (before.records, before.bytes_, before.runs) if before else (0, 0, 0)
+        if record.reason is None:
+            self.listener(
+                Committed(
+                    partition=record.source,
+                    position=record.position,
+                    target_end=record.target_end,
+                    records=record.records - records,
+                    bytes=record.bytes_ - bytes_,
+                    runs=record.runs - runs,
+                    generation=record.generation,
+                    slot=record.slot,
+                    time=record.time,
+                )
+            )
+        elif before is None or before.reason is None:
+            self.listener(PartitionStopped(record.source, record.reason))
+
+    def _tell_claims(self) -> None:
+        """What the slots of the newest generation have claimed since; asked for only until they have all."""
+        if self._unclaimed:
+            self.peers.refresh()
+            for tp, slot in self.peers.claimed_by_newest(self._unclaimed).items():
+                self._tell_claim(tp, slot)
+
+    def _tell_claim(self, tp: TopicPartition, slot: int) -> None:
+        if self._unclaimed.pop(tp, None):
+            self.listener(PartitionClaimed(tp, self._generation, slot))
+
+    def _tell_end(self, job: Job) -> None:
+        """What the slots of a generation said when they ended."""
+        for tp, reason in job.stopped.items():
+            self._stopped[tp] = _Stop(reason, self._generation, self.progress.newest.get(tp))
+            if (newest := self.progress.newest.get(tp)) is None or newest.reason is None:
+                self.listener(PartitionStopped(tp, reason))  # without a position there is no commit record to say it
+        if elsewhere := job.superseded_by:
+            self.listener(HandedOver(elsewhere, nothing_left=elsewhere.keys() >= self.snapshot.topic_ids.keys()))
+
+    def _observe(self) -> None:
         """A source that does not answer now is the slots' matter, not a reason to end."""
         if time.monotonic() < self._next_observation:
             return
@@ -339,13 +401,12 @@ class Instance:
         except K2KError as error:
             log.warning("progress is not known: %s", error)
             progress = self.progress.current()
-        if observer:
-            observer(progress)
+        self.listener(ProgressRead(progress))
 
     def _copied(self) -> int:
         return sum(p.records for p in self.progress.current().partitions.values())
 
-    def _outcome(self, seconds: float, stopped: bool, observer: Observer | None) -> Outcome:
+    def _outcome(self, seconds: float, stopped: bool) -> Outcome:
         """From the commit log as it is now: nobody's memory. Who was told to stop does not wait long for it."""
         patience = self.pipeline.coordination.commit.sync_timeout.total_seconds()
         deadline = Deadline(min(patience, _STOPPED_SECONDS) if stopped else patience)
@@ -361,9 +422,10 @@ class Instance:
             commit_log = CommitLog(dict(self.progress.newest))
         for newest in commit_log.positions.values():
             self.progress.apply(newest)
-        if observer:
-            observer(self.progress.current())
-        return outcome_of(self._topics, commit_log, self.progress, self._still_stopped(), self._generation, seconds)
+        self.listener(ProgressRead(self.progress.current()))
+        outcome = outcome_of(self._topics, commit_log, self.progress, self._still_stopped(), self._generation, seconds)
+        self.listener(Ended(outcome))
+        return outcome
 
     def _still_stopped(self) -> dict[TopicPartition, StopReason]:
         """Without those that somebody has copied on since, or accepted."""

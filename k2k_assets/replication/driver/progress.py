@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
@@ -67,6 +68,18 @@ class Progress:
 
     partitions: Mapping[TopicPartition, PartitionProgress]
     started: float
+
+
+class OwnCommit(NamedTuple):
+    """A commit record of this run.
+
+    Attributes:
+        record: The record.
+        before: The one before it, of the same generation and partition; its counters are what this one's add to.
+    """
+
+    record: CommitRecord
+    before: CommitRecord | None
 
 
 class ProgressReader:
@@ -131,8 +144,9 @@ class ProgressReader:
         """Counts what this generation copies as the run's."""
         self._generations.add(generation)
 
-    def read(self) -> None:
-        """Takes in what was committed since; does not wait."""
+    def read(self) -> list[OwnCommit]:
+        """Takes in what was committed since, and returns what this run did; does not wait."""
+        seen: list[OwnCommit] = []
         while batch := self._reader.poll(0):
             self._end_probe.heard()
             for message in batch:
@@ -141,7 +155,11 @@ class ProgressReader:
                 except ValueError:
                     continue  # the slots report what cannot be read, by the policy
                 if (record.group, record.cluster) == self._identity:
+                    before = self._by_generation.get((record.source, record.generation))
                     self.apply(record)
+                    if record.generation in self._generations:
+                        seen.append(OwnCommit(record, before))
+        return seen
 
     def apply(self, record: CommitRecord) -> None:
         """Takes in one commit record."""

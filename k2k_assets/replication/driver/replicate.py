@@ -13,11 +13,13 @@ from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.changes import Changes
+from k2k_assets.replication.driver.event_log import log_event
+from k2k_assets.replication.driver.events import Listener, to_all
 from k2k_assets.replication.driver.instance import Instance
 from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.planning import prepare
-from k2k_assets.replication.driver.progress import Progress, ProgressReader
+from k2k_assets.replication.driver.progress import ProgressReader
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import slots_for
 
@@ -32,7 +34,8 @@ def replicate_with(
     *,
     topics: Collection[str] | None = None,
     stop: threading.Event | None = None,
-    observer: Callable[[Progress], None] | None = None,
+    listener: Listener | None = None,
+    run: str | None = None,
     await_runner: Callable[[], object] | None = None,
 ) -> Outcome:
     """Copies a pipeline's topics, on anything that runs slots at the same time.
@@ -44,7 +47,8 @@ def replicate_with(
         extent: When to end.
         topics: Only these source topics; all that the pipeline selects if None.
         stop: When set, the slots commit what they have and end.
-        observer: Called about once a second, from another thread.
+        listener: Told what happens, from this thread.
+        run: Id of the Dagster run that this is; None outside Dagster.
         await_runner: Returns when the runner can be used, or raises if it never can. It is called when all else is
             prepared: nothing is taken over from others before.
     """
@@ -60,7 +64,7 @@ def replicate_with(
         if await_runner:
             await_runner()
         peers = Peers(pipeline, tail)
-        run = Instance(
+        instance = Instance(
             pipeline=pipeline,
             extent=extent,
             snapshot=snapshot,
@@ -70,5 +74,7 @@ def replicate_with(
             peers=peers,
             takeover=Takeover(pipeline, peers),
             changes=Changes(pipeline, source, target, topics),
+            listener=to_all(log_event, listener) if listener else log_event,
+            run=run,
         )
-        return run.until_done(runner, stop or threading.Event(), observer)
+        return instance.until_done(runner, stop or threading.Event())

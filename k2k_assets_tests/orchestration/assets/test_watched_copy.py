@@ -13,6 +13,7 @@ from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.orchestration.assets import watched_copy
 from k2k_assets.orchestration.assets.watched_copy import describe, watched
+from k2k_assets.replication.driver.events import ProgressRead
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 
@@ -29,7 +30,7 @@ PROGRESS = Progress(
 
 def test_what_the_copy_returns_and_raises_comes_through() -> None:
     outcome = Outcome(generation=3)
-    assert watched(lambda stop, observer: outcome, print) is outcome
+    assert watched(lambda stop, listener: outcome, print) is outcome
 
     def refuse(*_: object) -> Outcome:
         raise Refused("no such topic")
@@ -48,9 +49,9 @@ def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
         lines.append(line)
         logged.set()
 
-    def copy(stop: threading.Event, observer: object) -> Outcome:
-        assert callable(observer)
-        observer(PROGRESS)
+    def copy(stop: threading.Event, listener: object) -> Outcome:
+        assert callable(listener)
+        listener(ProgressRead(PROGRESS))
         assert logged.wait(10)
         return Outcome()
 
@@ -65,7 +66,7 @@ def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_interruption_stops_the_copy_at_a_commit() -> None:
     committed: list[bool] = []
 
-    def copy(stop: threading.Event, observer: object) -> Outcome:
+    def copy(stop: threading.Event, listener: object) -> Outcome:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # as when a run is terminated
         committed.append(stop.wait(10))
         return Outcome()

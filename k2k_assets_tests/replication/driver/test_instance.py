@@ -36,7 +36,7 @@ def test_slots_are_asked_to_end_until_they_do(monkeypatch: pytest.MonkeyPatch) -
     grounds: list[Any] = [SimpleNamespace(partitions=names, topic_ids={}) for names in ([], ["new"])]
     before, after = grounds
     run = _run_on(before, SimpleNamespace(refresh=lambda snapshot: after if snapshot is before else None))
-    asked = run._watch(job, threading.Event(), None)
+    asked = run._watch(job, threading.Event())
     assert written == [True, True, True]
     assert asked, "a new generation is needed, for what is new"
     assert run.snapshot is after
@@ -87,7 +87,11 @@ def test_a_cluster_that_does_not_answer_or_does_not_let_it_is_waited_for(
 def test_a_run_with_an_end_gives_up_however_long_its_jobs_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.0)
     failed = SimpleNamespace(
-        failure=RuntimeError("an executor was lost"), superseded=None, stopped={}, raise_errors=lambda: None
+        failure=RuntimeError("an executor was lost"),
+        superseded=None,
+        superseded_by={},
+        stopped={},
+        raise_errors=lambda: None,
     )
     monkeypatch.setattr(module, "Job", lambda *_: failed)
     for name, answer in {"_next_generation": [], "_watch": False, "_copied": 0, "_ask_to_end": None}.items():
@@ -95,7 +99,7 @@ def test_a_run_with_an_end_gives_up_however_long_its_jobs_last(monkeypatch: pyte
     unused: Any = None
     run = replace(_run_on(unused, unused), extent=UntilCaughtUp())
     with pytest.raises(K2KError, match="the Spark job failed 5 times in a row: an executor was lost"):
-        run.until_done(unused, threading.Event(), None)
+        run.until_done(unused, threading.Event())
 
 
 def test_what_fails_for_days_is_tried_again_all_the_same() -> None:
@@ -152,6 +156,6 @@ def test_a_stop_is_told_at_the_end_unless_it_was_copied_on_since(record: Any, is
 
 def _run_on(snapshot: Any, changes: Any) -> Instance:
     unused: Any = None
-    progress: Any = SimpleNamespace(set_by_hand={}, read=lambda: None, refresh=lambda: None, current=lambda: None)
+    progress: Any = SimpleNamespace(set_by_hand={}, read=list, refresh=lambda: None, current=lambda: None)
     takeover: Any = SimpleNamespace(waited_for=set(), refresh=lambda *_: False, copies_still=lambda _: True)
     return Instance(unused, Continuous(), snapshot, unused, unused, progress, unused, takeover, changes)

@@ -85,6 +85,8 @@ class PipelineDefinitions(StateBackedDefinitionsLoader[str]):
         with warnings.catch_warnings():
             # What Dagster's own libraries do need not be said at each load.
             warnings.filterwarnings("ignore", message=".*with_reconstruction_metadata.*")
+            # In beta for years; the release of Dagster is pinned to a minor one.
+            warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*multi_observable_source_asset.*")
             return super().build_defs()
 
     def fetch_state(self) -> str:

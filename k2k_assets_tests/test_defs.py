@@ -71,14 +71,16 @@ def test_odd_names_load_and_every_job_resolves(folder: Path) -> None:
     repository = build_definitions(folder).get_repository_def()
     jobs = {job.name: job for job in repository.get_all_jobs()}
     assert AssetNames("my-pipeline").job in jobs
-    assert len(jobs) == 11, "two a pipeline, and Dagster's own for the asset graph"
+    assert len(jobs) == 21, "four a pipeline, and Dagster's own for the asset graph"
     graph = repository.asset_graph
     for name in ("my-pipeline", "my.pipeline", "my_pipeline"):
         for topic in ODD_TOPICS:
             key = dg.AssetKey([name, "topics", topic])
             assert graph.get(key).is_executable
             assert graph.get(key).parent_keys == {dg.AssetKey([name, "source", topic])}
-            assert not graph.get(dg.AssetKey([name, "source", topic])).is_executable
+            source = graph.get(dg.AssetKey([name, "source", topic]))
+            assert source.is_observable
+            assert not source.is_materializable
         upstream = graph.get(dg.AssetKey([name, "offset_mappings"])).parent_keys
         assert upstream == {dg.AssetKey([name, "commit_log"]), *(dg.AssetKey([name, "topics", t]) for t in ODD_TOPICS)}
     groups = {graph.get(key).group_name for key in graph.materializable_asset_keys}
@@ -102,12 +104,13 @@ def test_every_job_runs_in_one_process(folder: Path) -> None:
     _write(folder, "p", ["one"])
     names = AssetNames("p")
     jobs = {job.name: job for job in build_definitions(folder).get_repository_def().get_all_jobs()}
-    assert jobs.keys() > {names.job, names.offset_sync_job}
-    (implicit,) = jobs.keys() - {names.job, names.offset_sync_job}
+    own = {names.job, names.sync_job, names.mappings_job, names.offset_sync_job}
+    assert jobs.keys() > own
+    (implicit,) = jobs.keys() - own
     assert implicit.startswith("__ASSET_JOB")
     assert {name: job.executor_def.name for name, job in jobs.items()} == dict.fromkeys(jobs, "in_process")
     by_itself = pipeline_definitions(load_pipeline([folder / "0.yaml"]), None, first=True)
-    for name in (names.job, names.offset_sync_job):
+    for name in own:
         assert by_itself.resolve_job_def(name).executor_def.name == "in_process", "also where another is the default"
 
 
@@ -276,8 +279,8 @@ def _sensors(folder: Path) -> dict[str, set[str]]:
     """The names of the sensors of each pipeline."""
     found: dict[str, set[str]] = {}
     for sensor in build_definitions(folder).get_repository_def().sensor_defs:
-        pipeline = str(sensor.job_name).split("_job_")[0]
-        found.setdefault(pipeline, set()).add(sensor.name)
+        for target in sensor.targets:
+            found.setdefault(target.job_name.split("_job_")[0], set()).add(sensor.name)
     return found
 
 

@@ -27,8 +27,8 @@ _START_SECONDS = 120.0
 _END_SECONDS = 15.0
 _POLL_SECONDS = 0.5
 _LINGER_SECONDS = 60.0
-# Short runs, so that something is to be seen: the traffic never pauses for as long as `sync.idle`.
-_SHORT_RUNS = "sync:\n  window: 30 seconds\n"
+# Mappings that are brought up to date often, so that something is to be seen.
+_OFTEN = "index:\n  interval: 2 minutes\n"
 
 
 def run_ui(screen: Screen, log: Path, port: int | None) -> None:
@@ -59,7 +59,7 @@ def run_ui(screen: Screen, log: Path, port: int | None) -> None:
             screen.line(
                 f"\n  http://127.0.0.1:{port}\n\nSample traffic goes on, consumer groups read it on the source, and the"
             )
-            screen.line("sensors ask for runs when there is something to copy or to move. Ctrl-C stops everything.")
+            screen.line("sensors keep one run copying, and ask for runs that move groups. Ctrl-C stops everything.")
             with suppress(KeyboardInterrupt):
                 _watch(dagster, sandbox)
             step.next("stopping")
@@ -70,7 +70,7 @@ def _discovered_dagster(
     step: Step, place: Workplace, sandbox: KafkaSandbox, port: int, log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Dagster, which knows of all topics and groups from the start."""
-    discovered(place.write_pipeline(sandbox, _SHORT_RUNS))
+    discovered(place.write_pipeline(sandbox, _OFTEN))
     step.done(f"two Kafka clusters run: source {sandbox.source_servers}, target {sandbox.target_servers}")
     step.next("starting Dagster")
     with _dagster_dev(port, log) as dagster:

@@ -9,7 +9,7 @@ from k2k_assets.orchestration.assets.commit_log import commit_log_asset
 from k2k_assets.orchestration.assets.consumer_groups import consumer_group_assets
 from k2k_assets.orchestration.assets.offset_mappings import offset_mappings_asset
 from k2k_assets.orchestration.assets.shown import shown_groups, shown_topics
-from k2k_assets.orchestration.assets.sources import source_specs
+from k2k_assets.orchestration.assets.sources import source_assets
 from k2k_assets.orchestration.assets.topics import topic_assets
 from k2k_assets.orchestration.checks.asset_checks import mapping_checks
 from k2k_assets.orchestration.checks.topic_checks import topic_checks
@@ -52,7 +52,27 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, first:
         tags=names.tags,
         executor_def=dg.in_process_executor,
     )
-    jobs, sensors = [job], [replication_sensor(pipeline, names, job, first)]
+    syncing = dg.define_asset_job(
+        names.sync_job,
+        selection=dg.AssetSelection.assets(replicated).without_checks(),
+        description=f"Copies {pipeline.selection.describe()} until its next run takes over, and reports meanwhile. The "
+        "replication sensor asks for it.",
+        tags=names.sync_tags,
+        config={"ops": {names.op("topics"): {"config": {"extent": "continuous"}}}},
+        executor_def=dg.in_process_executor,
+    )
+    jobs, sensors = [job, syncing], []
+    if pipeline.features.offset_mapping:
+        jobs.append(
+            dg.define_asset_job(
+                names.mappings_job,
+                selection=dg.AssetSelection.assets(names.offset_mappings_key),
+                description="Brings the offset mappings up to date, and checks them.",
+                tags=names.mappings_tags,
+                executor_def=dg.in_process_executor,
+            )
+        )
+    sensors.append(replication_sensor(pipeline, names, jobs[1:], first))
     if groups:
         mapped = dg.AssetSelection.assets(names.offset_mappings_key, *groups[0].keys)
         moving = dg.define_asset_job(
@@ -67,7 +87,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, first:
     # Not as a configured resource: its settings may hold secrets, and Dagster's UI shows configuration.
     spark = dg.ResourceDefinition.hardcoded_resource(PipelineSparkResource(spark_config=spark_conf(pipeline)))
     return dg.Definitions(
-        assets=[*source_specs(pipeline, names, topics), *assets],
+        assets=[*source_assets(pipeline, names, topics), *assets],
         asset_checks=checks,
         jobs=jobs,
         sensors=sensors,

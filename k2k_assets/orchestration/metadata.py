@@ -9,6 +9,7 @@ from typing import Any
 from dagster import MetadataValue, TableColumn, TableMetadataValue, TableRecord, TableSchema
 
 TARGET_TOPIC = "k2k/target_topic"
+COPIED_BY = "k2k/copied_by"
 RECORDS = "k2k/records"
 BYTES = "k2k/bytes"
 RUNS = "k2k/runs"

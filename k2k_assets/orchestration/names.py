@@ -23,6 +23,8 @@ BROKEN_FILES_GROUP = "k2k_broken_files"
 GROUP_CHECK = "resumes_exactly"
 TOPIC_CHECK = "copies_on"
 PIPELINE_TAG = "k2k/pipeline"
+SYNC_TAG = "k2k/sync"
+MAPPINGS_TAG = "k2k/mappings"
 OFFSET_SYNC_TAG = "k2k/offset_sync"
 
 _KEY_PART = re.compile(r"^(?!k2k\.)[A-Za-z0-9_.-]+$")
@@ -78,6 +80,16 @@ class AssetNames:
         return f"{self._escaped}_job_materialize_all"
 
     @property
+    def sync_job(self) -> str:
+        """The job that copies until the next run of it takes over."""
+        return f"{self._escaped}_job_sync"
+
+    @property
+    def mappings_job(self) -> str:
+        """The job that brings the offset mappings up to date and checks them."""
+        return f"{self._escaped}_job_update_mappings"
+
+    @property
     def offset_sync_job(self) -> str:
         """The job that materializes the consumer groups alone."""
         return f"{self._escaped}_job_sync_offsets"
@@ -91,6 +103,16 @@ class AssetNames:
     def tags(self) -> dict[str, str]:
         """The tags of the pipeline's runs."""
         return {PIPELINE_TAG: self.pipeline}
+
+    @property
+    def sync_tags(self) -> dict[str, str]:
+        """The tags of runs that copy until the next one takes over."""
+        return {SYNC_TAG: self.pipeline}
+
+    @property
+    def mappings_tags(self) -> dict[str, str]:
+        """The tags of runs that bring the offset mappings up to date alone."""
+        return {MAPPINGS_TAG: self.pipeline}
 
     @property
     def offset_sync_tags(self) -> dict[str, str]:
@@ -159,7 +181,7 @@ class AssetNames:
         """The op that makes an asset.
 
         Args:
-            what: `topics`, `commit_log`, `offset_mappings` or `consumer_groups`.
+            what: `sources`, `topics`, `commit_log`, `offset_mappings` or `consumer_groups`.
         """
         return f"{self._escaped}_op_{what}"
 

@@ -20,8 +20,21 @@ class Spark(Section):
 class Sync(Section):
     """How long a run lasts and how often it commits."""
 
-    window: Duration = Field(default=timedelta(minutes=5), description="Longest run of a scheduled materialization.")
-    idle: Duration = Field(default=timedelta(seconds=5), description="A run ends after this time without records.")
+    window: PositiveDuration = Field(
+        default=timedelta(hours=1),
+        description="How long a run of the sync job copies before the next one takes over, and the longest run of a "
+        "materialization with `extent: window`.",
+    )
+    idle: Duration = Field(
+        default=timedelta(seconds=5),
+        description="A materialization with `extent: window` ends after this time without records.",
+    )
+    reports_per_day: int = Field(
+        default=5000,
+        ge=100,
+        description="Events that the runs of the sync job report to Dagster in a day, over all topics: some 6 KB each "
+        "in its database. The more topics move, the longer is the time between two reports; at least 30 seconds.",
+    )
     min_commit_interval: Duration = Field(
         default=timedelta(milliseconds=5),
         description="Shortest time from one commit to the next while records trickle in. The interval follows what a "
@@ -36,6 +49,10 @@ class Sync(Section):
 class Index(Section):
     """The index of merged offset mappings."""
 
+    interval: PositiveDuration = Field(
+        default=timedelta(minutes=10),
+        description="Time between two runs that bring the index up to date, while the replication sensor is on.",
+    )
     path: str | None = Field(
         default=None,
         min_length=1,

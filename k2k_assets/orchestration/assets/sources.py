@@ -1,19 +1,47 @@
-"""The source topics as external assets: Dagster knows of them, nobody here makes them."""
+"""The source topics as observable assets: nobody here makes them, but everybody may look how far they go."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
+
+from collections.abc import Iterator
 
 import dagster as dg
 
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.assets.data_versions import version_of
 from k2k_assets.orchestration.assets.shown import ShownTopic
+from k2k_assets.orchestration.assets.topic_report import source_metadata
+from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 
 
-def source_specs(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]) -> list[dg.AssetSpec]:
-    """One spec for each source topic."""
+def source_assets(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]) -> list[dg.AssetsDefinition]:
+    """The source topics, in as few ops as can be.
+
+    Dagster compares the data version of a copy's materialization with what its source was observed to be, which it does
+    only where the source can be observed.
+    """
+    return [_observable(pipeline, names, some, number) for number, some in enumerate(_apart(names, topics))]
+
+
+def _apart(names: AssetNames, topics: list[ShownTopic]) -> list[list[ShownTopic]]:
+    """Dagster names an output after its asset's key, with `_` for `.` and `-`: topics that would meet go apart."""
+    ops: list[dict[str, ShownTopic]] = []
+    for topic in topics:
+        output = names.source_key(topic.name).to_python_identifier()
+        op = next((op for op in ops if output not in op), None)
+        if op is None:
+            ops.append(op := {})
+        op[output] = topic
+    return [list(op.values()) for op in ops]
+
+
+def _observable(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic], number: int) -> dg.AssetsDefinition:
     servers = pipeline.client_properties("source", "admin").get("bootstrap.servers", "?")
-    return [
+    by_key = {names.source_key(topic.name): topic.name for topic in topics}
+    specs = [
         dg.AssetSpec(
             names.source_key(topic.name),
             group_name=names.group,
@@ -23,3 +51,22 @@ def source_specs(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]
         )
         for topic in topics
     ]
+
+    name = names.op("sources") if number == 0 else names.op(f"sources_{number + 1}")
+
+    @dg.multi_observable_source_asset(name=name, specs=specs, can_subset=True)  # type: ignore[untyped-decorator]
+    def sources(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
+        selected = {by_key[key]: key for key in context.selected_asset_keys}
+        with failures_as_messages(), both_clusters(pipeline) as (source, _):
+            there = sorted(selected.keys() & source.topics().keys())
+            ends = offsets_where_led(source, source.partitions_of(there), pipeline.readable_end).offsets
+        for topic in there:
+            of_topic = {tp.partition: end for tp, end in ends.items() if tp.topic == topic}
+            yield dg.ObserveResult(
+                asset_key=selected[topic],
+                data_version=dg.DataVersion(version_of(of_topic.items())),
+                metadata=source_metadata(of_topic),
+            )
+
+    definition: dg.AssetsDefinition = sources
+    return definition

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import dagster as dg
 
 from k2k_assets.core.stops.reason import Stops, codes_of, render_topic
+from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.assets.data_versions import version_of
+from k2k_assets.orchestration.assets.running_copy import FollowedTopic
 from k2k_assets.orchestration.metadata import Metadata
 from k2k_assets.replication.driver.outcome import Outcome, PartitionOutcome, TopicOutcome
+from k2k_assets.replication.driver.progress import PartitionProgress
 
 _COLUMNS = {
     "partition": "int",
@@ -52,8 +55,43 @@ def materialization(topic: TopicOutcome) -> Shown:
     }
     if ends:
         metadata[keys.TARGET_END] = sum(ends)
-    positions = ",".join(f"{n}:{p.position}" for n, p in parts)
-    return Shown(metadata, dg.DataVersion(hashlib.sha256(positions.encode()).hexdigest()[:16]))
+    return Shown(metadata, dg.DataVersion(version_of((n, p.position) for n, p in parts)))
+
+
+def live_metadata(target_topic: str, parts: Mapping[int, PartitionProgress], records: int, seconds: float) -> Metadata:
+    """What is shown of a topic while it is copied.
+
+    Args:
+        target_topic: Where it goes.
+        parts: Its partitions.
+        records: Copied since it was shown last.
+        seconds: Since then.
+    """
+    columns = {"partition": "int", "position": "int", "source end": "int", "lag": "int", "records": "int"}
+    rows = (
+        (n, p.position, None if p.readable_end == END_UNKNOWN else p.readable_end, p.lag, p.records)
+        for n, p in sorted(parts.items())
+    )
+    return {
+        keys.TARGET_TOPIC: target_topic,
+        keys.RECORDS: records,
+        keys.LAG: sum(p.lag for p in parts.values()),
+        keys.RATE: round(records / seconds, 1) if seconds > 0 else 0.0,
+        keys.POSITIONS: keys.table(columns, rows),
+    }
+
+
+def followed_materialization(target_topic: str, topic: FollowedTopic) -> Shown:
+    """What is shown of a topic that somebody else copies without end."""
+    columns = {"partition": "int", "position": "int", "source end": "int"}
+    rows = ((n, topic.positions.get(n), end) for n, end in sorted(topic.ends.items()))
+    metadata: Metadata = {
+        keys.TARGET_TOPIC: target_topic,
+        keys.COPIED_BY: topic.copied_by,
+        keys.LAG: topic.lag,
+        keys.POSITIONS: keys.table(columns, rows),
+    }
+    return Shown(metadata, dg.DataVersion(version_of(topic.positions.items())))
 
 
 def _end(partition: PartitionOutcome) -> int | None:

@@ -15,17 +15,29 @@ from k2k_assets.core.stops.reason import Stops
 from k2k_assets.core.stops.reasons import NoTargetTopic, TopicNotFound
 from k2k_assets.discovery import refresh
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration.assets.running_copy import FollowedTopic, followed_topics
 from k2k_assets.orchestration.assets.shown import ShownTopic
-from k2k_assets.orchestration.assets.topic_results import materialization, stopped_failure, summary
-from k2k_assets.orchestration.assets.watched_copy import watched
+from k2k_assets.orchestration.assets.sync_run import SyncRun
+from k2k_assets.orchestration.assets.topic_results import (
+    followed_materialization,
+    materialization,
+    stopped_failure,
+    summary,
+)
+from k2k_assets.orchestration.assets.watched_copy import ProgressLog, watched
 from k2k_assets.orchestration.checks.topic_checks import evaluations, topic_check_keys
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome
-from k2k_assets.replication.extent import UntilCaughtUp, Window
+from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.spark.coming_spark import ComingSpark
 from k2k_assets.verification.stops import check_copies_on
+
+TERMINATED = (
+    "Terminated by hand, it commits what it has and ends, and the sensor starts no other run until it is switched off "
+    "and on again, or this job is launched"
+)
 
 
 class ExtentChoice(Enum):
@@ -33,15 +45,18 @@ class ExtentChoice(Enum):
 
     window = "window"
     caught_up = "caught_up"
+    continuous = "continuous"
 
 
 class CopyConfig(dg.Config):
     """Run config of the topics op."""
 
     extent: ExtentChoice = Field(
-        default=ExtentChoice.window,
-        description="window: for a bounded time. caught_up: until all that was committed on the source at the start is "
-        "committed on the target.",
+        default=ExtentChoice.caught_up,
+        description="caught_up: until all that was committed on the source at the start is committed on the target. "
+        "window: for a bounded time. continuous: until another run takes over, which the replication sensor asks for "
+        "after `sync.window`. The first two copy nothing of topics that are copied without end by somebody else: they "
+        "tell how far that has come.",
     )
     window_seconds: float | None = Field(default=None, gt=0, description="Over `sync.window` of the pipeline file.")
     idle_seconds: float | None = Field(default=None, gt=0, description="Over `sync.idle` of the pipeline file.")
@@ -87,10 +102,23 @@ def topic_assets(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]:
         selected = {by_key[key] for key in context.selected_asset_keys}
         wanted = selected.union(config.also)
+        checks = topic_check_keys(names, by_key.values())
+        if config.extent is ExtentChoice.continuous:
+            _sync(context, pipeline, names, config, checks)
+            return
+        followed = _followed(context, pipeline, wanted)
+        for topic in sorted(selected & followed.keys()):
+            shown = followed_materialization(pipeline.routing.target_if_any(topic) or "", followed[topic])
+            yield dg.MaterializeResult(
+                asset_key=names.topic_key(topic), metadata=shown.metadata, data_version=shown.data_version
+            )
+        selected, wanted = selected - followed.keys(), wanted - followed.keys()
+        if not wanted:
+            return
         with getattr(context.resources, names.resource).copying(pipeline) as spark:
             left_out = _left_out(pipeline, wanted)
             outcome = _copy(context, pipeline, spark, config, wanted - left_out.keys())
-        _report_stops(context, pipeline, outcome, topic_check_keys(names, by_key.values()))
+        _report_stops(context, pipeline, outcome, checks)
         yield from _results(context, pipeline, names, outcome, selected, left_out)
 
     return copy_topics
@@ -115,6 +143,9 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
     def discover_and_copy(
         context: dg.AssetExecutionContext, config: CopyConfig
     ) -> Iterator[dg.MaterializeResult[None]]:
+        if config.extent is ExtentChoice.continuous:
+            _sync(context, pipeline, names, config, {})
+            return
         with getattr(context.resources, names.resource).copying(pipeline) as spark:
             with failures_as_messages(), both_clusters(pipeline) as (source, target):
                 found = refresh(pipeline, source, target)
@@ -157,8 +188,53 @@ def _copy(
             lambda stop, listener: spark.replicate(
                 extent, topics=topics, stop=stop, listener=listener, run=context.run_id
             ),
-            context.log.info,
+            ProgressLog(context.log.info),
         )
+
+
+def _sync(
+    context: dg.AssetExecutionContext,
+    pipeline: Pipeline,
+    names: AssetNames,
+    config: CopyConfig,
+    checks: Mapping[str, dg.AssetCheckKey],
+) -> None:
+    """Copies until another run takes over; all topics of the pipeline, also those that appear meanwhile."""
+    window = pipeline.sync.window.total_seconds() if config.window_seconds is None else config.window_seconds
+    with (
+        failures_as_messages(),
+        both_clusters(pipeline) as (source, target),
+        getattr(context.resources, names.resource).copying(pipeline) as spark,
+    ):
+        run = SyncRun(
+            pipeline=pipeline,
+            names=names,
+            window=window,
+            checks=checks,
+            sink=context,
+            report=context.instance.report_runless_asset_event,
+            read_log=lambda: read_commit_log(pipeline, source.cluster_id(), target),
+            log=context.log.info,
+            warn=context.log.warning,
+        )
+        context.log.info(
+            f"copying {pipeline.selection.describe()} until the next run of this job takes over. {TERMINATED}"
+        )
+        watched(
+            lambda stop, listener: spark.replicate(Continuous(), stop=stop, listener=listener, run=context.run_id), run
+        )
+        context.log.info(run.ending())
+
+
+def _followed(context: dg.AssetExecutionContext, pipeline: Pipeline, topics: Set[str]) -> Mapping[str, FollowedTopic]:
+    """Those of some topics that somebody copies without end: copying them here would only interrupt that."""
+    with failures_as_messages(), both_clusters(pipeline) as (source, target):
+        there = topics & source.topics().keys()
+        followed = followed_topics(pipeline, source, target, there) if there else {}
+    for topic, copy in sorted(followed.items()):
+        at = ", ".join(f"{n}: {position}" for n, position in sorted(copy.positions.items()))
+        context.log.info(f"{topic} is being copied by {copy.copied_by}; positions {at}, lag {copy.lag}")
+    return followed
 
 
 def _extent(pipeline: Pipeline, config: CopyConfig) -> UntilCaughtUp | Window:

@@ -1,54 +1,74 @@
-"""Runs `replicate` from a Dagster step: logs its progress, and ends it at a commit when the run is terminated."""
+"""Runs `replicate` from a Dagster step, and ends it at a commit when the run is terminated."""
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from typing import Protocol
 
-from k2k_assets.replication.driver.events import Listener, on_progress
+from k2k_assets.core.words import plural
+from k2k_assets.replication.driver.events import Committed, Event, Listener, PartitionClaimed, ProgressRead
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.progress import Progress
 
-LOG_SECONDS = 5.0
+LOG_SECONDS = 30.0
 # A slot commits and leaves within seconds; this bounds the wait for one that cannot.
 STOP_SECONDS = 60.0
+_TICK_SECONDS = 0.5
 
 Copy = Callable[[threading.Event, Listener], Outcome]
 
 
-def watched(copy: Copy, log: Callable[[str], None]) -> Outcome:
-    """Runs a copy in a thread while this one logs.
+class Watcher(Protocol):
+    """Follows a copy, in the thread in which Dagster wants its events."""
+
+    def see(self, event: Event) -> None:
+        """Told of each event but single commits and claims."""
+
+    def is_over(self) -> bool:
+        """Whether the copy is to end; asked about twice a second."""
+
+
+def watched(copy: Copy, watcher: Watcher) -> Outcome:
+    """Runs a copy in a thread while this one watches it.
 
     Dagster interrupts the main thread. A copy that ran there would be torn out of a call; so it runs beside it, is told
     to stop, and commits what it has before the interruption goes on.
 
     Args:
         copy: Gets the stop event and the listener.
-        log: Called about every `LOG_SECONDS` seconds.
+        watcher: Told what happens.
 
     Raises:
         K2KError: Whatever the copy raises.
     """
     stop = threading.Event()
-    newest: list[Progress] = []
-    logged: Progress | None = None
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     copying: Future[Outcome] = Future()
+
+    def listen(event: Event) -> None:
+        if not isinstance(event, Committed | PartitionClaimed):
+            events.put(event)
 
     def run() -> None:
         try:
-            copying.set_result(copy(stop, on_progress(lambda progress: newest.__setitem__(slice(None), [progress]))))
+            copying.set_result(copy(stop, listen))
         except BaseException as error:
             copying.set_exception(error)
 
     thread = threading.Thread(target=run, name="k2k-copy", daemon=True)
     try:
         thread.start()
-        while wait([copying], timeout=LOG_SECONDS).not_done:
-            if newest and newest[0] is not logged:
-                log(describe(newest[0], logged))
-                logged = newest[0]
+        while wait([copying], timeout=_TICK_SECONDS).not_done:
+            for event in _taken(events):
+                watcher.see(event)
+            if watcher.is_over():
+                stop.set()
+        for event in _taken(events):
+            watcher.see(event)
         return copying.result()
     except BaseException:
         stop.set()
@@ -57,19 +77,58 @@ def watched(copy: Copy, log: Callable[[str], None]) -> Outcome:
         raise
 
 
-def describe(progress: Progress, before: Progress | None = None) -> str:
-    """One line on a run's progress."""
-    partitions = progress.partitions.values()
-    records = sum(p.records for p in partitions)
-    seconds = max(time.monotonic() - progress.started, 0.001)
-    lag = sum(p.lag for p in partitions)
-    held = sum(p.held_since is not None for p in partitions)
-    stopped = sorted({tp.topic for tp, p in progress.partitions.items() if p.stopped})
-    words = [f"{records:,} records copied in {seconds:.0f} s, {lag:,} source offsets to go"]
-    if before is not None:
-        words.append(f"{records - sum(p.records for p in before.partitions.values()):,} since the last line")
-    if held:
-        words.append(f"{held} partitions held back by open transactions on the source")
-    if stopped:
-        words.append(f"stopped: {', '.join(stopped)}")
-    return "; ".join(words)
+def _taken(events: queue.SimpleQueue[Event]) -> Iterator[Event]:
+    while True:
+        try:
+            yield events.get_nowait()
+        except queue.Empty:
+            return
+
+
+class ProgressLog:
+    """Logs the progress of a copy, a line each `LOG_SECONDS`.
+
+    Args:
+        log: Takes a line.
+        clock: Seconds that only rise.
+    """
+
+    def __init__(self, log: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._clock = clock
+        self._next = clock() + LOG_SECONDS
+        self._before: Progress | None = None
+
+    def see(self, event: Event) -> None:
+        """Logs the progress when it is time."""
+        if isinstance(event, ProgressRead) and self._clock() >= self._next:
+            self._next = self._clock() + LOG_SECONDS
+            self._log(describe(event.progress, self._before, LOG_SECONDS))
+            self._before = event.progress
+
+    def is_over(self) -> bool:
+        """A copy with an end ends by itself."""
+        return False
+
+
+def describe(progress: Progress, before: Progress | None, seconds: float) -> str:
+    """One line on a run's progress.
+
+    Args:
+        progress: As it is.
+        before: As it was at the last line; None at the first one.
+        seconds: Since then.
+    """
+    records = sum(p.records for p in progress.partitions.values())
+    copied = records - (sum(p.records for p in before.partitions.values()) if before else 0)
+    lag = sum(p.lag for p in progress.partitions.values())
+    worst, most = max(progress.partitions.items(), key=lambda item: item[1].lag, default=(None, None))
+    words = [f"copied {copied:,} ({copied / seconds:,.0f}/s), {lag:,} to go"]
+    if worst is not None and most is not None and most.lag:
+        words.append(f"worst {worst}")
+    if held := sum(p.held_since is not None for p in progress.partitions.values()):
+        words.append(f"{plural(held, 'partition')} held back by open transactions on the source")
+    if stopped := sorted({tp.topic for tp, p in progress.partitions.items() if p.stopped}):
+        more = f" and {len(stopped) - 5} more" if len(stopped) > 5 else ""
+        words.append(f"stopped: {', '.join(stopped[:5])}{more}")
+    return ", ".join(words)

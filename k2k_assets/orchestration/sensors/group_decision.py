@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pydantic import BaseModel, ConfigDict
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.orchestration.sensors.run_decision import back_off
+from k2k_assets.orchestration.sensors.sync_decision import back_off
 
 VERSION = 1
 # Brokers delete offsets of groups without members some days after their commit: the mapper renews old ones.

@@ -17,8 +17,9 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import read_manifest
-from k2k_assets.orchestration.sensors.run_decision import Positions
 from k2k_assets.pipeline import Pipeline
+
+Positions = list[int | None]
 
 # A tick makes about ten calls; should each of them need all of its time, it still ends within a minute.
 CALL_SECONDS = 5.0

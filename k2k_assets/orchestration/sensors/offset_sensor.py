@@ -1,6 +1,6 @@
 """The offset sync sensor: asks for a run of the consumer groups that moved, one run at a time per pipeline.
 
-It starts no JVM, and neither does a run that finds the mappings checked; such a run polls for up to `sync.window`.
+It starts no JVM, and neither does a run that finds the mappings checked; such a run polls for some minutes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from k2k_assets.orchestration.sensors.replication_sensor import INTERVAL_SECONDS
 from k2k_assets.orchestration.sensors.run_history import failed_checks, last_run, made_by, running
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.mapping_checks import CHECKS
+
+# A run reports how the groups stand when it ends.
+_LONGEST_WINDOW_SECONDS = 300.0
 
 
 def offset_sync_sensor(
@@ -70,7 +73,7 @@ def _facts(
         unread=seen.unread,
         failed_checks=failed_checks(instance, checks),
         running=running(instance, names.offset_sync_tags, groups, besides=names.tags),
-        copying=running(instance, names.tags, shown - groups, besides={}),
+        copying=running(instance, names.mappings_tags, [names.offset_mappings_key], besides=names.tags),
         last_run=last.run_id,
         last_ended=last.ended,
         last_good=last.good,
@@ -92,7 +95,8 @@ def _result(
     if decision.mappings:
         selection = [names.offset_mappings_key, *selection]
     also = [group for group in decision.groups if group not in known]
-    config = {"window_seconds": pipeline.sync.window.total_seconds(), "also": also}
+    window = min(pipeline.sync.window.total_seconds(), _LONGEST_WINDOW_SECONDS)
+    config = {"window_seconds": window, "also": also}
     request = dg.RunRequest(
         run_key=decision.run_key,
         asset_selection=selection,

@@ -1,31 +1,38 @@
-"""The replication sensor: asks for a window-bounded run of the topics that lag, one run at a time per pipeline.
+"""The replication sensor: keeps one run of the sync job copying, and the offset mappings up to date beside it.
 
-It reads no records of topics and starts no JVM; the run does the work and copies for `sync.window`.
+It reads no records of topics and starts no JVM. Where a `k2k start` copies, it asks for no run, and reports the
+progress of that as materializations of the same assets.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
 from k2k_assets.coordination.presence import heartbeat_timeout_seconds
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.assets.data_versions import version_of
+from k2k_assets.orchestration.assets.report_schedule import report_interval
+from k2k_assets.orchestration.assets.topic_report import topic_report
 from k2k_assets.orchestration.checks.topic_checks import evaluations, topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings
 from k2k_assets.orchestration.sensors.observation import Observation, observe
-from k2k_assets.orchestration.sensors.run_decision import Cursor, RunDecision, SensorFacts, decide_run
 from k2k_assets.orchestration.sensors.run_history import last_run, running
+from k2k_assets.orchestration.sensors.sync_decision import SyncCursor, SyncDecision, SyncFacts, decide_sync
+from k2k_assets.orchestration.sensors.sync_history import sync_runs
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on
 from k2k_assets.verification.verdict import Judgement
 
 SENSORS_VARIABLE = "K2K_SENSORS"
 INTERVAL_SECONDS = 10
-_DATA_VERSION = "dagster/data_version"
+
+Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 
 
 def default_status() -> dg.DefaultSensorStatus:
@@ -35,114 +42,120 @@ def default_status() -> dg.DefaultSensorStatus:
 
 
 def replication_sensor(
-    pipeline: Pipeline, names: AssetNames, job: dg.UnresolvedAssetJobDefinition, first: bool
+    pipeline: Pipeline, names: AssetNames, jobs: Sequence[dg.UnresolvedAssetJobDefinition], first: bool
 ) -> dg.SensorDefinition:
     """The sensor of a pipeline.
 
     Args:
         pipeline: What to watch.
         names: Its names.
-        job: The job that the runs are of.
+        jobs: The sync job, and that of the mappings where the pipeline has any.
         first: Whether its file is the first of its folder; then the sensor is named `k2k_replication_sensor`.
     """
 
     @dg.sensor(
         name=names.sensor(first),
-        job=job,
+        jobs=jobs,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=default_status(),
         description=f"Keeps pipeline {pipeline.name} copying: {pipeline.selection.describe()}.",
     )
-    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         looked = time.time()
+        before = SyncCursor.read(context.cursor)
         try:
             seen = observe(pipeline)
         except K2KError as error:
-            return dg.SkipReason(str(error))
-        before = Cursor.read(context.cursor)
-        shown = frozenset(key for key in shown_assets(context, names) if not names.is_consumer_group(key))
-        decision = decide_run(_facts(context.instance, pipeline, names, looked, seen, shown), before)
-        # Failed ones only: nothing of a new topic is committed yet, which is a doubt and no stop.
-        verdicts = {topic: check_copies_on(topic, seen.log) for topic in seen.ends}
-        stopped = {topic: v.summary for topic, v in verdicts.items() if v.judgement is Judgement.FAILED}
-        events: list[dg.AssetObservation | dg.AssetCheckEvaluation]
-        events = [*_moved(names, before, seen), *_turned(names, before.stopped, stopped, seen, shown)]
-        cursor = decision.cursor.model_copy(update={"stopped": stopped})
-        return _result(pipeline, names, decision.model_copy(update={"cursor": cursor}), events, seen, shown)
+            # What nobody could write meanwhile is no silence.
+            cursor = before.model_copy(update={"heard": {}})
+            return dg.SensorResult(skip_reason=str(error), cursor=cursor.model_dump_json())
+        decision = decide_sync(_facts(context, pipeline, names, looked, seen), before.heard)
+        for run_id in decision.dead:
+            _report_dead(context.instance, run_id)
+        stopped = _stopped(seen)
+        cursor = before.model_copy(update={"heard": decision.heard, "stopped": stopped})
+        events: list[Event] = []
+        if not _run_reports(decision):
+            shown = shown_assets(context, names)
+            events += _turned(names, before.stopped, stopped, seen, shown)
+        if decision.copied_by:
+            cursor, reports = _reported(pipeline, names, seen, decision.copied_by, cursor)
+            events += reports
+        requests = [*_sync_request(names, decision), *_mappings_request(context.instance, pipeline, names, seen)]
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else decision.reason,
+            cursor=cursor.model_dump_json(),
+            asset_events=events,
+        )
 
     return sensor
 
 
-def _result(
-    pipeline: Pipeline,
-    names: AssetNames,
-    decision: RunDecision,
-    events: Sequence[dg.AssetObservation | dg.AssetCheckEvaluation],
-    seen: Observation,
-    shown: frozenset[dg.AssetKey],
-) -> dg.SensorResult:
-    cursor = decision.cursor.model_dump_json()
-    if decision.run_key is None:
-        return dg.SensorResult(skip_reason=decision.reason, cursor=cursor, asset_events=events)
-    known = [topic for topic in decision.topics if names.topic_key(topic) in shown]
-    selection = [names.topic_key(topic) for topic in known]
-    config = {}
-    if decision.topics and not known:
-        selection = _standing_in(pipeline, names, seen, shown)
-    if decision.topics:
-        also = [topic for topic in decision.topics if topic not in known]
-        config = {"ops": {names.op("topics"): {"config": {"also": also}}}} if also else {}
-    keep = [names.commit_log_key, *([names.offset_mappings_key] if pipeline.features.offset_mapping else [])]
-    request = dg.RunRequest(
-        run_key=decision.run_key, asset_selection=[*selection, *keep], run_config=config, tags=names.tags
-    )
-    return dg.SensorResult(run_requests=[request], cursor=cursor, asset_events=events)
-
-
-def _standing_in(
-    pipeline: Pipeline, names: AssetNames, seen: Observation, shown: frozenset[dg.AssetKey]
-) -> list[dg.AssetKey]:
-    """The assets through which topics are copied that have none yet: those of today's definitions.
-
-    Not of topics that are gone on the source, which would fail the run; only where nothing else is shown, as some
-    asset must be asked for.
-    """
-    undiscovered = names.undiscovered_key(pipeline.selection.pattern or "")
-    there = {names.topic_key(topic) for topic in seen.ends} | {undiscovered}
-    topics = sorted(key for key in shown if len(key.path) == 3 and key.path[1] == "topics")
-    return [key for key in topics if key in there] or topics
-
-
 def _facts(
-    instance: dg.DagsterInstance,
-    pipeline: Pipeline,
-    names: AssetNames,
-    looked: float,
-    seen: Observation,
-    shown: frozenset[dg.AssetKey],
-) -> SensorFacts:
-    last = last_run(instance, names.tags)
-    return SensorFacts(
+    context: dg.SensorEvaluationContext, pipeline: Pipeline, names: AssetNames, looked: float, seen: Observation
+) -> SyncFacts:
+    active, ended = sync_runs(context.instance, names.sync_tags)
+    return SyncFacts(
         looked=looked,
         now=time.time(),
-        ends=seen.ends,
-        positions=seen.positions,
-        mappings=seen.mappings,
-        running=running(instance, names.tags, shown, besides={}),
-        last_run=last.run_id,
-        last_ended=last.ended,
+        switched_on=context.last_sensor_start_time or 0.0,
+        window=pipeline.sync.window.total_seconds(),
+        topics=len(seen.ends),
+        active=tuple(active),
+        ended=tuple(ended),
         instances=seen.instances,
         heartbeat_timeout=heartbeat_timeout_seconds(pipeline),
     )
 
 
-def shown_assets(context: dg.SensorEvaluationContext, names: AssetNames) -> frozenset[dg.AssetKey]:
-    """The assets of the pipeline that the loaded definitions can materialize."""
-    definition = context.repository_def
-    graph = definition.asset_graph if definition else None
-    if graph is None:
-        return frozenset()
-    return frozenset(key for key in graph.materializable_asset_keys if key.path[0] == names.commit_log_key.path[0])
+def _report_dead(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Dagster's default launcher does not watch the processes that it has started."""
+    run = instance.get_run_by_id(run_id)
+    if run is not None and not run.is_finished:
+        instance.report_run_failed(
+            run, "the process of this run is gone: it has written no heartbeat to the assignment topic for too long"
+        )
+
+
+def _sync_request(names: AssetNames, decision: SyncDecision) -> Iterator[dg.RunRequest]:
+    if decision.run_key is not None:
+        yield dg.RunRequest(run_key=decision.run_key, job_name=names.sync_job, tags=names.sync_tags)
+
+
+def _mappings_request(
+    instance: dg.DagsterInstance, pipeline: Pipeline, names: AssetNames, seen: Observation
+) -> Iterator[dg.RunRequest]:
+    if seen.mappings is None:
+        return
+    last = last_run(instance, names.mappings_tags)
+    decision = decide_mappings(
+        MappingsFacts(
+            now=time.time(),
+            behind=seen.mappings != seen.positions,
+            interval=pipeline.index.interval.total_seconds(),
+            running=running(instance, names.mappings_tags, [names.offset_mappings_key], besides={}),
+            last_run=last.run_id,
+            last_ended=last.ended,
+        )
+    )
+    if decision is not None:
+        yield dg.RunRequest(run_key=decision, job_name=names.mappings_job, tags=names.mappings_tags)
+
+
+# -- what is reported -------------------------------------------------------------------------------------------------
+
+
+def _run_reports(decision: SyncDecision) -> bool:
+    """Whether a run copies, which reports by itself."""
+    return not decision.copied_by and decision.run_key is None and not decision.dead
+
+
+def _stopped(seen: Observation) -> dict[str, str]:
+    """Failed ones only: nothing of a new topic is committed yet, which is a doubt and no stop."""
+    topics = {tp.topic for tp in seen.log.stopped} & seen.ends.keys()
+    verdicts = {topic: check_copies_on(topic, seen.log) for topic in topics}
+    return {topic: v.summary for topic, v in verdicts.items() if v.judgement is Judgement.FAILED}
 
 
 def _turned(
@@ -154,20 +167,38 @@ def _turned(
 ) -> Iterable[dg.AssetCheckEvaluation]:
     """The verdict on each topic that was stopped, or was let go on, since the last tick; also by `k2k start`."""
     turned = [topic for topic in sorted({*before, *now}) if before.get(topic) != now.get(topic)]
-    keys = topic_check_keys(names, [topic for topic in seen.ends if names.topic_key(topic) in shown])
-    return evaluations(keys, {topic: check_copies_on(topic, seen.log) for topic in turned})
+    checks = topic_check_keys(names, [topic for topic in seen.ends if names.topic_key(topic) in shown])
+    return evaluations(checks, {topic: check_copies_on(topic, seen.log) for topic in turned})
 
 
-def _moved(names: AssetNames, before: Cursor, seen: Observation) -> Iterable[dg.AssetObservation]:
-    """An observation for each source topic whose end offsets moved since the last tick."""
-    for topic, ends in seen.ends.items():
-        if before.ends.get(topic) != ends:
-            version = ",".join(map(str, ends))
-            yield dg.AssetObservation(
-                names.source_key(topic),
-                metadata={
-                    keys.PARTITIONS: len(ends),
-                    keys.END_OFFSETS: keys.table({"partition": "int", "end": "int"}, enumerate(ends)),
-                },
-                tags={_DATA_VERSION: version},
-            )
+def _reported(
+    pipeline: Pipeline, names: AssetNames, seen: Observation, copied_by: str, cursor: SyncCursor
+) -> tuple[SyncCursor, list[Event]]:
+    """What `k2k start` has copied since it was reported last, when it is time; and the cursor that knows of it."""
+    positions = {topic: {n: position or 0 for n, position in enumerate(seen.positions[topic])} for topic in seen.ends}
+    versions = {topic: version_of(at.items()) for topic, at in positions.items()}
+    moved = [topic for topic, version in versions.items() if cursor.reported.get(topic) != version]
+    now = time.time()
+    new = any(topic not in cursor.reported for topic in moved)
+    due = new or now >= cursor.reported_at + report_interval(pipeline.sync.reports_per_day, len(moved))
+    if not moved or not due:
+        return cursor, []
+    events: list[Event] = []
+    for topic in moved:
+        ends = {n: max(end, 0) for n, end in enumerate(seen.ends[topic])}
+        metadata: keys.Metadata = {
+            keys.TARGET_TOPIC: pipeline.routing.target_if_any(topic) or "",
+            keys.COPIED_BY: copied_by,
+            keys.LAG: sum(max(0, end - positions[topic].get(n, 0)) for n, end in ends.items()),
+        }
+        events.extend(topic_report(names, pipeline.code_version, topic, ends, positions[topic], metadata))
+    return cursor.model_copy(update={"reported": versions, "reported_at": now}), events
+
+
+def shown_assets(context: dg.SensorEvaluationContext, names: AssetNames) -> frozenset[dg.AssetKey]:
+    """The assets of the pipeline that the loaded definitions can materialize."""
+    definition = context.repository_def
+    graph = definition.asset_graph if definition else None
+    if graph is None:
+        return frozenset()
+    return frozenset(key for key in graph.materializable_asset_keys if key.path[0] == names.commit_log_key.path[0])

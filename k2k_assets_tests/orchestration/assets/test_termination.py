@@ -34,16 +34,15 @@ PARTITIONS = 2
 
 
 def pipeline_file(folder: Path, clusters: KafkaSandbox, topic: str, **rest: Any) -> Path:
-    """A pipeline whose runs go on for ten minutes, in a folder of its own."""
+    """A pipeline in a folder of its own."""
     pipelines = folder / "pipelines"
     pipelines.mkdir()
-    sync = {"window": "10 minutes", "idle": "10 minutes"}
-    return write_pipeline(pipelines, clusters.source_servers, clusters.target_servers, [topic], sync=sync, **rest)
+    return write_pipeline(pipelines, clusters.source_servers, clusters.target_servers, [topic], **rest)
 
 
 @contextmanager
 def running(path: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A run of a pipeline's job in a process of its own; what it says is in `run.log`."""
+    """A run of a pipeline's sync job in a process of its own; what it says is in `run.log`."""
     environment = {
         **os.environ,
         "DAGSTER_HOME": str(folder),
@@ -51,7 +50,7 @@ def running(path: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         "K2K_PIPELINES": str(path.parent),
     }
     tool = Path(sys.executable).with_name("dagster")
-    job = AssetNames(load_pipeline([path]).name).job
+    job = AssetNames(load_pipeline([path]).name).sync_job
     with (folder / "run.log").open("w") as log:
         run = subprocess.Popen(
             [str(tool), "job", "execute", "-m", "k2k_assets.definitions", "-j", job],

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.orchestration.assets import watched_copy
-from k2k_assets.orchestration.assets.watched_copy import describe, watched
-from k2k_assets.replication.driver.events import ProgressRead
+from k2k_assets.orchestration.assets.watched_copy import LOG_SECONDS, ProgressLog, watched
+from k2k_assets.replication.driver.events import Event, Listener, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 
@@ -30,37 +29,53 @@ PROGRESS = Progress(
 
 def test_what_the_copy_returns_and_raises_comes_through() -> None:
     outcome = Outcome(generation=3)
-    assert watched(lambda stop, listener: outcome, print) is outcome
+    assert watched(lambda stop, listener: outcome, ProgressLog(print)) is outcome
 
     def refuse(*_: object) -> Outcome:
         raise Refused("no such topic")
 
     with pytest.raises(Refused, match="no such topic"):
-        watched(refuse, print)
+        watched(refuse, ProgressLog(print))
 
 
-def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched_copy, "LOG_SECONDS", 0.01)
-    monkeypatch.setattr(watched_copy, "time", SimpleNamespace(monotonic=lambda: 1003.0))
-    logged = threading.Event()
+def test_progress_is_logged_a_line_at_a_time() -> None:
+    now = 1000.0
     lines: list[str] = []
+    progress_log = ProgressLog(lines.append, lambda: now)
+    progress_log.see(ProgressRead(PROGRESS))
+    assert lines == [], "there is nothing to say yet"
+    now += LOG_SECONDS
+    progress_log.see(ProgressRead(PROGRESS))
+    more = {tp: replace(p, records=p.records + 60) for tp, p in PROGRESS.partitions.items()}
+    progress_log.see(ProgressRead(Progress(more, PROGRESS.started)))
+    now += LOG_SECONDS
+    progress_log.see(ProgressRead(Progress(more, PROGRESS.started)))
+    others = "1 partition held back by open transactions on the source, stopped: b"
+    assert lines == [
+        f"copied 50 (2/s), 40 to go, worst a-0, {others}",
+        f"copied 120 (4/s), 40 to go, worst a-0, {others}",
+    ]
 
-    def log(line: str) -> None:
-        lines.append(line)
-        logged.set()
 
-    def copy(stop: threading.Event, listener: object) -> Outcome:
-        assert callable(listener)
-        listener(ProgressRead(PROGRESS))
-        assert logged.wait(10)
+def test_events_are_seen_in_the_thread_of_the_step() -> None:
+    seen: list[tuple[Event, str]] = []
+    watcher = ProgressLog(print)
+    watcher.see = lambda event: seen.append((event, threading.current_thread().name))  # type: ignore[method-assign]
+    told: list[Event] = [ProgressRead(PROGRESS), PartitionStopped(TopicPartition("b", 0), SourceDeleted("b"))]
+
+    def copy(stop: threading.Event, listener: Listener) -> Outcome:
+        for event in told:
+            listener(event)
         return Outcome()
 
-    watched(copy, log)
-    assert lines == [describe(PROGRESS)]
-    assert "50 records copied in 3 s" in lines[0]
-    assert "40 source offsets to go" in lines[0]
-    assert "1 partitions held back" in lines[0]
-    assert "stopped: b" in lines[0]
+    watched(copy, watcher)
+    assert seen == [(event, threading.current_thread().name) for event in told]
+
+
+def test_a_copy_that_is_over_is_stopped() -> None:
+    watcher = ProgressLog(print)
+    watcher.is_over = lambda: True  # type: ignore[method-assign]
+    assert watched(lambda stop, _: Outcome(generation=int(stop.wait(10))), watcher).generation == 1
 
 
 def test_an_interruption_stops_the_copy_at_a_commit() -> None:
@@ -72,5 +87,5 @@ def test_an_interruption_stops_the_copy_at_a_commit() -> None:
         return Outcome()
 
     with pytest.raises(KeyboardInterrupt):
-        watched(copy, print)
+        watched(copy, ProgressLog(print))
     assert committed == [True]

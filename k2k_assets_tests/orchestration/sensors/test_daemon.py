@@ -15,9 +15,12 @@ from urllib.request import urlopen
 import dagster as dg
 import psutil
 import pytest
+from dagster_graphql import DagsterGraphQLClient
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, topics, unique
@@ -31,7 +34,8 @@ ROOT = Path(__file__).parents[3]
 class DagsterDev:
     """`dagster dev` as a child process, with everything that it starts."""
 
-    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
+    def __init__(self, directory: Path, environment: dict[str, str], names: AssetNames) -> None:
+        self.names = names
         self.home = environment["DAGSTER_HOME"]
         self.port = _free_port()
         self._log = (directory / "dagster-dev.log").open("w+")
@@ -68,6 +72,37 @@ class DagsterDev:
                 if entry.dagster_event and entry.dagster_event.is_failure
             ]
 
+    def launch(self, job: str) -> str:
+        """Launches a job as the UI does; returns the id of the run."""
+        return DagsterGraphQLClient("127.0.0.1", port_number=self.port).submit_job_execution(job)
+
+    def ended_well(self, job: str) -> int:
+        """How many runs of a job have."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            return instance.get_runs_count(dg.RunsFilter(job_name=job, statuses=[dg.DagsterRunStatus.SUCCESS]))
+
+    def is_over(self, run_id: str) -> bool:
+        """Whether a run has ended, in whatever way."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            run = instance.get_run_by_id(run_id)
+            return run is not None and run.is_finished
+
+    def materialized(self, run_id: str, key: dg.AssetKey) -> frozenset[str]:
+        """The metadata that a run materialized an asset with."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            events = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+            found = [e.asset_materialization for e in events if e.asset_materialization is not None]
+            return frozenset(name for one in found if one.asset_key == key for name in one.metadata)
+
+    def copying_worker(self) -> tuple[str, psutil.Process]:
+        """The newest run of the sync job that copies, and its process."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            statuses = [dg.DagsterRunStatus.STARTED]
+            run = instance.get_runs(dg.RunsFilter(job_name=self.names.sync_job, statuses=statuses), limit=1)[0]
+        children = psutil.Process(self._process.pid).children(recursive=True)
+        (worker,) = [process for process in children if any(run.run_id in word for word in process.cmdline())]
+        return run.run_id, worker
+
     def stop(self) -> None:
         """Ends it as Ctrl-C does; what is left after that is killed."""
         children = psutil.Process(self._process.pid).children(recursive=True)
@@ -95,14 +130,15 @@ def dev(clusters: KafkaSandbox, prefix: str, tmp_path: Path) -> Iterator[Dagster
     for directory in (folder, dagster_home):
         directory.mkdir()
     (dagster_home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
-    write_pipeline(
+    path = write_pipeline(
         folder,
         clusters.source_servers,
         clusters.target_servers,
         f"{prefix}[.].*",
         features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
         groups={"consumerGroups": f"{prefix}-.*"},
-        sync={"window": "20 seconds", "idle": "2 seconds"},
+        sync={"window": "30 seconds", "metadataInterval": "5 seconds"},
+        index={"interval": "30 seconds"},
     )
     running = DagsterDev(
         tmp_path,
@@ -112,13 +148,14 @@ def dev(clusters: KafkaSandbox, prefix: str, tmp_path: Path) -> Iterator[Dagster
             "K2K_PIPELINES": str(folder),
             "K2K_SENSORS": "running",
         },
+        AssetNames(load_pipeline([path]).name),
     )
     yield running
     running.stop()
 
 
 def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: DagsterDev, prefix: str) -> None:
-    """From nothing discovered, over a topic that appears later, to new records of the first one."""
+    """From nothing discovered, over a topic that appears later and runs that take over, to a run that is killed."""
 
     def arrived(topic: str, count: int) -> Callable[[], bool]:
         servers = clusters.target_servers
@@ -140,7 +177,20 @@ def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: Dagste
 
     dev.await_that(lambda: at in held(clusters.target_servers, group), 300, f"{group} to be moved")
     assert held(clusters.target_servers, group)[at][0] == 7
+    dev.await_that(lambda: dev.ended_well(dev.names.sync_job) >= 2, 300, "runs to hand over to the next ones")
+
+    click = dev.launch(dev.names.job)
+    dev.await_that(lambda: dev.is_over(click), 300, "a click on Materialize to be answered")
+    assert "k2k/copied_by" in dev.materialized(click, dev.names.topic_key(orders)), "from the run that copies"
     assert dev.failed_runs() == []
+
+    (killed, worker) = dev.copying_worker()
+    worker.kill()
+    produce(clusters.source_servers, orders, [b"after"] * 10)
+    dev.await_that(arrived(orders, 530), 300, "the next run to copy on where the killed one was")
+    dev.await_that(lambda: dev.is_over(killed), 60, "Dagster to know that the killed one is gone")
+    (failure,) = dev.failed_runs()
+    assert "the process of this run is gone" in failure
 
 
 def _answers(url: str) -> bool:

@@ -11,7 +11,7 @@ from k2k_assets.orchestration.sensors.group_decision import (
     decide_groups,
     standing,
 )
-from k2k_assets.orchestration.sensors.run_decision import FIRST_BACK_OFF
+from k2k_assets.orchestration.sensors.sync_decision import FIRST_BACK_OFF
 
 AT = TopicPartition("orders", 0)
 

@@ -15,10 +15,11 @@ from k2k_assets import discovery
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.coordination.presence import Presence
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reasons import RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
-from k2k_assets.discovery import DiscoveredTopic, Discovery
+from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors import replication_sensor
 from k2k_assets.orchestration.sensors.observation import Observation
@@ -40,11 +41,22 @@ class Ticks:
         self.names = AssetNames(self.pipeline.name)
         self.instance = dg.DagsterInstance.ephemeral()
         self.cursor: str | None = None
+        self.switched_on = 0.0
+
+    def run(self, job: str, tags: dict[str, str]) -> dg.DagsterRun:
+        """A run in progress, as the daemon makes one of a request."""
+        definition = build_definitions(self.folder).resolve_job_def(job)
+        return self.instance.create_run_for_job(definition, status=dg.DagsterRunStatus.STARTED, tags=tags)
 
     def tick(self) -> dg.SensorResult | dg.SkipReason:
         repository = build_definitions(self.folder).get_repository_def()
         sensor = repository.get_sensor_def("k2k_replication_sensor")
-        context = dg.build_sensor_context(instance=self.instance, cursor=self.cursor, repository_def=repository)
+        context = dg.build_sensor_context(
+            instance=self.instance,
+            cursor=self.cursor,
+            repository_def=repository,
+            last_sensor_start_time=self.switched_on,
+        )
         answer = sensor(context)
         assert isinstance(answer, dg.SensorResult | dg.SkipReason)
         if isinstance(answer, dg.SensorResult):
@@ -58,45 +70,46 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "pipelines"
 
 
-@pytest.mark.integration
-def test_it_asks_for_what_lags_until_it_is_copied(clusters: KafkaSandbox, place: Path) -> None:
-    prefix = unique("s")
-    one, two = f"{prefix}.one", f"{prefix}.two"
-    for topic in (one, two):
-        create_topic(clusters.source_servers, topic)
-        create_topic(clusters.target_servers, topic)
-    produce(clusters.source_servers, one, [b"1", b"2"])
-    ticks = Ticks(place, clusters.source_servers, clusters.target_servers, f"{prefix}[.].*")
-    names = ticks.names
+def requests(answer: dg.SensorResult | dg.SkipReason) -> list[dg.RunRequest]:
+    assert isinstance(answer, dg.SensorResult)
+    return list(answer.run_requests or [])
 
-    # Before discovery: the definitions have one asset for the pattern, and it stands for all.
-    first = ticks.tick()
-    assert isinstance(first, dg.SensorResult)
-    (request,) = first.run_requests or []
-    assert names.undiscovered_key(f"{prefix}[.].*") in (request.asset_selection or [])
-    assert request.tags == names.tags
-    assert {e.asset_key for e in first.asset_events} == {names.source_key(one), names.source_key(two)}
+
+def reason(answer: dg.SensorResult | dg.SkipReason) -> str:
+    assert isinstance(answer, dg.SensorResult)
+    return str(answer.skip_reason and answer.skip_reason.skip_message)
+
+
+@pytest.mark.integration
+def test_it_asks_for_one_run_that_copies_and_discovers(clusters: KafkaSandbox, place: Path) -> None:
+    prefix = unique("s")
+    ticks = Ticks(place, clusters.source_servers, clusters.target_servers, f"{prefix}[.].*")
+    nothing = ticks.tick()
+    assert (requests(nothing), reason(nothing)) == ([], "no topic of the source is selected")
+    topic = create_topic(clusters.source_servers, f"{prefix}.one")
+    (request,) = requests(ticks.tick())
+    assert (request.job_name, request.tags) == (ticks.names.sync_job, ticks.names.sync_tags)
     found = discovery.load(ticks.pipeline.name)
     assert found is not None
-    assert set(found.topics) == {one, two}
+    assert set(found.topics) == {topic}
+    ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
+    waiting = ticks.tick()
+    assert requests(waiting) == []
+    assert "copies" in reason(waiting)
 
-    # With the topics known, and one of them copied.
-    hand = HandCopy(ticks.pipeline)
-    hand.commit(one, 2)
-    ticks.cursor = None
-    (request,) = ticks.tick().run_requests or []  # type: ignore[union-attr]
-    assert request.asset_selection == [names.topic_key(two), names.commit_log_key]
-    hand.commit(two, 0)
-    idle = ticks.tick()
-    assert isinstance(idle, dg.SensorResult)
-    assert "all 2 topics are copied" in str(idle.skip_reason and idle.skip_reason.skip_message)
-    assert list(idle.asset_events) == [], "no end moved, so nothing is observed"
 
-    produce(clusters.source_servers, two, [b"3"])
-    moved = ticks.tick()
-    assert isinstance(moved, dg.SensorResult)
-    assert [e.asset_key for e in moved.asset_events] == [names.source_key(two)]
-    assert json.loads(ticks.cursor or "")["ends"][two] == [1]
+@pytest.mark.integration
+def test_mappings_are_brought_up_to_date_beside_the_copy(clusters: KafkaSandbox, place: Path) -> None:
+    topic = create_topic(clusters.source_servers, unique("s"))
+    create_topic(clusters.target_servers, topic)
+    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+    ticks = Ticks(place, clusters.source_servers, clusters.target_servers, topic, features=features)
+    HandCopy(ticks.pipeline).commit(topic, 0)
+    ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
+    (request,) = requests(ticks.tick())
+    assert (request.job_name, request.tags) == (ticks.names.mappings_job, ticks.names.mappings_tags)
+    ticks.run(ticks.names.mappings_job, ticks.names.mappings_tags)
+    assert requests(ticks.tick()) == []
 
 
 @pytest.mark.integration
@@ -126,18 +139,6 @@ def test_a_stop_turns_the_topics_check_whoever_stopped_it(clusters: KafkaSandbox
 
 
 @pytest.mark.integration
-def test_it_waits_for_a_run_in_progress(clusters: KafkaSandbox, place: Path) -> None:
-    topic = unique("s")
-    create_topic(clusters.source_servers, topic)
-    ticks = Ticks(place, clusters.source_servers, clusters.target_servers, topic)
-    job = build_definitions(place).resolve_job_def(ticks.names.job)
-    run = ticks.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=ticks.names.tags)
-    waiting = ticks.tick()
-    assert isinstance(waiting, dg.SensorResult)
-    assert f"run {run.run_id} is in progress" in str(waiting.skip_reason and waiting.skip_reason.skip_message)
-
-
-@pytest.mark.integration
 def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, place: Path) -> None:
     """The instance has not looked for new topics yet, so one lags."""
     name = unique("live")
@@ -153,10 +154,13 @@ def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, pla
         sync={"metadataInterval": "10 minutes"},
     )
 
+    reported: list[dg.AssetMaterialization] = []
+
     def answer() -> tuple[int, str]:
         told = ticks.tick()
         assert isinstance(told, dg.SensorResult)
-        return len(told.run_requests or []), str(told.skip_reason and told.skip_reason.skip_message)
+        reported.extend(event for event in told.asset_events if isinstance(event, dg.AssetMaterialization))
+        return len(requests(told)), reason(told)
 
     instance = Running(ticks.pipeline, 1)
     produce(clusters.source_servers, one, [b"1"])
@@ -165,10 +169,14 @@ def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, pla
     words = f"copied without end by pipeline {ticks.pipeline.name} on "
     began = time.monotonic()
     while time.monotonic() < began + 10:  # longer than somebody may be silent: its heartbeats are seen
-        asked, reason = answer()
+        asked, why = answer()
         assert asked == 0
-        assert words in reason
+        assert words in why
         time.sleep(0.2)  # without it, this would take one of two cores from all others
+    of_one = [event for event in reported if event.asset_key == ticks.names.topic_key(one)]
+    assert of_one[0].metadata["k2k/lag"].value == 0, "it is told as a run of our own is"
+    assert words.removeprefix("copied without end by ") in str(of_one[0].metadata["k2k/copied_by"].value)
+    assert len(of_one) == 1, "nothing has moved since"
     instance.end()
     wait_until(lambda: answer()[0] == 1, 60, "the sensor to ask for a run")
 
@@ -199,33 +207,62 @@ def test_a_look_that_stalls_is_not_the_silence_of_an_instance(place: Path, monke
     assert asked() == 1
 
 
-def test_what_is_gone_on_the_source_is_not_asked_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new topic has no asset yet, so those of other topics stand in: of topics that are there."""
-    there = {"new": [1], "b": [0]}
+def _seen(pipeline: Pipeline, instances: dict[str, Presence]) -> Observation:
+    found = Discovery(pipeline.name, 0, "source", "target", {})
+    return Observation(found, {"a": [10]}, {"a": [9]}, None, CommitLog(), instances)
+
+
+def test_a_run_whose_process_is_gone_is_reported_as_failed_and_replaced(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    instances: dict[str, Presence] = {}
+    monkeypatch.setattr(replication_sensor, "observe", lambda pipeline: _seen(pipeline, instances))
+    monkeypatch.setattr(replication_sensor, "time", SimpleNamespace(time=lambda: clock[0]))
+    assignment = {"topic": "claims", "graceWindow": "15 seconds"}
+    ticks = Ticks(place, "s:9092", "t:9092", "a", coordination={"assignment": assignment})
+    run = ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
+    instances["i"] = Presence(sign=7, who="it", run=run.run_id)
+    assert requests(ticks.tick()) == []
+    clock[0] = 1015.0
+    (request,) = requests(ticks.tick())
+    assert request.run_key == f"sync-after-{run.run_id}"
+    failed = ticks.instance.get_run_by_id(run.run_id)
+    assert failed is not None
+    assert failed.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_silence_while_nobody_could_write_is_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, answers = [1000.0], [True]
+    instances: dict[str, Presence] = {}
 
     def observe(pipeline: Pipeline) -> Observation:
-        found = Discovery(pipeline.name, 0, "source", "target", {})
-        positions = {topic: [None if topic == "new" else 0] for topic in there}
-        return Observation(found, dict(there), positions, None, CommitLog(), {})
+        if not answers[0]:
+            raise ClusterUnreachable("the target does not answer")
+        return _seen(pipeline, instances)
 
     monkeypatch.setattr(replication_sensor, "observe", observe)
-    ticks = Ticks(place, "s:9092", "t:9092", ".*")
-    names = ticks.names
-    known = {topic: DiscoveredTopic(1, topic) for topic in ("a", "b")}
-    discovery.save(Discovery(ticks.pipeline.name, 0, "source", "target", known))
+    monkeypatch.setattr(replication_sensor, "time", SimpleNamespace(time=lambda: clock[0]))
+    assignment = {"topic": "claims", "graceWindow": "15 seconds"}
+    ticks = Ticks(place, "s:9092", "t:9092", "a", coordination={"assignment": assignment})
+    run = ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
+    instances["i"] = Presence(sign=7, who="it", run=run.run_id)
+    for clock[0], answers[0] in ((1000.0, True), (1010.0, False), (1040.0, True), (1050.0, True)):
+        assert requests(ticks.tick()) == []
+    clock[0] = 1055.0
+    assert len(requests(ticks.tick())) == 1
 
-    def asked() -> list[dg.AssetKey]:
-        ticks.cursor = None
-        told = ticks.tick()
-        assert isinstance(told, dg.SensorResult)
-        (request,) = told.run_requests or []
-        assert request.run_config == {"ops": {names.op("topics"): {"config": {"also": ["new"]}}}}
-        return list(request.asset_selection or [])
 
-    assert asked() == [names.topic_key("b"), names.commit_log_key]
-    del there["b"]
-    everything = [names.topic_key("a"), names.topic_key("b"), names.commit_log_key]
-    assert asked() == everything, "nothing else is shown through which the new one could be copied"
+def test_a_run_that_was_terminated_is_not_replaced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replication_sensor, "observe", lambda pipeline: _seen(pipeline, {}))
+    ticks = Ticks(place, "s:9092", "t:9092", "a")
+    run = ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
+    ticks.instance.report_run_canceled(run)
+    answer = ticks.tick()
+    assert requests(answer) == []
+    assert f"run {run.run_id} was terminated by hand" in reason(answer)
+    ticks.switched_on = time.time() + 1
+    assert len(requests(ticks.tick())) == 1
 
 
 def test_a_topic_that_was_never_copied_is_not_stopped(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,8 +283,8 @@ def test_an_unreachable_cluster_is_a_reason_to_skip_in_bounded_time(place: Path)
     ticks = Ticks(place, "127.0.0.1:1", "127.0.0.1:1", "any")
     began = time.monotonic()
     answer = ticks.tick()
-    assert isinstance(answer, dg.SkipReason)
-    assert "source cluster at 127.0.0.1:1 does not answer" in str(answer.skip_message)
+    assert requests(answer) == []
+    assert "source cluster at 127.0.0.1:1 does not answer" in reason(answer)
     assert time.monotonic() - began < 30
 
 

@@ -1,0 +1,53 @@
+"""Data versions of topics, and what an event that is logged from inside a run has to say of them itself.
+
+Dagster calls a copy synced when the data version that its materialization says it was made from is the newest one that
+its source was observed with. Here both are made from offsets: the source's from where it ends, and the copy's from how
+far of that it has come.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+import dagster as dg
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_IS_USER_PROVIDED_TAG,
+    DATA_VERSION_TAG,
+    INPUT_EVENT_POINTER_TAG_PREFIX,
+    NULL_EVENT_POINTER,
+    get_input_data_version_tag,
+)
+
+
+def version_of(offsets: Iterable[tuple[int, int]]) -> str:
+    """The data version that stands for offsets.
+
+    Args:
+        offsets: Partition and offset of each partition.
+    """
+    words = ",".join(f"{partition}:{offset}" for partition, offset in sorted(offsets))
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def version_tags(version: str) -> dict[str, str]:
+    """The tags of an observation."""
+    return {DATA_VERSION_TAG: version}
+
+
+def provenance_tags(version: str, code_version: str | None, inputs: Mapping[dg.AssetKey, str]) -> dict[str, str]:
+    """The tags of a materialization.
+
+    Args:
+        version: Its data version.
+        code_version: Of its asset; None if it has none.
+        inputs: The data version of each asset that it was made from.
+    """
+    tags = {DATA_VERSION_TAG: version, DATA_VERSION_IS_USER_PROVIDED_TAG: "true"}
+    if code_version is not None:
+        tags[CODE_VERSION_TAG] = code_version
+    for key, input_version in inputs.items():
+        tags[get_input_data_version_tag(key)] = input_version
+        tags[f"{INPUT_EVENT_POINTER_TAG_PREFIX}/{key.to_user_string()}"] = NULL_EVENT_POINTER
+    return tags

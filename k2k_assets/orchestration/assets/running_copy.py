@@ -1,0 +1,126 @@
+"""Who copies topics without end at this moment, and how far: what a click on Materialize is answered from.
+
+A copy of its own would take the partitions over and hand them back, with a pause in both directions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.coordination.presence import Presence, continuous_instances, heartbeat_interval_seconds
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.pipeline import Pipeline
+
+# How long the running copy has to come as far as the source was when it was asked.
+CATCH_UP_SECONDS = 3.0
+_POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTopic:
+    """A topic that somebody copies without end.
+
+    Attributes:
+        copied_by: Who.
+        ends: `Pipeline.readable_end` of each source partition when it was asked.
+        positions: Committed positions since.
+    """
+
+    copied_by: str
+    ends: Mapping[int, int]
+    positions: Mapping[int, int]
+
+    @property
+    def lag(self) -> int:
+        """Source offsets that were there when it was asked, and are not copied yet."""
+        return sum(max(0, end - self.positions.get(n, 0)) for n, end in self.ends.items())
+
+
+def followed_topics(
+    pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collection[str]
+) -> dict[str, FollowedTopic]:
+    """Those of some topics that a living instance copies without end, in all partitions, none of them stopped.
+
+    Args:
+        pipeline: The pipeline.
+        source: Source cluster.
+        target: Target cluster.
+        topics: Source topics.
+
+    Raises:
+        K2KError: A cluster does not answer.
+    """
+    if not target.describe([pipeline.coordination.assignment.topic]):
+        return {}  # nobody has worked yet
+    partitions = source.partitions_of(list(topics))
+    copied_by = _copied_by(pipeline, target, topics, partitions)
+    if not copied_by:
+        return {}
+    partitions = [tp for tp in partitions if tp.topic in copied_by]
+    ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
+    log = _caught_up(pipeline, source, target, ends)
+    stopped = {tp.topic for tp in log.stopped}
+    return {
+        topic: FollowedTopic(
+            who,
+            {tp.partition: end for tp, end in ends.items() if tp.topic == topic},
+            {tp.partition: record.position for tp, record in log.positions.items() if tp.topic == topic},
+        )
+        for topic, who in copied_by.items()
+        if topic not in stopped
+    }
+
+
+def _copied_by(
+    pipeline: Pipeline, target: Cluster, topics: Collection[str], partitions: Collection[TopicPartition]
+) -> dict[str, str]:
+    with AssignmentTail(pipeline, target) as tail:
+        seen = continuous_instances(tail.catch_up(), pipeline.name, topics)
+        living = _living(tail, pipeline, topics, seen)
+        state = tail.state
+        owners = {
+            TopicPartition(claim.topic, claim.partition): state.describe(claim.generation)
+            for claim in state.claims.values()
+            if claim.generation in living
+        }
+    owned = {
+        topic: {owners.get(tp) for tp in partitions if tp.topic == topic} for topic in {tp.topic for tp in partitions}
+    }
+    return {
+        topic: ", ".join(sorted(who for who in names if who)) for topic, names in owned.items() if None not in names
+    }
+
+
+def _living(
+    tail: AssignmentTail, pipeline: Pipeline, topics: Collection[str], seen: Mapping[str, Presence]
+) -> set[int]:
+    """Generations of the instances of which a sign came meanwhile: other machines' clocks do not count."""
+    patience = time.monotonic() + 2 * heartbeat_interval_seconds(pipeline)
+    silent = set(seen)
+    while silent and time.monotonic() < patience:
+        now = continuous_instances(tail.refresh(_POLL_SECONDS), pipeline.name, topics)
+        silent -= {name for name in silent if name in now and now[name].sign > seen[name].sign}
+    return _generations(tail.state, seen.keys() - silent)
+
+
+def _generations(state: Assignments, names: Collection[str]) -> set[int]:
+    return {generation for generation, instance in state.instances.items() if instance.instance in names}
+
+
+def _caught_up(pipeline: Pipeline, source: Cluster, target: Cluster, ends: Mapping[TopicPartition, int]) -> CommitLog:
+    """The commit log, once it has come as far as the source was, or after a while."""
+    patience = time.monotonic() + CATCH_UP_SECONDS
+    cluster = source.cluster_id()
+    while True:
+        log = read_commit_log(pipeline, cluster, target)
+        behind = any(tp not in log.positions or log.positions[tp].position < end for tp, end in ends.items())
+        if not behind or time.monotonic() >= patience:
+            return log
+        time.sleep(_POLL_SECONDS)

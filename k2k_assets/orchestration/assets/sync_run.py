@@ -1,0 +1,224 @@
+"""A run of the sync job: it copies until the next one takes over, and reports to Dagster meanwhile.
+
+Each topic is reported once at the start, so that a quiet one does not look as if it were being made for an hour, then
+those that moved, at the pace of `ReportSchedule`, and the commit log with them. A stop is reported when it happens, by
+the topic's check; the others are copied on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import dagster as dg
+
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.stops.reason import StopReason, Stops, render
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import duration
+from k2k_assets.orchestration.assets.commit_log import commit_log_metadata
+from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of
+from k2k_assets.orchestration.assets.report_schedule import Positions, ReportSchedule
+from k2k_assets.orchestration.assets.topic_report import topic_report
+from k2k_assets.orchestration.assets.topic_results import live_metadata
+from k2k_assets.orchestration.assets.watched_copy import ProgressLog
+from k2k_assets.orchestration.checks.topic_checks import evaluations
+from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.events import Event, HandedOver, PartitionStopped, ProgressRead
+from k2k_assets.replication.driver.progress import PartitionProgress, Progress
+from k2k_assets.verification.stops import check_copies_on
+
+# How long a run that is to be taken over from goes on after its window: nobody may be there to do so.
+LINGER_SECONDS = 120.0
+# How long a topic that moves is waited for to have come as far as its source was seen to be.
+_CATCH_UP_SECONDS = 3.0
+
+
+class EventSink(Protocol):
+    """What of a Dagster step's context is used here."""
+
+    def log_event(self, event: dg.AssetMaterialization) -> None:
+        """Logs an event of this run."""
+
+
+@dataclass(slots=True)
+class SyncRun:
+    """Watches one run of the sync job.
+
+    Attributes:
+        pipeline: What is copied.
+        names: Its names.
+        window: Seconds after which the next run is to take over.
+        checks: The check of each topic that is shown.
+        sink: Takes the materializations of this run.
+        report: Takes what is no event of this run: observations of sources, and verdicts of checks.
+        read_log: Reads the commit log.
+        log: Takes a line.
+        warn: Takes a line that needs attention.
+        clock: Seconds that only rise.
+        handed_over_to: Who has taken over; empty as long as nobody has.
+    """
+
+    pipeline: Pipeline
+    names: AssetNames
+    window: float
+    checks: Mapping[str, dg.AssetCheckKey]
+    sink: EventSink
+    report: Callable[[dg.AssetObservation | dg.AssetCheckEvaluation], None]
+    read_log: Callable[[], CommitLog]
+    log: Callable[[str], None]
+    warn: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    handed_over_to: str = ""
+    _started: float = field(init=False)
+    _progress_log: ProgressLog = field(init=False)
+    _schedule: ReportSchedule = field(init=False)
+    _pending: Mapping[str, dict[int, int]] = field(default_factory=dict)
+    _pending_since: float = 0.0
+    _versions: dict[str, str] = field(default_factory=dict)
+    _stopped: dict[TopicPartition, tuple[StopReason, int]] = field(default_factory=dict)
+    _records: dict[str, tuple[float, int]] = field(default_factory=dict)
+    _last: Mapping[TopicPartition, PartitionProgress] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begins the window."""
+        self._started = self.clock()
+        self._progress_log = ProgressLog(self.log, self.clock)
+        self._schedule = ReportSchedule(self.pipeline.sync.reports_per_day)
+
+    def see(self, event: Event) -> None:
+        """Reports what is to be reported."""
+        self._progress_log.see(event)
+        match event:
+            case HandedOver(nothing_left=True):
+                self.handed_over_to = ", ".join(event.owners)
+            case PartitionStopped():
+                self._stop(event)
+            case ProgressRead():
+                self._last = event.progress.partitions
+                self._note_recovered(event.progress)
+                self._report_when_due(event.progress)
+            case _:
+                pass
+
+    def is_over(self) -> bool:
+        """Whether somebody has taken over, or nobody has for long after the window."""
+        return bool(self.handed_over_to) or self.clock() - self._started >= self.window + LINGER_SECONDS
+
+    def ending(self) -> str:
+        """Why the run ended, in words."""
+        if self.handed_over_to:
+            return f"handed over: {self.handed_over_to} copies on"
+        return f"the window of {duration(self.window)} is over, and no other run has taken over"
+
+    # -- stops --------------------------------------------------------------------------------------------------
+
+    def _stop(self, event: PartitionStopped) -> None:
+        if event.partition in self._stopped:
+            return
+        self.warn(f"{event.partition} is stopped: [{event.reason.code}] {render(event.reason)}")
+        self._stopped[event.partition] = event.reason, self._position(event.partition)
+        self._report_checks([event.partition.topic])
+
+    def _note_recovered(self, progress: Progress) -> None:
+        """An override by hand, or a click, lets a partition be copied on."""
+        recovered = [
+            tp
+            for tp, (_, position) in self._stopped.items()
+            if (now := progress.partitions.get(tp)) is not None and now.stopped is None and now.position != position
+        ]
+        for tp in recovered:
+            del self._stopped[tp]
+            self.log(f"{tp} is copied on")
+        self._report_checks(sorted({tp.topic for tp in recovered}))
+
+    def _position(self, tp: TopicPartition) -> int:
+        return self._last[tp].position if tp in self._last else 0
+
+    def _report_checks(self, topics: Collection[str]) -> None:
+        if not topics or (log := self._read_log()) is None:
+            return
+        for topic in topics:
+            stops: Stops = {tp.partition: why for tp, (why, _) in self._stopped.items() if tp.topic == topic}
+            for evaluation in evaluations(self.checks, {topic: check_copies_on(topic, log, stops)}):
+                self.report(evaluation)
+
+    # -- reports ------------------------------------------------------------------------------------------------
+
+    def _report_when_due(self, progress: Progress) -> None:
+        """A topic that is due is reported once it has come as far as its source was seen to be, or after a while."""
+        now = self.clock()
+        topics = _by_topic(progress)
+        if not self._pending:
+            due = self._schedule.due({topic: _positions(parts) for topic, parts in topics.items()}, now)
+            self._pending = {topic: _ends(topics[topic]) for topic in due}
+            self._pending_since = now
+        if not self._pending:
+            return
+        arrived = all(_covers(topics[topic], ends) for topic, ends in self._pending.items())
+        if not arrived and now - self._pending_since < _CATCH_UP_SECONDS:
+            return
+        for topic, ends in self._pending.items():
+            self._report(topic, topics[topic], ends, now)
+        self._schedule.reported({topic: _positions(topics[topic]) for topic in self._pending}, now)
+        self._pending = {}
+        self._report_commit_log()
+
+    def _report(self, topic: str, parts: Mapping[int, PartitionProgress], ends: dict[int, int], now: float) -> None:
+        positions = {n: part.position for n, part in parts.items()}
+        self._versions[topic] = version_of(positions.items())
+        since, before = self._records.get(topic, (self._started, 0))
+        records = sum(part.records for part in parts.values())
+        self._records[topic] = now, records
+        target = self.pipeline.routing.target_if_any(topic) or ""
+        metadata = live_metadata(target, parts, max(0, records - before), now - since)
+        for event in topic_report(self.names, self.pipeline.code_version, topic, ends, positions, metadata):
+            if isinstance(event, dg.AssetObservation):
+                self.report(event)  # in the run's log its line would say nothing
+            else:
+                self.sink.log_event(event)
+
+    def _report_commit_log(self) -> None:
+        if (log := self._read_log()) is None:
+            return
+        key = self.names.commit_log_key
+        version = version_of(enumerate(record.position for _, record in sorted(log.positions.items())))
+        inputs = {self.names.topic_key(topic): version for topic, version in self._versions.items()}
+        self.sink.log_event(
+            dg.AssetMaterialization(
+                key,
+                metadata=commit_log_metadata(log, int(time.time() * 1000)),
+                tags=provenance_tags(version, None, inputs),
+            )
+        )
+
+    def _read_log(self) -> CommitLog | None:
+        try:
+            return self.read_log()
+        except K2KError as error:
+            self.warn(f"the commit log is not reported: {error}")
+            return None
+
+
+def _by_topic(progress: Progress) -> dict[str, dict[int, PartitionProgress]]:
+    topics: dict[str, dict[int, PartitionProgress]] = {}
+    for tp, part in sorted(progress.partitions.items()):
+        topics.setdefault(tp.topic, {})[tp.partition] = part
+    return topics
+
+
+def _positions(parts: Mapping[int, PartitionProgress]) -> Positions:
+    return tuple(part.position for _, part in sorted(parts.items()))
+
+
+def _ends(parts: Mapping[int, PartitionProgress]) -> dict[int, int]:
+    """Where the source ends; where it has not said, it is seen as far as it is copied."""
+    return {n: max(part.readable_end, part.position) for n, part in parts.items()}
+
+
+def _covers(parts: Mapping[int, PartitionProgress], ends: Mapping[int, int]) -> bool:
+    return all(parts[n].position >= end for n, end in ends.items())

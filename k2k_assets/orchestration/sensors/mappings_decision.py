@@ -1,0 +1,36 @@
+"""Decides whether a run is to bring the offset mappings up to date. Pure."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class MappingsFacts(BaseModel):
+    """What a tick has seen.
+
+    Attributes:
+        now: Seconds since the epoch.
+        behind: Whether the index knows less than is committed.
+        interval: `index.interval` in seconds.
+        running: Id of a run in progress that brings the index up to date; None if there is none.
+        last_run: Id of the newest such run of the mappings job.
+        last_ended: When that one ended, seconds since the epoch.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    now: float
+    behind: bool
+    interval: float
+    running: str | None = None
+    last_run: str | None = None
+    last_ended: float | None = None
+
+
+def decide_mappings(facts: MappingsFacts) -> str | None:
+    """The key of the run to ask for; None to ask for none."""
+    if not facts.behind or facts.running:
+        return None
+    if facts.last_ended is not None and facts.now < facts.last_ended + facts.interval:
+        return None
+    return f"mappings-after-{facts.last_run or 'none'}"

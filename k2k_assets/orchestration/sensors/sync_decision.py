@@ -1,0 +1,246 @@
+"""Decides what the replication sensor asks for: pure, so that every case can be tested.
+
+One run of the sync job copies at a time. When it has copied for `sync.window`, the next one is asked for, which takes
+over while the first one still copies. A run whose instance has fallen silent is dead, whatever Dagster knows of it.
+Nothing is asked for while a `k2k start` copies, or after somebody has terminated the last run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from k2k_assets.coordination.presence import Presence
+
+VERSION = 2
+FIRST_BACK_OFF = 30.0
+LONGEST_BACK_OFF = 900.0
+# A run that has copied for so long before it failed is no reason to wait.
+GOOD_SECONDS = 300.0
+# How long a run may take from its launch to its first claim.
+START_SECONDS = 180.0
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Heard(_Model):
+    """When a heartbeat of an instance was seen first, or a little later: other machines' clocks are not trusted."""
+
+    sign: int
+    time: float
+
+
+class SyncCursor(_Model):
+    """What the sensor remembers between ticks.
+
+    Attributes:
+        version: Of this form.
+        heard: By instance.
+        stopped: Why topics are stopped.
+        reported: What was reported of topics that `k2k start` copies: their data versions.
+        reported_at: When, seconds since the epoch.
+    """
+
+    version: int = VERSION
+    heard: dict[str, Heard] = {}
+    stopped: dict[str, str] = {}
+    reported: dict[str, str] = {}
+    reported_at: float = 0.0
+
+    @classmethod
+    def read(cls, text: str | None) -> SyncCursor:
+        """A cursor from its JSON; an empty one when there is none that this release can read."""
+        try:
+            cursor = cls.model_validate_json(text or "")
+        except ValueError:
+            return cls()
+        return cursor if cursor.version == VERSION else cls()
+
+
+class ActiveRun(_Model):
+    """A run of the sync job that has not ended.
+
+    Attributes:
+        run_id: Its id.
+        waits: Whether it is still in Dagster's queue.
+        ends: Whether somebody has terminated it.
+        since: When it was launched, or put into the queue; seconds since the epoch.
+    """
+
+    run_id: str
+    waits: bool = False
+    ends: bool = False
+    since: float
+
+    @property
+    def begun(self) -> float:
+        """When it began."""
+        return self.since
+
+
+class EndedRun(_Model):
+    """A run of the sync job that has ended.
+
+    Attributes:
+        run_id: Its id.
+        how: How it ended.
+        started: Seconds since the epoch.
+        ended: Likewise.
+    """
+
+    run_id: str
+    how: Literal["success", "failure", "canceled"]
+    started: float
+    ended: float
+
+    @property
+    def begun(self) -> float:
+        """When it began."""
+        return self.started
+
+
+class SyncFacts(_Model):
+    """What a tick has seen.
+
+    Attributes:
+        looked: When the look at the clusters began, seconds since the epoch.
+        now: When it was over, likewise.
+        switched_on: When the sensor was switched on, likewise.
+        window: `sync.window` in seconds.
+        topics: How many topics there are to copy.
+        active: Runs of the sync job that have not ended, the newest first.
+        ended: The newest ones that have, likewise.
+        instances: Continuous instances, by name.
+        heartbeat_timeout: After so many seconds without a heartbeat one counts as dead.
+    """
+
+    looked: float
+    now: float
+    switched_on: float = 0.0
+    window: float
+    topics: int
+    active: tuple[ActiveRun, ...] = ()
+    ended: tuple[EndedRun, ...] = ()
+    instances: dict[str, Presence] = {}
+    heartbeat_timeout: float
+
+
+class SyncDecision(_Model):
+    """What to do.
+
+    Attributes:
+        run_key: Of the run to ask for; None to ask for none.
+        reason: Why none, or why one, in words.
+        dead: Ids of runs to report as failed.
+        copied_by: Who copies that is no run of the sync job; empty if nobody.
+        heard: To remember.
+    """
+
+    run_key: str | None = None
+    reason: str
+    dead: tuple[str, ...] = ()
+    copied_by: str = ""
+    heard: dict[str, Heard]
+
+
+def decide_sync(facts: SyncFacts, before: Mapping[str, Heard]) -> SyncDecision:
+    """What a tick asks for."""
+    heard = _heard(facts, before)
+    # From the end of the look that heard of it to the beginning of this one: a look that stalls is nobody's silence.
+    living = {name for name in facts.instances if facts.looked - heard[name].time < facts.heartbeat_timeout}
+    dead = tuple(run.run_id for run in facts.active if _is_dead(run, facts, heard))
+    active = [run for run in facts.active if run.run_id not in dead]
+    copied_by = _others(facts, living, active)
+
+    def answer(reason: str, asks: bool = False) -> SyncDecision:
+        known: list[ActiveRun | EndedRun] = [*facts.active, *facts.ended]
+        newest = max(known, key=lambda run: run.begun, default=None)
+        key = f"sync-after-{newest.run_id if newest else 'none'}" if asks else None
+        return SyncDecision(run_key=key, reason=reason, dead=dead, copied_by=copied_by, heard=heard)
+
+    if active:
+        youngest = active[0]
+        if youngest.waits:
+            return answer(f"run {youngest.run_id} copies as soon as it leaves Dagster's queue")
+        if youngest.ends:
+            return answer(f"run {youngest.run_id} is being terminated")
+        if facts.now - youngest.since < facts.window:
+            return answer(f"run {youngest.run_id} copies")
+        return answer(f"run {youngest.run_id} has copied for its window; the next one takes over", asks=True)
+    if copied_by:
+        return answer(f"copied without end by {copied_by}; stop it to let runs copy")
+    if not facts.topics:
+        return answer("no topic of the source is selected")
+    if dead:
+        return answer(f"run {', '.join(dead)} is dead; the next one takes over", asks=True)
+    if (terminated := _terminated(facts)) is not None:
+        return answer(
+            f"run {terminated.run_id} was terminated by hand: nothing is copied until the sensor is switched off and "
+            "on again, or the sync job is launched"
+        )
+    wait = _ready(facts.ended) - facts.now
+    if wait > 0:
+        return answer(f"the last {_failures(facts.ended)} runs failed; the next one in {wait:.0f} s")
+    return answer("nothing copies", asks=True)
+
+
+def back_off(attempts: int) -> float:
+    """Seconds to wait after so many attempts in a row that failed."""
+    return min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** min(attempts - 1, 10))
+
+
+def _heard(facts: SyncFacts, before: Mapping[str, Heard]) -> dict[str, Heard]:
+    """An instance that is seen for the first time counts as alive until the heartbeat timeout has passed."""
+    heard = {}
+    for name, presence in facts.instances.items():
+        known = before.get(name)
+        if known is None or presence.sign > known.sign:
+            known = Heard(sign=presence.sign, time=facts.now)
+        heard[name] = known
+    return heard
+
+
+def _is_dead(run: ActiveRun, facts: SyncFacts, heard: Mapping[str, Heard]) -> bool:
+    """Whether its instance has fallen silent, or has not shown itself for long after the launch.
+
+    One that ends, because it was terminated or another run has taken over, is silent for a while before it has ended.
+    """
+    if run.waits:
+        return False
+    own = [heard[name].time for name, presence in facts.instances.items() if presence.run == run.run_id]
+    if not own:
+        return facts.now - run.since >= START_SECONDS
+    ends = run.ends or run != facts.active[0]
+    return facts.looked - max(own) >= (START_SECONDS if ends else facts.heartbeat_timeout)
+
+
+def _others(facts: SyncFacts, living: set[str], active: Sequence[ActiveRun]) -> str:
+    """Living instances that are none of the runs."""
+    runs = {run.run_id for run in active}
+    return ", ".join(sorted(facts.instances[name].who for name in living if facts.instances[name].run not in runs))
+
+
+def _terminated(facts: SyncFacts) -> EndedRun | None:
+    """The newest run, if somebody has terminated it since the sensor was switched on."""
+    newest = facts.ended[0] if facts.ended else None
+    return newest if newest and newest.how == "canceled" and newest.ended > facts.switched_on else None
+
+
+def _failures(ended: Sequence[EndedRun]) -> int:
+    """How many runs in a row have failed, up to the newest one."""
+    count = 0
+    for run in ended:
+        if run.how != "failure" or run.ended - run.started >= GOOD_SECONDS:
+            break
+        count += 1
+    return count
+
+
+def _ready(ended: Sequence[EndedRun]) -> float:
+    """When the next run may be asked for, seconds since the epoch."""
+    failures = _failures(ended)
+    return ended[0].ended + back_off(failures) if failures else 0.0

@@ -1,0 +1,193 @@
+"""What a run that copies for long tells Dagster: truthfully, once, and in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+from dagster._core.loader import LoadingContextForTest
+
+from k2k_assets import discovery
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.definitions import build_definitions
+from k2k_assets.discovery import DiscoveredTopic, Discovery
+from k2k_assets.orchestration.assets.report_schedule import report_interval
+from k2k_assets.orchestration.assets.sync_run import LINGER_SECONDS, SyncRun
+from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
+from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.replication.driver.events import HandedOver, PartitionStopped, ProgressRead
+from k2k_assets.replication.driver.progress import PartitionProgress, Progress
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+WINDOW = 3600.0
+TOPICS = ("a.b", "quiet")
+
+
+@dataclass
+class Fixture:
+    """A run of the sync job without a copy, and a Dagster instance that it reports to."""
+
+    folder: Path
+    pipeline: Pipeline
+    names: AssetNames
+    instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
+    now: float = 1000.0
+    materialized: list[dg.AssetMaterialization] = field(default_factory=list)
+    checks: list[dg.AssetCheckEvaluation] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    reads: bool = True
+
+    def run(self) -> SyncRun:
+        """A run that begins now."""
+        return SyncRun(
+            pipeline=self.pipeline,
+            names=self.names,
+            window=WINDOW,
+            checks=topic_check_keys(self.names, TOPICS),
+            sink=self,
+            report=self.report,
+            read_log=self.read_log,
+            log=self.lines.append,
+            warn=self.lines.append,
+            clock=lambda: self.now,
+        )
+
+    def log_event(self, event: dg.AssetMaterialization) -> None:
+        """As a step's context does."""
+        self.materialized.append(event)
+        self.instance.report_runless_asset_event(event)
+
+    def report(self, event: dg.AssetObservation | dg.AssetCheckEvaluation) -> None:
+        """As Dagster's instance does."""
+        if isinstance(event, dg.AssetCheckEvaluation):
+            self.checks.append(event)
+        self.instance.report_runless_asset_event(event)
+
+    def read_log(self) -> CommitLog:
+        """An empty one."""
+        if not self.reads:
+            raise ClusterUnreachable("the target does not answer")
+        return CommitLog()
+
+    def is_synced(self, topic: str) -> bool:
+        """What Dagster itself says of the copy."""
+        graph = build_definitions(self.folder).resolve_asset_graph()
+        resolver = CachingStaleStatusResolver(self.instance, graph, LoadingContextForTest(self.instance))
+        status = resolver.get_status(self.names.topic_key(topic))
+        assert status is not StaleStatus.MISSING
+        return status is StaleStatus.FRESH
+
+    def reported(self) -> list[str]:
+        """The topics that were reported since the last call; the commit log under its own name."""
+        keys = [event.asset_key.path[-1] for event in self.materialized]
+        self.materialized.clear()
+        return keys
+
+
+@pytest.fixture
+def fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fixture:
+    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    pipeline = load_pipeline([write_pipeline(folder, "s:9092", "t:9092", ".*")])
+    known = {topic: DiscoveredTopic(1, topic) for topic in TOPICS}
+    discovery.save(Discovery(pipeline.name, 0, "source", "target", known))
+    return Fixture(folder, pipeline, AssetNames(pipeline.name))
+
+
+def progress(position: int, end: int, stopped: StopReason | None = None, **more: int) -> ProgressRead:
+    """Of the topic that moves, beside one that is quiet, and others at their end."""
+    parts: Mapping[str, PartitionProgress] = {
+        "a.b": PartitionProgress(position, end, end, records=position, stopped=stopped),
+        "quiet": PartitionProgress(3, 3, 3),
+        **{topic: PartitionProgress(at, at, at) for topic, at in more.items()},
+    }
+    return ProgressRead(Progress({TopicPartition(topic, 0): part for topic, part in parts.items()}, 0.0))
+
+
+def test_each_topic_is_told_at_the_start_and_then_as_it_moves(fixture: Fixture) -> None:
+    run = fixture.run()
+    run.see(progress(5, 5))
+    assert fixture.reported() == ["a.b", "quiet", "commit_log"]
+    run.see(progress(6, 6))
+    assert fixture.reported() == []
+    fixture.now += report_interval(fixture.pipeline.sync.reports_per_day, 1)
+    run.see(progress(8, 8))
+    (moved, _) = fixture.materialized
+    assert fixture.reported() == ["a.b", "commit_log"]
+    assert moved.metadata["k2k/records"].value == 3, "since it was told last"
+    run.see(progress(8, 8, new=0))
+    assert fixture.reported() == ["new", "commit_log"], "it appeared while the run was on"
+
+
+def test_a_topic_is_synced_where_it_has_come_as_far_as_its_source_was_seen_to_be(fixture: Fixture) -> None:
+    """By Dagster's own status, in one run: synced, unsynced, synced, unsynced, synced."""
+    run = fixture.run()
+    pace = report_interval(fixture.pipeline.sync.reports_per_day, 1)
+    run.see(progress(5, 5))
+    assert fixture.is_synced("a.b")
+    for position in (5, 105):
+        fixture.now += pace
+        run.see(progress(position + 1, position + 100))
+        assert fixture.reported() != ["a.b"], "it may come that far in a moment"
+        fixture.now += 3
+        run.see(progress(position + 50, position + 100))
+        assert not fixture.is_synced("a.b"), "it lags"
+        assert fixture.is_synced("quiet")
+        fixture.now += pace
+        run.see(progress(position + 99, position + 100))
+        fixture.now += 1
+        run.see(progress(position + 100, position + 120))
+        assert fixture.is_synced("a.b"), "it has come as far as it was seen to be, though more has come since"
+
+
+def test_a_stop_is_told_when_it_happens_and_so_is_its_end(fixture: Fixture) -> None:
+    run = fixture.run()
+    run.see(progress(5, 5))
+    why = SourceDeleted("a.b")
+    for _ in range(2):
+        run.see(PartitionStopped(TopicPartition("a.b", 0), why))
+    (failed,) = fixture.checks
+    assert (failed.asset_key, failed.passed) == (fixture.names.topic_key("a.b"), False)
+    assert sum("a.b-0 is stopped: [source-deleted]" in line for line in fixture.lines) == 1
+    run.see(progress(5, 9, stopped=why))
+    run.see(progress(5, 9))
+    assert len(fixture.checks) == 1, "it has not moved"
+    run.see(progress(6, 9))
+    assert len(fixture.checks) == 2
+    assert "a.b-0 is copied on" in fixture.lines
+
+
+def test_it_ends_when_another_one_has_taken_over_all(fixture: Fixture) -> None:
+    run = fixture.run()
+    run.see(HandedOver({TopicPartition("a.b", 0): "another"}, nothing_left=False))
+    assert not run.is_over()
+    run.see(HandedOver({TopicPartition("a.b", 0): "another"}, nothing_left=True))
+    assert run.is_over()
+    assert run.ending() == "handed over: another copies on"
+
+
+def test_it_ends_a_while_after_its_window_where_nobody_takes_over(fixture: Fixture) -> None:
+    run = fixture.run()
+    fixture.now += WINDOW
+    assert not run.is_over()
+    fixture.now += LINGER_SECONDS
+    assert run.is_over()
+    assert "no other run has taken over" in run.ending()
+
+
+def test_a_target_that_does_not_answer_ends_nothing(fixture: Fixture) -> None:
+    run = fixture.run()
+    fixture.reads = False
+    run.see(progress(5, 5))
+    assert fixture.reported() == ["a.b", "quiet"]
+    assert "the commit log is not reported: the target does not answer" in fixture.lines

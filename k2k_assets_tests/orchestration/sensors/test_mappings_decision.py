@@ -1,0 +1,18 @@
+"""When a run brings the offset mappings up to date."""
+
+from __future__ import annotations
+
+from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings
+
+BEHIND = MappingsFacts(now=1000.0, behind=True, interval=600.0, last_run="m1", last_ended=400.0)
+
+
+def test_an_index_that_is_behind_is_brought_up_to_date_each_interval() -> None:
+    assert decide_mappings(BEHIND) == "mappings-after-m1"
+    assert decide_mappings(BEHIND.model_copy(update={"now": 999.0})) is None
+    assert decide_mappings(BEHIND.model_copy(update={"last_run": None, "last_ended": None})) == "mappings-after-none"
+
+
+def test_one_at_a_time_and_only_where_there_is_something_new() -> None:
+    assert decide_mappings(BEHIND.model_copy(update={"running": "m2"})) is None
+    assert decide_mappings(BEHIND.model_copy(update={"behind": False})) is None

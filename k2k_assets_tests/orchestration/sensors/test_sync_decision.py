@@ -1,0 +1,155 @@
+"""What a tick asks for, case by case."""
+
+from __future__ import annotations
+
+from k2k_assets.coordination.presence import Presence
+from k2k_assets.orchestration.sensors.sync_decision import (
+    FIRST_BACK_OFF,
+    GOOD_SECONDS,
+    LONGEST_BACK_OFF,
+    START_SECONDS,
+    ActiveRun,
+    EndedRun,
+    Heard,
+    SyncCursor,
+    SyncDecision,
+    SyncFacts,
+    decide_sync,
+)
+
+NOW = 10_000.0
+WINDOW = 3600.0
+TIMEOUT = 15.0
+
+
+def _facts(**changed: object) -> SyncFacts:
+    now = changed.get("now", NOW)
+    given: dict[str, object] = {
+        "looked": now,
+        "now": now,
+        "window": WINDOW,
+        "topics": 2,
+        "heartbeat_timeout": TIMEOUT,
+        **changed,
+    }
+    return SyncFacts.model_validate(given)
+
+
+def _instance(sign: int, run: str | None) -> Presence:
+    return Presence(sign=sign, who=f"run {run}" if run else "k2k start", run=run)
+
+
+def _copying(seconds: float = 100.0, **changed: object) -> ActiveRun:
+    return ActiveRun.model_validate({"run_id": "r1", "since": NOW - seconds, **changed})
+
+
+def _failed(name: str, ended: float, lasted: float = 1.0) -> EndedRun:
+    return EndedRun(run_id=name, how="failure", started=ended - lasted, ended=ended)
+
+
+def _decide(before: dict[str, Heard] | None = None, **changed: object) -> SyncDecision:
+    return decide_sync(_facts(**changed), before or {})
+
+
+def test_a_run_is_asked_for_where_nothing_copies() -> None:
+    decision = _decide()
+    assert (decision.run_key, decision.reason) == ("sync-after-none", "nothing copies")
+
+
+def test_no_topic_is_no_reason_for_a_run() -> None:
+    decision = _decide(topics=0)
+    assert (decision.run_key, decision.reason) == (None, "no topic of the source is selected")
+
+
+def test_nothing_is_asked_for_while_a_run_copies_or_waits() -> None:
+    alive = {"i1": _instance(5, "r1")}
+    assert _decide(active=[_copying()], instances=alive).run_key is None
+    waiting = _decide(active=[_copying(WINDOW + 1, waits=True)])
+    assert (waiting.run_key, waiting.dead) == (None, ())
+    assert "leaves Dagster's queue" in waiting.reason
+    assert "is being terminated" in _decide(active=[_copying(WINDOW + 1, ends=True)], instances=alive).reason
+
+
+def test_the_next_run_takes_over_after_the_window_and_is_asked_for_once() -> None:
+    alive = {"i1": _instance(5, "r1")}
+    decision = _decide(active=[_copying(WINDOW)], instances=alive)
+    assert decision.run_key == "sync-after-r1"
+    assert decision.dead == ()
+    both = [ActiveRun(run_id="r2", since=NOW - 1), _copying(WINDOW + 1)]
+    assert _decide(active=both, instances=alive).run_key is None
+
+
+def test_a_run_without_heartbeats_is_dead_and_replaced() -> None:
+    alive = {"i1": _instance(5, "r1")}
+    first = _decide(active=[_copying()], instances=alive)
+    assert first.dead == ()
+    silent = _decide(first.heard, active=[_copying()], instances=alive, now=NOW + TIMEOUT)
+    assert (silent.dead, silent.run_key) == (("r1",), "sync-after-r1")
+    heard = _decide(first.heard, active=[_copying()], instances={"i1": _instance(6, "r1")}, now=NOW + TIMEOUT)
+    assert (heard.dead, heard.run_key) == ((), None)
+
+
+def test_a_look_that_stalls_is_nobodys_silence() -> None:
+    alive = {"i1": _instance(5, "r1")}
+    first = _decide(active=[_copying()], instances=alive)
+    stalled = _decide(first.heard, active=[_copying()], instances=alive, looked=NOW + 1, now=NOW + 100)
+    assert stalled.dead == ()
+
+
+def test_a_run_may_take_its_time_to_start_but_not_for_ever() -> None:
+    assert _decide(active=[_copying(START_SECONDS - 1)]).dead == ()
+    decision = _decide(active=[_copying(START_SECONDS)])
+    assert (decision.dead, decision.run_key) == (("r1",), "sync-after-r1")
+
+
+def test_a_run_that_was_taken_over_from_or_terminated_may_be_silent_for_a_while() -> None:
+    instances = {"i1": _instance(5, "r1"), "i2": _instance(9, "r2")}
+    before = {"i1": Heard(sign=5, time=NOW - TIMEOUT - 1)}
+    newer = ActiveRun(run_id="r2", since=NOW - 20)
+    assert _decide(before, active=[newer, _copying(WINDOW)], instances=instances).dead == ()
+    assert _decide(before, active=[_copying(ends=True)], instances=instances).dead == ()
+    long_ago = {"i1": Heard(sign=5, time=NOW - START_SECONDS)}
+    assert _decide(long_ago, active=[newer, _copying(WINDOW)], instances=instances).dead == ("r1",)
+
+
+def test_nothing_is_asked_for_while_k2k_start_copies() -> None:
+    decision = _decide(instances={"i9": _instance(5, None)})
+    assert (decision.run_key, decision.copied_by) == (None, "k2k start")
+    gone = _decide(decision.heard, instances={"i9": _instance(5, None)}, now=NOW + TIMEOUT)
+    assert (gone.run_key, gone.copied_by) == ("sync-after-none", "")
+
+
+def test_an_instance_of_a_run_that_has_ended_for_dagster_copies_still() -> None:
+    decision = _decide(ended=[_failed("r1", NOW - 1)], instances={"i1": _instance(5, "r1")})
+    assert (decision.run_key, decision.copied_by) == (None, "run r1")
+
+
+def test_a_terminated_run_is_not_replaced_until_the_sensor_is_switched_on_again() -> None:
+    canceled = EndedRun(run_id="r1", how="canceled", started=NOW - 500, ended=NOW - 100)
+    decision = _decide(ended=[canceled], switched_on=NOW - 600)
+    assert decision.run_key is None
+    assert "terminated by hand" in decision.reason
+    assert _decide(ended=[canceled], switched_on=NOW - 50).run_key == "sync-after-r1"
+    by_hand = EndedRun(run_id="r2", how="success", started=NOW - 90, ended=NOW - 10)
+    assert _decide(ended=[by_hand, canceled], switched_on=NOW - 600).run_key == "sync-after-r2"
+
+
+def test_runs_that_fail_at_once_are_asked_for_less_and_less_often() -> None:
+    failed = [_failed(f"r{n}", NOW - 10 * n) for n in range(1, 4)]
+    decision = _decide(ended=failed[:1])
+    assert decision.run_key is None
+    assert decision.reason == f"the last 1 runs failed; the next one in {FIRST_BACK_OFF - 10:.0f} s"
+    assert _decide(ended=failed[:1], now=NOW + FIRST_BACK_OFF).run_key == "sync-after-r1"
+    assert _decide(ended=failed, now=NOW + 2 * FIRST_BACK_OFF).run_key is None
+    assert _decide(ended=failed, now=NOW + 4 * FIRST_BACK_OFF).run_key == "sync-after-r1"
+    assert _decide(ended=failed * 5, now=NOW + LONGEST_BACK_OFF).run_key == "sync-after-r1"
+    assert _decide(ended=[_failed("r1", NOW - 1, lasted=GOOD_SECONDS)]).run_key == "sync-after-r1"
+
+
+def test_a_cursor_that_cannot_be_read_is_an_empty_one() -> None:
+    cursor = SyncCursor(
+        heard={"i": Heard(sign=1, time=2.0)}, stopped={"a": "why"}, reported={"a": "v"}, reported_at=3.0
+    )
+    assert SyncCursor.read(cursor.model_dump_json()) == cursor
+    for text in (None, "", "{", '{"version": 1, "ends": {}}', "[]"):
+        assert SyncCursor.read(text) == SyncCursor()

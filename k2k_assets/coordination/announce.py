@@ -10,6 +10,7 @@ from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.assignment_writing import write_instance, write_records
 from k2k_assets.control.commit_log import ensure_same_commit_topic, now_ms
+from k2k_assets.coordination.liveness import unheard_since
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.replication")
@@ -47,7 +48,7 @@ def _left_over(group: str, state: Assignments, generation: int, before: int) -> 
     claimed = {claim.generation for claim in state.claims.values()}
 
     def is_over(earlier: int) -> bool:
-        return earlier < generation and earlier not in claimed and state.heard.get(earlier, 0) < before
+        return earlier < generation and earlier not in claimed and unheard_since(state, earlier, before)
 
     return [
         *(instance_key(group, instance.instance) for g, instance in state.instances.items() if is_over(g)),

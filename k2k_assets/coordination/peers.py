@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from k2k_assets.control.assignment_records import Claim, InstanceRecord
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.coordination import rules
 from k2k_assets.coordination.announce import announce
-from k2k_assets.coordination.presence import heartbeat_timeout_seconds
+from k2k_assets.coordination.liveness import Liveness, heartbeat_timeout_seconds
 from k2k_assets.coordination.restarting_peers import RestartingPeers
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -24,18 +25,20 @@ class Peers:
     Args:
         pipeline: Whose group.
         tail: The assignment topic.
+        clock: Seconds that only rise.
     """
 
-    def __init__(self, pipeline: Pipeline, tail: AssignmentTail) -> None:
+    def __init__(self, pipeline: Pipeline, tail: AssignmentTail, clock: Callable[[], float] = time.monotonic) -> None:
         self._pipeline = pipeline
         self._tail = tail
-        self._heartbeat_timeout = heartbeat_timeout_seconds(pipeline)
         self._own: list[int] = []
-        self._restarting = RestartingPeers(tail.state)
+        self._restarting = RestartingPeers(tail.state, clock)
+        self._liveness = Liveness(tail.state, heartbeat_timeout_seconds(pipeline), clock)
 
     def draw_generation(self, instance: InstanceRecord) -> int:
         """Announces this process, once more if it has been announced before; returns the new generation."""
         self._own.append(announce(self._pipeline, self._tail, instance))
+        self._liveness.note()
         return self._own[-1]
 
     def claimed_by_newest(self, partitions: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
@@ -51,7 +54,7 @@ class Peers:
     def refresh(self) -> None:
         """Takes in what was written to the assignment topic since."""
         self._tail.refresh()
-        self._restarting.note()
+        self._note()
 
     def catch_up(self) -> None:
         """Takes in all that the assignment topic holds now.
@@ -60,7 +63,11 @@ class Peers:
             ClusterUnreachable: It cannot be read.
         """
         self._tail.catch_up()
+        self._note()
+
+    def _note(self) -> None:
         self._restarting.note()
+        self._liveness.note()
 
     @property
     def first_starts(self) -> Mapping[str, tuple[int, ...]]:
@@ -121,7 +128,7 @@ class Peers:
     def _was_fenced(self, owner: tuple[int, int]) -> bool:
         """Whether a slot that has lost its claim goes on: who has claimed its id copies other partitions, maybe."""
         state = self._tail.state
-        return owner in state.signs and owner[0] not in state.stops and not self._has_timed_out(owner)
+        return owner in state.signs and owner[0] not in state.stops and self._liveness.is_alive(owner)
 
     def claimed_since(self, partitions: Mapping[TopicPartition, str]) -> set[TopicPartition]:
         """The partitions that others have claimed since the newest own generation, also if they have released them.
@@ -169,12 +176,9 @@ class Peers:
 
     def _of_others(self) -> Iterable[Claim]:
         claims = self._tail.state.claims.values()
-        return [c for c in claims if c.generation not in self._own and not self._has_timed_out(c.owner)]
+        return [c for c in claims if c.generation not in self._own and self._liveness.is_alive(c.owner)]
 
     def _is_dead(self, claim: Claim) -> bool:
         if claim.generation in self._own:
             return claim.generation != self._own[-1]
-        return self._has_timed_out(claim.owner)
-
-    def _has_timed_out(self, owner: tuple[int, int]) -> bool:
-        return self._tail.silence(owner) >= self._heartbeat_timeout
+        return not self._liveness.is_alive(claim.owner)

@@ -29,7 +29,7 @@ from k2k_assets.core.errors import K2KError, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.overrides.decide import Override, commit_record, decide_override, mapping_record
-from k2k_assets.overrides.holders import read_holders
+from k2k_assets.overrides.holders import live_holders
 from k2k_assets.overrides.offset_snapshot import OffsetSnapshot, take_snapshot
 from k2k_assets.overrides.request import Request
 from k2k_assets.permissions.missing import refuse
@@ -238,8 +238,7 @@ def _claimed_as(snapshot: OffsetSnapshot, log: CommitLog, request: Request) -> C
 
 def _ensure_free(pipeline: Pipeline, target: Cluster, wanted: ClaimedAs) -> None:
     """A courtesy to whoever copies: fencing makes sure of it anyhow."""
-    heartbeat_timeout = pipeline.coordination.assignment.grace_window.total_seconds()
-    for words, partitions in read_holders(pipeline, target).of(wanted, heartbeat_timeout).items():
+    for words, partitions in live_holders(pipeline, target, wanted).items():
         names = ", ".join(map(str, partitions))
         raise Refused(
             f"{words} has not released {names}. Stop it first; if it is dead, or is to be taken over from, add --force"

@@ -17,7 +17,7 @@ from k2k_assets.control.assignment_records import (
     time_value,
 )
 from k2k_assets.control.assignment_state import Assignments
-from k2k_assets.coordination.presence import Presence, continuous_instances
+from k2k_assets.coordination.liveness import Presence, continuous_instances
 
 FIRST = InstanceRecord("i1", "p", 3, "commit-id", "host-a", 11, 1_700_000_000_000)
 SECOND = InstanceRecord("i2", "p", 5, "commit-id", "host-b", 12, 1_700_000_001_000, continuous=True, run="r2")

@@ -24,14 +24,16 @@ ANYBODY: Any = None
 
 @pytest.fixture
 def tail() -> Any:
-    return SimpleNamespace(state=Assignments(), silence=lambda owner: 0.0)
+    return SimpleNamespace(state=Assignments(), is_alive=lambda owner: True)
 
 
 @pytest.fixture
 def peers(tail: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Peers:
-    """Those of a run whose next generations are 5 and 9."""
+    """Those of a run whose next generations are 5 and 9. Who is alive the tail says, for the test."""
     generations = iter((5, 9))
     monkeypatch.setattr(module, "announce", lambda *_: next(generations))
+    played = SimpleNamespace(is_alive=lambda owner: tail.is_alive(owner), note=lambda: None)
+    monkeypatch.setattr(module, "Liveness", lambda *_: played)
     return Peers(make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["orders"]), tail)
 
 
@@ -60,7 +62,7 @@ def test_what_newer_ones_copy_is_elsewhere(tail: Any, peers: Peers) -> None:
     claimed(tail, OURS, 7, released=False)
     claimed(tail, OTHER, 3, released=False)
     assert peers.elsewhere(TOPIC_IDS) == {OURS: "the instance of generation 7"}
-    tail.silence = lambda owner: 3600.0
+    tail.is_alive = lambda owner: False
     assert peers.elsewhere(TOPIC_IDS) == {}, "a silent one counts no more"
 
 
@@ -71,9 +73,9 @@ def test_what_a_slot_that_lives_has_lost_it_will_claim_again(tail: Any, peers: P
     tail.state.apply("k2k.g", 70, claim.key_bytes("k2k.g"), claim.value_bytes(1))
     tail.state.apply("k2k.g", 71, claim.key_bytes("k2k.g"), None)
     assert peers.elsewhere(TOPIC_IDS) == {OURS: "the instance of generation 7"}
-    tail.silence = lambda owner: 3600.0
+    tail.is_alive = lambda owner: False
     assert peers.elsewhere(TOPIC_IDS) == {}, "it is dead"
-    tail.silence = lambda owner: 0.0
+    tail.is_alive = lambda owner: True
     tail.state.apply("k2k.g", 90, stop_key("k2k.g", 7), stop_value(1, again=False))
     assert peers.elsewhere(TOPIC_IDS) == {}, "it was told to end"
 
@@ -97,9 +99,9 @@ def test_who_is_leaving(tail: Any, peers: Peers) -> None:
     assert not peers.changing
     tail.state.apply("k2k.g", 90, stop_key("k2k.g", 7), stop_value(1, again=False))
     assert peers.changing
-    tail.silence = lambda owner: 3600.0
+    tail.is_alive = lambda owner: False
     assert not peers.changing
-    tail.silence = lambda owner: 0.0
+    tail.is_alive = lambda owner: True
     claimed(tail, OURS, 7, released=True)
     assert not peers.changing
 
@@ -130,7 +132,7 @@ def test_what_may_be_fenced_beforehand(tail: Any, peers: Peers) -> None:
     peers.draw_generation(ANYBODY)
     held(2, 4)
     assert peers.left_behind(1) == {own[0]}, "what another one holds that lives"
-    tail.silence = lambda owner: 3600.0
+    tail.is_alive = lambda owner: False
     assert peers.left_behind(1) == {own[0], own[2]}
     held(1, 5)
     assert peers.left_behind(1) == {own[0], own[2]}, "the generation is its own newest one"
@@ -138,7 +140,7 @@ def test_what_may_be_fenced_beforehand(tail: Any, peers: Peers) -> None:
     peers.draw_generation(ANYBODY)
     assert peers.left_behind(1) == {own[0], own[1], own[2]}
     assert peers.dead() == {(4, 0), (5, 0)}
-    tail.silence = lambda owner: 0.0
+    tail.is_alive = lambda owner: True
     assert peers.left_behind(2) == {own[0], own[1]}
     assert peers.dead() == {(5, 0)}, "what an earlier own generation left, nobody else will release"
     held(0, 10)

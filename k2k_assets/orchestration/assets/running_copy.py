@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
-from k2k_assets.coordination.presence import Presence, continuous_instances, heartbeat_interval_seconds
+from k2k_assets.coordination.liveness import Presence, continuous_instances, heartbeat_interval_seconds
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import offsets_where_led

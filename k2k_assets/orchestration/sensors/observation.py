@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from k2k_assets import discovery
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
-from k2k_assets.coordination.presence import Presence, continuous_instances
+from k2k_assets.coordination.liveness import Presence, continuous_instances
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import index_directory
 from k2k_assets.core.topic_partition import TopicPartition

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from k2k_assets.coordination.presence import heartbeat_timeout_seconds
+from k2k_assets.coordination.liveness import heartbeat_timeout_seconds
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import version_of

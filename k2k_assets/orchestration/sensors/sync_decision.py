@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from k2k_assets.coordination.presence import Presence
+from k2k_assets.coordination.liveness import LastSign, Presence, last_signs
 
 VERSION = 2
 FIRST_BACK_OFF = 30.0
@@ -27,26 +27,19 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Heard(_Model):
-    """When a heartbeat of an instance was seen first, or a little later: other machines' clocks are not trusted."""
-
-    sign: int
-    time: float
-
-
 class SyncCursor(_Model):
     """What the sensor remembers between ticks.
 
     Attributes:
         version: Of this form.
-        heard: By instance.
+        heard: The last sign of life of each instance.
         stopped: Why topics are stopped.
         reported: What was reported of topics that `k2k start` copies: their data versions.
         reported_at: When, seconds since the epoch.
     """
 
     version: int = VERSION
-    heard: dict[str, Heard] = {}
+    heard: dict[str, LastSign] = {}
     stopped: dict[str, str] = {}
     reported: dict[str, str] = {}
     reported_at: float = 0.0
@@ -144,14 +137,14 @@ class SyncDecision(_Model):
     reason: str
     dead: tuple[str, ...] = ()
     copied_by: str = ""
-    heard: dict[str, Heard]
+    heard: dict[str, LastSign]
 
 
-def decide_sync(facts: SyncFacts, before: Mapping[str, Heard]) -> SyncDecision:
+def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign]) -> SyncDecision:
     """What a tick asks for."""
-    heard = _heard(facts, before)
+    heard = last_signs({name: presence.sign for name, presence in facts.instances.items()}, before, facts.now)
     # From the end of the look that heard of it to the beginning of this one: a look that stalls is nobody's silence.
-    living = {name for name in facts.instances if facts.looked - heard[name].time < facts.heartbeat_timeout}
+    living = {name for name in facts.instances if heard[name].is_alive(facts.looked, facts.heartbeat_timeout)}
     dead = tuple(run.run_id for run in facts.active if _is_dead(run, facts, heard))
     active = [run for run in facts.active if run.run_id not in dead]
     copied_by = _others(facts, living, active)
@@ -193,29 +186,19 @@ def back_off(attempts: int) -> float:
     return min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** min(attempts - 1, 10))
 
 
-def _heard(facts: SyncFacts, before: Mapping[str, Heard]) -> dict[str, Heard]:
-    """An instance that is seen for the first time counts as alive until the heartbeat timeout has passed."""
-    heard = {}
-    for name, presence in facts.instances.items():
-        known = before.get(name)
-        if known is None or presence.sign > known.sign:
-            known = Heard(sign=presence.sign, time=facts.now)
-        heard[name] = known
-    return heard
-
-
-def _is_dead(run: ActiveRun, facts: SyncFacts, heard: Mapping[str, Heard]) -> bool:
+def _is_dead(run: ActiveRun, facts: SyncFacts, heard: Mapping[str, LastSign]) -> bool:
     """Whether its instance has fallen silent, or has not shown itself for long after the launch.
 
     One that ends, because it was terminated or another run has taken over, is silent for a while before it has ended.
     """
     if run.waits:
         return False
-    own = [heard[name].time for name, presence in facts.instances.items() if presence.run == run.run_id]
+    own = [heard[name] for name, presence in facts.instances.items() if presence.run == run.run_id]
     if not own:
         return facts.now - run.since >= START_SECONDS
     ends = run.ends or run != facts.active[0]
-    return facts.looked - max(own) >= (START_SECONDS if ends else facts.heartbeat_timeout)
+    timeout = START_SECONDS if ends else facts.heartbeat_timeout
+    return not any(sign.is_alive(facts.looked, timeout) for sign in own)
 
 
 def _others(facts: SyncFacts, living: set[str], active: Sequence[ActiveRun]) -> str:

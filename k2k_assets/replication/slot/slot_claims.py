@@ -11,7 +11,7 @@ from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import now_ms
 from k2k_assets.coordination import rules
 from k2k_assets.coordination.claims import ClaimWriter
-from k2k_assets.coordination.presence import heartbeat_interval_seconds, heartbeat_timeout_seconds
+from k2k_assets.coordination.liveness import heartbeat_interval_seconds, heartbeat_timeout_seconds
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan

@@ -13,7 +13,7 @@ import pytest
 
 from k2k_assets import discovery
 from k2k_assets.control.commit_log import CommitLog
-from k2k_assets.coordination.presence import Presence
+from k2k_assets.coordination.liveness import Presence
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reasons import RecordsDeleted

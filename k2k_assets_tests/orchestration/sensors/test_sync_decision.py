@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k2k_assets.coordination.presence import Presence
+from k2k_assets.coordination.liveness import LastSign, Presence
 from k2k_assets.orchestration.sensors.sync_decision import (
     FIRST_BACK_OFF,
     GOOD_SECONDS,
@@ -10,7 +10,6 @@ from k2k_assets.orchestration.sensors.sync_decision import (
     START_SECONDS,
     ActiveRun,
     EndedRun,
-    Heard,
     SyncCursor,
     SyncDecision,
     SyncFacts,
@@ -47,7 +46,7 @@ def _failed(name: str, ended: float, lasted: float = 1.0) -> EndedRun:
     return EndedRun(run_id=name, how="failure", started=ended - lasted, ended=ended)
 
 
-def _decide(before: dict[str, Heard] | None = None, **changed: object) -> SyncDecision:
+def _decide(before: dict[str, LastSign] | None = None, **changed: object) -> SyncDecision:
     return decide_sync(_facts(**changed), before or {})
 
 
@@ -104,11 +103,11 @@ def test_a_run_may_take_its_time_to_start_but_not_for_ever() -> None:
 
 def test_a_run_that_was_taken_over_from_or_terminated_may_be_silent_for_a_while() -> None:
     instances = {"i1": _instance(5, "r1"), "i2": _instance(9, "r2")}
-    before = {"i1": Heard(sign=5, time=NOW - TIMEOUT - 1)}
+    before = {"i1": LastSign(sign=5, time=NOW - TIMEOUT - 1)}
     newer = ActiveRun(run_id="r2", since=NOW - 20)
     assert _decide(before, active=[newer, _copying(WINDOW)], instances=instances).dead == ()
     assert _decide(before, active=[_copying(ends=True)], instances=instances).dead == ()
-    long_ago = {"i1": Heard(sign=5, time=NOW - START_SECONDS)}
+    long_ago = {"i1": LastSign(sign=5, time=NOW - START_SECONDS)}
     assert _decide(long_ago, active=[newer, _copying(WINDOW)], instances=instances).dead == ("r1",)
 
 
@@ -148,7 +147,7 @@ def test_runs_that_fail_at_once_are_asked_for_less_and_less_often() -> None:
 
 def test_a_cursor_that_cannot_be_read_is_an_empty_one() -> None:
     cursor = SyncCursor(
-        heard={"i": Heard(sign=1, time=2.0)}, stopped={"a": "why"}, reported={"a": "v"}, reported_at=3.0
+        heard={"i": LastSign(sign=1, time=2.0)}, stopped={"a": "why"}, reported={"a": "v"}, reported_at=3.0
     )
     assert SyncCursor.read(cursor.model_dump_json()) == cursor
     for text in (None, "", "{", '{"version": 1, "ends": {}}', "[]"):

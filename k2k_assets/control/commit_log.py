@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_key
+from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.core.stops.reason import StopReason
@@ -171,7 +172,8 @@ def _goes_on(pipeline: Pipeline, blocked: NotReadToTheEnd, seconds: float, waits
 
 
 def _fold(newest: Mapping[tuple[int, bytes | None], Message], pipeline: Pipeline, cluster: str) -> CommitLog:
-    result = CommitLog()
+    commits: NewestCommits[TopicPartition] = NewestCommits()
+    result = CommitLog(commits.records)
     for message in newest.values():
         where = f"{message.topic()}-{message.partition()}@{message.offset()}"
         source: TopicPartition | None = None
@@ -187,9 +189,7 @@ def _fold(newest: Mapping[tuple[int, bytes | None], Message], pipeline: Pipeline
         except ValueError as error:
             _unreadable(pipeline, result, source, str(error))
             continue
-        known = result.positions.get(record.source)
-        if known is None or record.order > known.order:
-            result.positions[record.source] = record
+        commits.take(record.source, record)
     for tp in result.unreadable:
         result.positions.pop(tp, None)
     return result

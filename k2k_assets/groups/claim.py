@@ -7,67 +7,18 @@ ids of the mappers before it, so that whoever was fenced finds a later claim tha
 from __future__ import annotations
 
 import logging
-import os
-import socket
-import time
-import uuid
-from dataclasses import dataclass
 
 from k2k_assets.control.assignment_records import PARTITION
 from k2k_assets.control.assignment_writing import write_record
-from k2k_assets.core import json_codec
-from k2k_assets.core.deadline import Deadline
-from k2k_assets.core.errors import ClusterUnreachable, Refused, Superseded
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.control.mapper_claims import ClaimedMappers, MapperClaim
+from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.kafka.messages import Message
+from k2k_assets.kafka.topic_follower import Replaced, TopicFollower
 from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.groups")
-
-KIND = "mapper"
-VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class MapperClaim:
-    """One life of a mapper.
-
-    Attributes:
-        pipeline: Name of the pipeline.
-        group: Its `group.id`, or `ANY_GROUP`; None in claims of releases that did not tell groups apart.
-        mapper: A name that nobody else has.
-        host: Where it runs, for people.
-        pid: Likewise.
-        time: Milliseconds since the epoch, UTC.
-    """
-
-    pipeline: str
-    group: str | None
-    mapper: str
-    host: str
-    pid: int
-    time: int
-
-    @classmethod
-    def new(cls, pipeline: str, group: str) -> MapperClaim:
-        """This process as a mapper."""
-        return cls(pipeline, group, uuid.uuid4().hex, socket.gethostname(), os.getpid(), int(time.time() * 1000))
-
-    def moves_groups_of(self, group: str) -> bool:
-        """Whether it may commit for the same consumer groups as a mapper with this `group.id`."""
-        return self.group is None or ANY_GROUP in (self.group, group) or self.group == group
-
-    def key_bytes(self) -> bytes:
-        """The record's key. What the replicator writes of its groups has other kinds."""
-        group = {} if self.group is None else {"group": self.group}
-        return json_codec.encode({"kind": KIND, "pipeline": self.pipeline, "mapper": self.mapper, **group})
-
-    def value_bytes(self) -> bytes:
-        """The record's value."""
-        return json_codec.encode({"version": VERSION, "host": self.host, "pid": self.pid, "time": self.time})
 
 
 class MapperClaims:
@@ -76,7 +27,7 @@ class MapperClaims:
     Args:
         pipeline: Names pipeline and topic.
         target: The target cluster.
-        timeout: Seconds that any reading may take.
+        timeout: Seconds without a record after which a reading is given up.
 
     Raises:
         Refused: The assignment topic does not exist.
@@ -87,20 +38,21 @@ class MapperClaims:
         self._pipeline = pipeline
         self._target = target
         self._timeout = timeout
-        self._at = TopicPartition(pipeline.coordination.assignment.topic, PARTITION)
-        self._claims: dict[int, MapperClaim] = {}
+        self._topic = pipeline.coordination.assignment.topic
+        self._mappers = ClaimedMappers(pipeline.name)
         self._own: MapperClaim | None = None
         self._unreadable: Refused | None = None
         self._offset = -1
-        if self._at.topic not in target.describe([self._at.topic]):
+        found = target.describe([self._topic]).get(self._topic)
+        if found is None:
             raise Refused(
-                f"the assignment topic '{self._at.topic}' does not exist on the {target}. Create it (see "
+                f"the assignment topic '{self._topic}' does not exist on the {target}. Create it (see "
                 "docs/control-topics.md), or set 'features.autoCreateControlTopics: enabled'"
             )
-        starts = target.offsets([self._at], "earliest")
         # Uncommitted: claims are written outside transactions, and an open one of somebody else must not hide them.
         properties = pipeline.client_properties("target", "consumer")
-        self._reader = LogReader(properties, starts, committed_only=False, follow=True)
+        self._follower = TopicFollower(found, target, properties, committed_only=False, only=[PARTITION])
+        self._follower.take_lost()  # of what was deleted before nobody speaks
 
     def write(self) -> int:
         """Writes the own claim; returns its offset."""
@@ -114,11 +66,13 @@ class MapperClaims:
         Raises:
             Superseded: There is one.
             ClusterUnreachable: The topic was not read to its end.
+            Refused: It is not the one any more that the own claim lies in.
         """
         self._catch_up()
-        newest = max(self._claims, default=-1)
+        claims = self._claims
+        newest = max(claims, default=-1)
         if newest > self._offset:
-            other = self._claims[newest]
+            other = claims[newest]
             raise Superseded(
                 f"a newer offset mapper of pipeline {other.pipeline} has taken over: process {other.pid} on "
                 f"{other.host} (claim {newest}, this one is {self._offset}). Nothing was committed since"
@@ -139,13 +93,13 @@ class MapperClaims:
 
     def forget_older(self) -> None:
         """Removes the claims of mappers that have been fenced."""
-        for offset, claim in list(self._claims.items()):
+        for offset, claim in self._claims.items():
             if offset < self._offset:
                 write_record(self._pipeline, claim.key_bytes(), None)
 
     def close(self) -> None:
         """Lets go of the client."""
-        self._reader.close()
+        self._follower.close()
 
     def __enter__(self) -> MapperClaims:
         return self
@@ -153,31 +107,31 @@ class MapperClaims:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def _claims(self) -> dict[int, MapperClaim]:
+        """Those of mappers that may commit for the same groups, by their offsets."""
+        own = self._pipeline.group
+        return {offset: claim for offset, claim in self._mappers.claims.items() if _moves_groups_of(claim, own)}
+
     def _catch_up(self) -> None:
         if self._unreadable:
             raise self._unreadable  # it may be the claim of a newer mapper, of a newer release
-        ends = self._target.offsets([self._at], "latest")
-        try:
-            for batch in self._reader.read_until(ends, Deadline(self._timeout)):
-                for message in batch:
-                    self._take(message)
-        except NotReadToTheEnd as behind:
-            raise ClusterUnreachable(f"the assignment topic on the {self._target} was not read: {behind}") from None
+        for batch in self._follower.catch_up(self._timeout):
+            for message in batch:
+                self._take(message)
+        if self._follower.take_lost():
+            self._unreadable = Replaced(
+                f"records of the assignment topic {self._topic} on the {self._target} were deleted before they were "
+                "read: claims of newer mappers may be among them. Start again"
+            )
+            raise self._unreadable
 
     def _take(self, message: Message) -> None:
-        where = f"{self._at}@{message.offset()}"
+        where = f"{self._topic}-{PARTITION}@{message.offset()}"
         try:
-            head = json_codec.decode(message.key(), f"{where}, key")
-            if head.get("kind") != KIND or head.get("pipeline") != self._pipeline.name:
-                return
-            name, group = str(head["mapper"]), head.get("group")
-            self._claims = {offset: claim for offset, claim in self._claims.items() if claim.mapper != name}
-            if message.value() is not None:
-                claim = _claim(self._pipeline.name, group, name, message.value(), where)
-                if claim.moves_groups_of(self._pipeline.group):
-                    self._claims[message.offset()] = claim
-        except (KeyError, TypeError, ValueError) as error:
-            said = f"{self._at.topic} on the {self._target} cannot be read: {where}: {error}"
+            self._mappers.apply(message.offset(), message.key(), message.value(), where)
+        except ValueError as error:
+            said = f"{self._topic} on the {self._target} cannot be read: {where}: {error}"
             if self._pipeline.error_handling.on_control_message_deserialization_error == "ignore":
                 log.warning("control record ignored: %s", said)
                 return
@@ -185,8 +139,6 @@ class MapperClaims:
             raise self._unreadable from None
 
 
-def _claim(pipeline: str, group: str | None, mapper: str, value: bytes | None, where: str) -> MapperClaim:
-    body = json_codec.decode(value, where)
-    json_codec.check_version(body, VERSION, where)
-    host, pid, written = str(body.get("host", "?")), int(body.get("pid", 0)), int(body.get("time", 0))
-    return MapperClaim(pipeline, group, mapper, host, pid, written)
+def _moves_groups_of(claim: MapperClaim, group: str) -> bool:
+    """Whether its mapper may commit for the same consumer groups as one with this `group.id`."""
+    return claim.group is None or ANY_GROUP in (claim.group, group) or claim.group == group

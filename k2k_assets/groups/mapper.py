@@ -13,7 +13,7 @@ from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.kafka.topic_tail import Replaced
+from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.groups")

@@ -131,6 +131,11 @@ class LogReader:
         """
         self._is_doubtful |= any(self._reached[tp] < end for tp, end in ends.items())
 
+    def read_from(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Another client goes on at these offsets; partitions that were not read are read too."""
+        self._reached.update(offsets)
+        self._is_doubtful, self._renewed = True, float("-inf")
+
     def close(self) -> None:
         """Lets go of the client."""
         self._consumer.close()

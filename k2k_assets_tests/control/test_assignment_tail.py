@@ -1,64 +1,46 @@
-"""How long a slot has been silent, by what was read of the assignment topic."""
+"""The assignment topic, followed: what makes it another one, and what cannot be read of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from k2k_assets.control import assignment_tail as module
-from k2k_assets.control.assignment_records import PARTITION, Claim, heartbeat_key, time_value
+from k2k_assets.control.assignment_records import PARTITION, Claim
 from k2k_assets.control.assignment_tail import AssignmentTail, AssignmentTopicLost
 from k2k_assets.core.deadline import wait_until
-from k2k_assets.core.errors import Refused
+from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka import topic_follower
+from k2k_assets_tests.support.fake_log import FakeLog, play
 from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
 
-GROUP, OWNER = "k2k.g", (7, 0)
-CLAIM = Claim("s", 0, "id", "claim", *OWNER, "orders")
+GROUP = "k2k.g"
+CLAIM = Claim("s", 0, "id", "claim", 7, 0, "orders")
 CLAIMED = (CLAIM.key_bytes(GROUP), CLAIM.value_bytes(1))
-HEARTBEAT, RELEASE_ALL = ((heartbeat_key(GROUP, *OWNER), value) for value in (time_value(1), None))
-
-Hear = Callable[..., float]
-
-
-class FakeLog:
-    """Stands in for the reader of the assignment topic."""
-
-    def __init__(self, _: Any, starts: Mapping[TopicPartition, int], **__: Any) -> None:
-        self.reached = dict(starts)
-        self.batches: list[list[Any]] = []
-        self.doubts: list[Any] = []
-
-    def poll(self, _: float) -> list[Any]:
-        return self.batches.pop() if self.batches else []
-
-    def read_until(self, *_: Any) -> list[list[Any]]:
-        return []
-
-    def doubt_if_behind(self, ends: Any) -> None:
-        self.doubts.append(ends)
 
 
 class TailFixture:
     """A tail whose clock, log and cluster are played."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         kafka = {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": GROUP}}
         pipeline = make_pipeline(directory, "a:1", "b:1", ["orders"], source={"kafka": kafka})
         self.topic = pipeline.coordination.assignment.topic
         self.at = TopicPartition(self.topic, PARTITION)
         self.now = 0.0
-        self.cluster = FakeCluster({self.topic: ("a-id", 1)}, ends={self.at: 0})
+        self.cluster = FakeCluster({self.topic: ("a-id", 3)}, starts={}, ends={self.at: 0})
         self._pipeline = pipeline
+        self._logs = play(monkeypatch)
 
     def begin(self) -> AssignmentTail:
         return AssignmentTail(self._pipeline, self.cluster, lambda: self.now)  # type: ignore[arg-type]
+
+    @property
+    def log(self) -> FakeLog:
+        return self._logs[-1]
 
     def end_at(self, offset: int) -> None:
         """The log of the topic ends there from now on."""
@@ -67,118 +49,87 @@ class TailFixture:
 
 @pytest.fixture
 def fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TailFixture:
-    monkeypatch.setattr(module, "LogReader", FakeLog)
-    return TailFixture(tmp_path)
+    monkeypatch.setattr(topic_follower, "_SETTLE_SECONDS", 0.2)
+    return TailFixture(tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def hear(fixture: TailFixture) -> Hear:
-    """Reads records at a time, in one batch; returns how long the owner has been silent then."""
-    offset = 0
-    tail = fixture.begin()
+def answered(fixture: TailFixture) -> Callable[[AssignmentTail], None]:
+    """Lets the topic be silent until it is asked about in a thread, and waits for the answer."""
 
-    def hear(at: float, *records: tuple[bytes, bytes | None]) -> float:
-        nonlocal offset
-        fixture.now = at
-        batch = []
-        for key, value in records:
-            batch.append(SimpleNamespace(offset=lambda at=offset: at, key=lambda k=key: k, value=lambda v=value: v))
-            offset += 1
-        tail._reader.batches.append(batch)  # type: ignore[attr-defined]
+    def wait(tail: AssignmentTail) -> None:
+        probe = tail._follower._probe
+        fixture.now += 31.0
         tail.refresh()
-        return tail.silence(OWNER)
+        wait_until(lambda: probe.asked is not None and probe.asked.done(), 10, "the answer")
 
-    return hear
-
-
-def test_silence_counts_from_when_the_last_sign_was_read(hear: Hear) -> None:
-    assert hear(10, CLAIMED) == 0
-    assert hear(15) == 5
-    assert hear(16, HEARTBEAT) == 0
-    assert hear(20, RELEASE_ALL) == 4
+    return wait
 
 
-def test_one_that_said_farewell_and_left_a_claim_is_silent_all_the_same(hear: Hear) -> None:
-    """Two attempts of one slot: one ends, and the other dies before its next beat. Both are read later, at once."""
-    assert hear(10, CLAIMED, RELEASE_ALL) == 0
-    assert hear(70) == 60, "or its claim would hold the partition for ever"
-    assert hear(80, HEARTBEAT) == 0, "it lives"
-
-
-def test_a_topic_that_is_silent_for_long_is_asked_where_it_ends(fixture: TailFixture) -> None:
-    """A client may stand still without a word: its slot would never hear that it is to stop."""
+def test_all_claims_lie_in_one_partition(fixture: TailFixture) -> None:
     tail = fixture.begin()
-    log: Any = tail._reader
-    fixture.end_at(8)
-    fixture.now = 29.0
-    tail.refresh()
-    assert tail._end_probe.asked is None
-    fixture.now = 31.0
-    tail.refresh()
-    wait_until(lambda: tail._end_probe.asked is not None and tail._end_probe.asked.done(), 10, "the answer")
-    assert not log.doubts
-    tail.refresh()
-    assert log.doubts == [{fixture.at: 8}]
-    tail.refresh()
-    assert len(log.doubts) == 1
+    fixture.log.write(CLAIMED)
+    fixture.end_at(1)
+    assert set(tail.catch_up().claims) == {"claim"}
+    assert fixture.log.reached == {fixture.at: 1}
+    assert tail.end == 1
 
 
 @pytest.mark.parametrize("case", ["deleted", "created anew", "cut off"])
-def test_a_topic_that_is_another_one_is_told(fixture: TailFixture, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_that_is_another_one_is_told(
+    fixture: TailFixture, answered: Callable[[AssignmentTail], None], case: str
+) -> None:
     """Generations are its offsets; what it said before, another one does not say."""
-    monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.2)
     tail = fixture.begin()
-    tail._reader.reached[fixture.at] = 5  # type: ignore[index]
+    fixture.log.reached[fixture.at] = 5
     fixture.end_at(5)
     tail.catch_up()
     if case == "deleted":
         del fixture.cluster.topics[fixture.topic]
     elif case == "created anew":
-        fixture.cluster.topics[fixture.topic] = ("b-id", 1)
+        fixture.cluster.topics[fixture.topic] = ("b-id", 3)
     else:
         fixture.end_at(4)
     with pytest.raises(AssignmentTopicLost, match="was deleted, created anew or cut off"):
         tail.catch_up()
-    fixture.now = 31.0
-    tail.refresh()
-    wait_until(lambda: tail._end_probe.asked is not None and tail._end_probe.asked.done(), 10, "the answer")
+    answered(tail)
     with pytest.raises(AssignmentTopicLost):
         tail.refresh()
 
 
-def test_a_broker_that_has_just_come_back_may_not_know_the_topic_yet(
-    fixture: TailFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    everything, unknown = fixture.cluster.describe, 0
+def test_a_topic_that_never_was_is_told(fixture: TailFixture) -> None:
+    fixture.cluster.topics.clear()
+    with pytest.raises(AssignmentTopicLost):
+        fixture.begin()
 
-    def describe(names: Any) -> Any:
-        nonlocal unknown
-        unknown += 1
-        return everything(names) if unknown > 2 else {}
 
-    monkeypatch.setattr(fixture.cluster, "describe", describe)
+def test_claims_that_were_deleted_before_they_were_read_are_never_taken_for_none(fixture: TailFixture) -> None:
+    fixture.cluster._offsets["earliest"] = {fixture.at: 3}
+    fixture.end_at(3)
     tail = fixture.begin()
-    unknown = 0
-    tail.catch_up()
-
-
-def test_what_is_read_while_the_topic_is_asked_for_makes_it_no_other(fixture: TailFixture) -> None:
-    """The question is asked in a thread, and its answer may be long in coming."""
-    tail = fixture.begin()
-    everything = fixture.cluster.describe
-
-    def describe(names: Any) -> Any:
-        tail._reader.reached[fixture.at] = 9  # type: ignore[index]
-        return everything(names)
-
-    fixture.cluster.describe = describe  # type: ignore[method-assign]
+    tail.catch_up()  # what was deleted before is not missed
+    fixture.cluster._offsets["earliest"] = {fixture.at: 5}
     fixture.end_at(5)
-    tail._end_of_the_same()
+    fixture.log.fails = ClusterUnreachable("out of range")
+    with pytest.raises(ClusterUnreachable):
+        tail.refresh()
+    for _ in range(2):
+        with pytest.raises(AssignmentTopicLost):
+            tail.catch_up()
 
 
-def test_a_question_without_an_answer_is_asked_again(fixture: TailFixture) -> None:
+def test_what_lies_behind_a_record_that_cannot_be_read_is_known_all_the_same(fixture: TailFixture) -> None:
+    """The reader is past it: nobody would ever read it."""
     tail = fixture.begin()
-    tail._end_probe.asked = Future()
-    tail._end_probe.asked.set_exception(Refused("the client was let go of"))
-    tail.refresh()
-    assert tail._end_probe.asked is None
+    fixture.log.write((b"not json", b""), CLAIMED)
+    with pytest.raises(Refused, match="cannot be read: assignment record at offset 0"):
+        tail.refresh()
+    assert set(tail.state.claims) == {"claim"}
+
+
+def test_an_end_that_is_not_reached_is_told(fixture: TailFixture) -> None:
+    fixture.cluster.role = "target"  # type: ignore[attr-defined]
+    tail = fixture.begin()
+    fixture.end_at(1)
+    with pytest.raises(ClusterUnreachable, match=r"was not read to its end: nothing came for 0 s .*-0 at 0 of 1"):
+        tail.catch_up(0.0)

@@ -6,7 +6,7 @@ import pytest
 
 from k2k_assets.control.assignment_tail import AssignmentTopicLost
 from k2k_assets.core.errors import ClusterUnreachable, Hidden, K2KError, NotAllowed, Superseded, kind_of, message_lines
-from k2k_assets.kafka.topic_tail import Replaced
+from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.replication.driver.job import Job
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.transport.errors import TimeoutTooLong

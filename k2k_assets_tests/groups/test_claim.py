@@ -8,8 +8,9 @@ import pytest
 
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_record import is_other_kind
+from k2k_assets.control.mapper_claims import MapperClaim
 from k2k_assets.core.errors import Refused, Superseded
-from k2k_assets.groups.claim import MapperClaim, MapperClaims
+from k2k_assets.groups.claim import MapperClaims
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline

@@ -6,10 +6,11 @@ import logging
 from collections.abc import Iterable
 
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_key
+from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.messages import Message
-from k2k_assets.kafka.topic_tail import TopicTail
+from k2k_assets.kafka.topic_follower import TopicFollower
 from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
@@ -30,31 +31,28 @@ class CopiedPositions:
     def __init__(self, pipeline: Pipeline, cluster_id: str, topic: TopicDescription, target: Cluster) -> None:
         self._group, self._cluster = pipeline.group, cluster_id
         self._fail = pipeline.error_handling.on_control_message_deserialization_error == "fail"
-        self._tail = TopicTail(topic, target, pipeline.client_properties("target", "consumer"), {})
-        self._newest: dict[SourcePartition, CommitRecord] = {}
+        properties = pipeline.client_properties("target", "consumer")
+        self._follower = TopicFollower(topic, target, properties, committed_only=True)
+        self._newest: NewestCommits[SourcePartition] = NewestCommits()
         self._unreadable: Refused | None = None
 
     def read(self, patience: float) -> None:
         """Takes in what was committed, up to the end as it is now.
 
-        Arguments and errors are those of `TopicTail.read_until`.
+        Arguments and errors are those of `TopicFollower.catch_up`.
         """
         if self._unreadable:
             raise self._unreadable  # the reader is past it, and must not go on as if it were not there
-        for batch in self._tail.read_until(self._tail.ends(), patience):
+        for batch in self._follower.catch_up(patience):
             self._take(batch)
-
-    def ensure_same(self, found: TopicDescription | None) -> None:
-        """Refuses another topic of the same name."""
-        self._tail.ensure_same(found)
 
     def newest(self) -> dict[SourcePartition, CommitRecord]:
         """The newest record of each source partition, by topic id."""
-        return self._newest
+        return self._newest.records
 
     def close(self) -> None:
         """Lets go of the client."""
-        self._tail.close()
+        self._follower.close()
 
     def _take(self, batch: Iterable[Message]) -> None:
         for message in batch:
@@ -75,11 +73,4 @@ class CopiedPositions:
             source = SourcePartition(
                 record.cluster, record.source.topic, record.source_topic_id, record.source.partition
             )
-            known = self._newest.get(source)
-            if known is None or _is_newer(record, known):
-                self._newest[source] = record
-
-
-def _is_newer(record: CommitRecord, known: CommitRecord) -> bool:
-    """Orders of two groups say nothing of each other."""
-    return record.order >= known.order if record.group == known.group else record.time >= known.time
+            self._newest.take(source, record)

@@ -24,7 +24,7 @@ from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import ranges_where_led
-from k2k_assets.kafka.topic_tail import TopicTail
+from k2k_assets.kafka.topic_follower import TopicFollower
 from k2k_assets.mapping.algebra.fold import Covered, LateRecord
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Tables
 from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP, InMemoryMappings
@@ -87,7 +87,7 @@ class LiveMappings:
         found = self._describe()
         self._index = IndexAccess(pipeline, source_cluster, target.cluster_id(), found[self._topic].topic_id)
         self._held.begin(self._behind_index())
-        self._tail = self._tail_from(found[self._topic], self._index.offsets)
+        self._follower = self._followed(found[self._topic], self._index.offsets)
         self._copied: CopiedPositions | None = None
         self._follow_commits(found)
 
@@ -103,17 +103,14 @@ class LiveMappings:
             Refused: A control topic is not the one that was followed, or holds a record that cannot be read.
         """
         described = self._describe(topics)
-        if self._copied:
-            self._copied.ensure_same(described.get(self._pipeline.coordination.commit.topic))
-        else:
+        if self._copied is None:
             self._follow_commits(described)
-        self._tail.ensure_same(described[self._topic])
         names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
         starts, stable, offline = ranges_where_led(self._target, names, "stable")
         # Before the mapping topic's ends are taken: so what is known as copied has its mapping records below them.
         if self._copied:
             self._copied.read(patience)
-        self._read(self._tail.ends(), patience)
+        self._read(self._follower.ends(), patience)
         self._drop_if_due()
         ids = {name: topic.topic_id for name, topic in self._target.describe(topics).items()}
         if changed := [name for name in ids if name not in described or described[name].topic_id != ids[name]]:
@@ -149,7 +146,7 @@ class LiveMappings:
 
     def close(self) -> None:
         """Lets go of the clients."""
-        self._tail.close()
+        self._follower.close()
         if self._copied:
             self._copied.close()
 
@@ -200,8 +197,9 @@ class LiveMappings:
         if commits:
             self._copied = CopiedPositions(self._pipeline, self._cluster, commits, self._target)
 
-    def _tail_from(self, topic: TopicDescription, offsets: Mapping[int, int]) -> TopicTail:
-        return TopicTail(topic, self._target, self._pipeline.client_properties("target", "consumer"), offsets)
+    def _followed(self, topic: TopicDescription, starts: Mapping[int, int]) -> TopicFollower:
+        properties = self._pipeline.client_properties("target", "consumer")
+        return TopicFollower(topic, self._target, properties, committed_only=True, starts=starts)
 
     def _behind_index(self) -> dict[SourcePartition, InMemoryMapping]:
         """The coverage of the index, and where its runs end; they stay on disk."""
@@ -226,7 +224,7 @@ class LiveMappings:
         try:
             if self._anew:
                 self._read_anew(patience)
-            for batch in self._tail.read_until(ends, patience):
+            for batch in self._follower.read_until(ends, patience):
                 self._note_lost()
                 for some in few_at_a_time(batch):
                     self._held.take(self._messages.read(some))
@@ -239,7 +237,7 @@ class LiveMappings:
         self._note_lost()
 
     def _note_lost(self) -> None:
-        for partition, start, end in self._tail.take_lost():
+        for partition, start, end in self._follower.take_lost():
             self._held.doubt()
             log.warning(
                 "records %d to %d of %s-%d were deleted before they were read: positions that they map are unknown",
@@ -256,13 +254,13 @@ class LiveMappings:
 
     def _read_from_the_start(self, patience: float) -> set[Owned]:
         """What was found to be out of order, and so is not held as it should be."""
-        self._tail.close()
-        self._tail = self._tail_from(self._describe()[self._topic], {})
-        ends = self._tail.ends()
+        self._follower.close()
+        self._follower = self._followed(self._follower.topic, {})
+        ends = self._follower.ends()
         self._held.begin({}, {tp.partition: end for tp, end in ends.items()})
         self._note_lost()  # of nothing that is held
         reading = ReadingAnew(self._held, self._messages, self._out_of_order)
-        for batch in self._tail.read_until(ends, patience):
+        for batch in self._follower.read_until(ends, patience):
             reading.take(batch)
         return reading.finish()
 
@@ -274,7 +272,7 @@ class LiveMappings:
         limit: int | None = None
         starts: Mapping[int, int] = {}
         if self._retention.time is None:
-            starts = self._tail.log_starts()
+            starts = self._follower.log_starts()
         else:
             limit = int((time.time() - self._retention.time.total_seconds()) * 1000)
         self._held.drop(limit, starts, self._retention.count)

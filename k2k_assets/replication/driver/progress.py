@@ -5,19 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
-from k2k_assets.core.errors import K2KError
+from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.end_probe import EndProbe
-from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic, offsets_where_led
-from k2k_assets.kafka.log_reader import LogReader
+from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic
+from k2k_assets.kafka.topic_follower import TopicFollower, await_topic
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.replication")
@@ -109,25 +107,30 @@ class ProgressReader:
         self._source = source
         self._which = pipeline.readable_end
         self._started = time.monotonic()
-        self._newest: dict[TopicPartition, CommitRecord] = {}
+        self._newest: NewestCommits[TopicPartition] = NewestCommits()
         # Counters restart with each generation; a run may need several.
-        self._by_generation: dict[tuple[TopicPartition, int], CommitRecord] = {}
+        self._by_generation: NewestCommits[tuple[TopicPartition, int]] = NewestCommits()
         self._generations: set[int] = set()
         self.starts: dict[TopicPartition, int] = {}
         self.set_by_hand: dict[TopicPartition, int] = {}
         self._warned: set[TopicPartition] = set()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
         self.follow(partitions)
-        self._target = target
-        starts = target.offsets(target.partitions_of([pipeline.coordination.commit.topic]), "stable")
-        properties = pipeline.client_properties("target", "consumer")
-        self._reader = LogReader(properties, starts, committed_only=True, follow=True)
-        self._end_probe = EndProbe(self._ends, time.monotonic)
+        topic = await_topic(target, pipeline.coordination.commit.topic)
+        ends = target.offsets([TopicPartition(topic.name, p) for p in range(topic.partitions)], "stable")
+        self._follower = TopicFollower(
+            topic,
+            target,
+            pipeline.client_properties("target", "consumer"),
+            committed_only=True,
+            starts={tp.partition: end for tp, end in ends.items()},
+            clock=time.monotonic,
+        )
 
     @property
     def newest(self) -> Mapping[TopicPartition, CommitRecord]:
         """The newest commit record of each partition that was seen."""
-        return self._newest
+        return self._newest.records
 
     def follow(self, partitions: Iterable[TopicPartition]) -> None:
         """Follows these too."""
@@ -136,8 +139,8 @@ class ProgressReader:
 
     def begin(self, commit_log: CommitLog) -> None:
         """Takes in what was committed before the run."""
-        self._newest.update(commit_log.positions)
         for tp, record in commit_log.positions.items():
+            self._take(record)
             self.starts.setdefault(tp, record.position)
 
     def counts_for(self, generation: int) -> None:
@@ -145,39 +148,44 @@ class ProgressReader:
         self._generations.add(generation)
 
     def read(self) -> list[OwnCommit]:
-        """Takes in what was committed since, and returns what this run did; does not wait."""
-        seen: list[OwnCommit] = []
-        while batch := self._reader.poll(0):
-            self._end_probe.heard()
+        """Takes in what was committed since, and returns what this run did; does not wait.
+
+        Raises:
+            ClusterUnreachable: The target does not let it read.
+            TopicLost: The commit topic is not the one any more that the run began with.
+        """
+        own: list[OwnCommit] = []
+        while batch := self._follower.refresh():
             for message in batch:
                 try:
                     record = CommitRecord.parse(message.key(), message.value(), f"offset {message.offset()}")
                 except ValueError:
                     continue  # the slots report what cannot be read, by the policy
                 if (record.group, record.cluster) == self._identity:
-                    before = self._by_generation.get((record.source, record.generation))
+                    counted = self._by_generation.records
+                    before = counted.get((record.source, record.generation))
                     self.apply(record)
-                    if record.generation in self._generations:
-                        seen.append(OwnCommit(record, before))
-        return seen
+                    if counted.get((record.source, record.generation)) is record:
+                        own.append(OwnCommit(record, before))
+        return own
 
     def apply(self, record: CommitRecord) -> None:
         """Takes in one commit record."""
-        known = self._newest.get(record.source)
-        if known is None or record.order >= known.order:
-            self._newest[record.source] = record
+        self._take(record)
+        if record.generation in self._generations:
+            self._by_generation.take((record.source, record.generation), record)
+            if record.kind == "start":
+                self.starts.setdefault(record.source, record.position)
+
+    def _take(self, record: CommitRecord) -> None:
+        if self._newest.take(record.source, record):
             self.set_by_hand.pop(record.source, None)
             if record.overridden and not record.reason:
                 self.set_by_hand[record.source] = record.generation
-        if record.generation in self._generations:
-            self._by_generation[record.source, record.generation] = record
-            if record.kind == "start":
-                self.starts.setdefault(record.source, record.position)
 
     def refresh(self) -> Progress:
         """Asks the source for its ends and returns all there is to know; where it does not say, what was known."""
         now = time.monotonic()
-        self._look_where_it_ends()
         readable, without_end = ends_of_each_topic(self._source, list(self._partitions), self._which, patience=0)
         asked = [tp for tp in self._partitions if tp not in without_end]
         high, without_high = ends_of_each_topic(self._source, asked, "latest", patience=0)
@@ -189,26 +197,17 @@ class ProgressReader:
                 )
         return self.current()
 
-    def _look_where_it_ends(self) -> None:
-        """The commit topic's client may stand still without a word."""
-        with suppress(K2KError):
-            if ends := self._end_probe.ends():
-                self._reader.doubt_if_behind(ends)
-
-    def _ends(self) -> Mapping[TopicPartition, int]:
-        return offsets_where_led(self._target, list(self._reader.reached), "stable").offsets
-
     def current(self) -> Progress:
         """What was known at the last refresh, with the newest positions."""
         return Progress({tp: self._counted(tp, p) for tp, p in self._partitions.items()}, self._started)
 
     def close(self) -> None:
         """Lets go of the client."""
-        self._reader.close()
+        self._follower.close()
 
     def _counted(self, tp: TopicPartition, progress: PartitionProgress) -> PartitionProgress:
-        newest = self._newest.get(tp)
-        mine = [self._by_generation[tp, g] for g in self._generations if (tp, g) in self._by_generation]
+        newest, counted = self.newest.get(tp), self._by_generation.records
+        mine = [counted[tp, g] for g in self._generations if (tp, g) in counted]
         return replace(
             progress,
             position=newest.position if newest else progress.position,
@@ -221,7 +220,7 @@ class ProgressReader:
     def _progress(
         self, tp: TopicPartition, before: PartitionProgress, readable: int, high: int, now: float
     ) -> PartitionProgress:
-        newest = self._newest.get(tp)
+        newest = self.newest.get(tp)
         held = high > readable and newest is not None and newest.position >= readable
         since = None
         if held:

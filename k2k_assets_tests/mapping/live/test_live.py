@@ -19,7 +19,7 @@ from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.home import index_directory
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.topic_tail import Replaced, TopicTail
+from k2k_assets.kafka.topic_follower import Replaced, TopicFollower
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap
 from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
@@ -193,17 +193,17 @@ def test_a_reading_from_the_start_that_fails_begins_anew(
     copy.mapping(topic, (5, 9), [(5, 105, 4)], sequence=3)
     with live(copy) as mappings:
         copy.mapping(topic, (0, 0), [], sequence=1)  # late: all of it has to be folded at once
-        real = TopicTail.read_until
+        real = TopicFollower.read_until
         failing = [True]
 
-        def cut_off(self: TopicTail, ends: Any, patience: float) -> Iterator[Any]:
+        def cut_off(self: TopicFollower, ends: Any, patience: float) -> Iterator[Any]:
             for batch in real(self, ends, patience):
                 yield batch
                 if failing and batch[0].topic() == copy.pipeline.offset_mapping.topic and batch[0].offset() == 0:
                     failing.clear()
                     raise ClusterUnreachable("in the middle")
 
-        monkeypatch.setattr(TopicTail, "read_until", cut_off)
+        monkeypatch.setattr(TopicFollower, "read_until", cut_off)
         with pytest.raises(ClusterUnreachable, match="in the middle"):
             mappings.catch_up([])
         mappings.catch_up([])

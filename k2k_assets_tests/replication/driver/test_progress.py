@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +16,11 @@ from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
+from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.replication.driver import progress as module
 from k2k_assets.replication.driver.outcome import outcome_of
 from k2k_assets.replication.driver.progress import ProgressReader
+from k2k_assets_tests.support.fake_log import FakeLog, play
 from k2k_assets_tests.support.fake_transport import Clock, FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import CLUSTER, commit_record
@@ -27,28 +28,6 @@ from k2k_assets_tests.support.plans import CLUSTER, commit_record
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 COMMITS = TopicPartition("commits", 0)
 GENERATION = 17
-
-
-class FakeLog:
-    """Stands in for the reader of the commit topic."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        self.batches: list[list[Any]] = []
-        self.reached = {COMMITS: 5}
-        self.doubts: list[Any] = []
-
-    def write(self, key: bytes, value: bytes | None) -> None:
-        message = SimpleNamespace(key=lambda: key, value=lambda: value, offset=lambda: 0)
-        self.batches.append([message])
-
-    def poll(self, _: float) -> list[Any]:
-        return self.batches.pop(0) if self.batches else []
-
-    def doubt_if_behind(self, ends: Any) -> None:
-        self.doubts.append(ends)
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture
@@ -64,19 +43,30 @@ def source() -> FakeCluster:
 
 
 @pytest.fixture
-def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, source: FakeCluster) -> ProgressReader:
-    monkeypatch.setattr(module, "LogReader", FakeLog)
+def target() -> FakeCluster:
+    return FakeCluster({"commits": ("c-id", 1)}, ends={COMMITS: 5}, stable={COMMITS: 5})
+
+
+@pytest.fixture
+def logs(monkeypatch: pytest.MonkeyPatch) -> list[FakeLog]:
+    return play(monkeypatch)
+
+
+@pytest.fixture
+def reader(
+    tmp_path: Path, clock: Clock, source: FakeCluster, target: FakeCluster, logs: list[FakeLog]
+) -> ProgressReader:
     consumer = {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": "k2k.g"}}
-    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], source={"kafka": consumer})
-    target = SimpleNamespace(partitions_of=lambda _: [COMMITS], offsets=lambda asked, *_: dict.fromkeys(asked, 9))
+    commits = {"commit": {"topic": "commits"}}
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], source={"kafka": consumer}, coordination=commits)
     reader = ProgressReader(pipeline, CLUSTER, source, target, [P0, P1])  # type: ignore[arg-type]
     reader.counts_for(GENERATION)
     return reader
 
 
 @pytest.fixture
-def write(reader: ProgressReader) -> Callable[[CommitRecord], None]:
-    return lambda record: reader._reader.write(record.key_bytes(), record.value_bytes())  # type: ignore[attr-defined]
+def write(reader: ProgressReader, logs: list[FakeLog]) -> Callable[[CommitRecord], None]:
+    return lambda record: logs[-1].write((record.key_bytes(), record.value_bytes()))
 
 
 def mine(position: int, sequence: int, **changed: Any) -> CommitRecord:
@@ -98,12 +88,10 @@ def test_position_and_counters_follow_the_commit_topic(
     assert reader.starts == {P0: 30}
 
 
-def test_records_of_others_and_unreadable_ones_are_passed_over(reader: ProgressReader) -> None:
-    log = reader._reader
+def test_records_of_others_and_unreadable_ones_are_passed_over(reader: ProgressReader, logs: list[FakeLog]) -> None:
     for record in (mine(60, 2, group="other"), mine(60, 2, cluster="other")):
-        log.write(record.key_bytes(), record.value_bytes())  # type: ignore[attr-defined]
-    log.write(b"?", b"?")  # type: ignore[attr-defined]
-    log.write(mine(60, 2).key_bytes(), None)  # type: ignore[attr-defined]
+        logs[-1].write((record.key_bytes(), record.value_bytes()))
+    logs[-1].write((b"?", b"?"), (mine(60, 2).key_bytes(), None))
     reader.read()
     assert reader.current().partitions[P0].position == 0
 
@@ -221,18 +209,42 @@ def test_a_topic_that_may_not_be_seen_any_more_hides_no_other(
 
 
 def test_a_commit_topic_that_is_silent_for_long_is_asked_where_it_ends(
-    reader: ProgressReader, write: Callable[[CommitRecord], None], clock: Clock
+    reader: ProgressReader, logs: list[FakeLog], target: FakeCluster, clock: Clock
 ) -> None:
-    log: FakeLog = reader._reader  # type: ignore[assignment]
-    clock.advance(29)
-    write(mine(1, 1))
+    target._offsets["stable"] = target._offsets["latest"] = {COMMITS: 9}
+    clock.advance(31)
     reader.read()
-    clock.advance(29)
-    reader.refresh()
-    assert not log.doubts
-    clock.advance(2)
-    reader.refresh()
-    wait_until(lambda: reader._end_probe.asked is not None and reader._end_probe.asked.done(), 10, "the answer")
-    reader.refresh()
-    reader.refresh()
-    assert log.doubts == [{COMMITS: 9}]
+    await_answer(reader)
+    reader.read()
+    reader.read()
+    assert logs[-1].doubts == [{COMMITS: 9}]
+
+
+def test_a_commit_topic_that_was_created_anew_is_noticed(
+    reader: ProgressReader, target: FakeCluster, clock: Clock
+) -> None:
+    """Nothing would come of it any more, and the run would look as if it stood still."""
+    target.topics["commits"] = ("another-id", 1)
+    clock.advance(31)
+    reader.read()
+    await_answer(reader)
+    with pytest.raises(Replaced, match=r"the topic commits on the .* was deleted and created anew"):
+        reader.read()
+    reader.apply(mine(60, 2))
+    assert reader.current().partitions[P0].position == 60, "what was known stays known"
+
+
+def test_what_is_set_by_hand_while_the_run_begins_is_told_whoever_reads_it_first(reader: ProgressReader) -> None:
+    by_hand = commit_record(
+        P0, 3, generation=GENERATION + 2, kind="override", overridden=Overridden("anna", None, 10, "s", "t", None)
+    )
+    reader.begin(CommitLog({P0: by_hand}))
+    assert reader.set_by_hand == {P0: GENERATION + 2}
+    reader.apply(by_hand)
+    assert reader.set_by_hand == {P0: GENERATION + 2}
+
+
+def await_answer(reader: ProgressReader) -> None:
+    """Waits for what is asked of the commit topic in a thread."""
+    probe = reader._follower._probe
+    wait_until(lambda: probe.asked is not None and probe.asked.done(), 10, "the answer")

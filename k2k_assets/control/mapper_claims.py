@@ -1,0 +1,91 @@
+"""The claims of mappers, which lie in the assignment topic beside those of slots: the record, and its fold. Pure."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from dataclasses import dataclass, field
+
+from k2k_assets.core import json_codec
+
+KIND = "mapper"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MapperClaim:
+    """One life of a mapper.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        group: Its `group.id`, or the one that stands for all; None in claims of releases that did not tell groups
+            apart.
+        mapper: A name that nobody else has.
+        host: Where it runs, for people.
+        pid: Likewise.
+        time: Milliseconds since the epoch, UTC.
+    """
+
+    pipeline: str
+    group: str | None
+    mapper: str
+    host: str
+    pid: int
+    time: int
+
+    @classmethod
+    def new(cls, pipeline: str, group: str) -> MapperClaim:
+        """This process as a mapper."""
+        return cls(pipeline, group, uuid.uuid4().hex, socket.gethostname(), os.getpid(), int(time.time() * 1000))
+
+    def key_bytes(self) -> bytes:
+        """The record's key. What the replicator writes of its groups has other kinds."""
+        group = {} if self.group is None else {"group": self.group}
+        return json_codec.encode({"kind": KIND, "pipeline": self.pipeline, "mapper": self.mapper, **group})
+
+    def value_bytes(self) -> bytes:
+        """The record's value."""
+        return json_codec.encode({"version": VERSION, "host": self.host, "pid": self.pid, "time": self.time})
+
+
+@dataclass(slots=True)
+class ClaimedMappers:
+    """What the assignment topic says of the mappers of one pipeline, in whatever order its records are taken.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+    """
+
+    pipeline: str
+    _newest: dict[str, tuple[int, MapperClaim | None]] = field(default_factory=dict)
+
+    @property
+    def claims(self) -> dict[int, MapperClaim]:
+        """The claims that were not removed, by their offsets."""
+        return {offset: claim for offset, claim in self._newest.values() if claim is not None}
+
+    def apply(self, offset: int, key: bytes | None, value: bytes | None, where: str) -> None:
+        """Takes in one record; those of other pipelines and kinds are passed over.
+
+        Raises:
+            ValueError: It cannot be read.
+        """
+        head = json_codec.decode(key, f"{where}, key")
+        if head.get("kind") != KIND or head.get("pipeline") != self.pipeline:
+            return
+        try:
+            name = str(head["mapper"])
+            claim = None if value is None else _claim(self.pipeline, head.get("group"), name, value, where)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"field missing or of a wrong type: {error}") from None
+        if offset >= self._newest.get(name, (-1, None))[0]:
+            self._newest[name] = offset, claim
+
+
+def _claim(pipeline: str, group: str | None, mapper: str, value: bytes, where: str) -> MapperClaim:
+    body = json_codec.decode(value, where)
+    json_codec.check_version(body, VERSION, where)
+    host, pid, written = str(body.get("host", "?")), int(body.get("pid", 0)), int(body.get("time", 0))
+    return MapperClaim(pipeline, group, mapper, host, pid, written)

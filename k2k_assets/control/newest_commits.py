@@ -1,0 +1,46 @@
+"""The newest commit record of each source partition: the fold of the commit topic. Pure.
+
+Of two records of one group the one with the higher (generation, sequence) is newer, wherever they lie and in whatever
+order they are read; two with the same are the same record. Orders of two groups say nothing of each other: there the
+time counts that their writers gave them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Generic, TypeVar
+
+from k2k_assets.control.commit_record import CommitRecord
+
+P = TypeVar("P", bound=Hashable)
+
+
+class NewestCommits(Generic[P]):
+    """Takes in commit records, in any order and more than once.
+
+    Attributes:
+        records: The newest record of each partition.
+    """
+
+    def __init__(self) -> None:
+        self.records: dict[P, CommitRecord] = {}
+        self._by_group: dict[P, dict[str, CommitRecord]] = {}
+
+    def take(self, partition: P, record: CommitRecord) -> bool:
+        """Takes in a record; whether it is the newest of its partition, and was not known.
+
+        Args:
+            partition: The source partition, as the caller tells partitions apart.
+            record: A commit record of it.
+        """
+        of_groups = self._by_group.setdefault(partition, {})
+        known = of_groups.get(record.group)
+        if known is not None and record.order <= known.order:
+            return False
+        of_groups[record.group] = record
+        self.records[partition] = _written_last(of_groups)
+        return self.records[partition] is record
+
+
+def _written_last(of_groups: Mapping[str, CommitRecord]) -> CommitRecord:
+    return max(of_groups.values(), key=lambda record: (record.time, record.group))

@@ -64,10 +64,11 @@ def last_signs(signs: Mapping[K, int], before: Mapping[K, LastSign], now: float)
         before: What was known before.
         now: When the reading was over.
     """
-    return {
-        who: known if (known := before.get(who)) and sign <= known.sign else LastSign(sign, now)
-        for who, sign in signs.items()
-    }
+    return {who: _last_sign(sign, before.get(who), now) for who, sign in signs.items()}
+
+
+def _last_sign(sign: int, before: LastSign | None, now: float) -> LastSign:
+    return before if before is not None and sign <= before.sign else LastSign(sign, now)
 
 
 class Liveness:
@@ -101,8 +102,9 @@ class Liveness:
             owner: Generation and slot.
         """
         now = self._clock()
-        self._last |= last_signs({owner: self._state.signs.get(owner, _NO_SIGN)}, self._last, now)
-        return self._last[owner].is_alive(now, self._timeout)
+        sign = self._state.signs.get(owner, _NO_SIGN)
+        last = self._last[owner] = _last_sign(sign, self._last.get(owner), now)
+        return last.is_alive(now, self._timeout)
 
     def has_shown(self, owner: tuple[int, int]) -> bool:
         """Whether a slot is alive for sure: it has shown a sign since the first reading.

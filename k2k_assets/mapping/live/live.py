@@ -254,8 +254,8 @@ class LiveMappings:
 
     def _read_from_the_start(self, patience: float) -> set[Owned]:
         """What was found to be out of order, and so is not held as it should be."""
-        self._follower.close()
-        self._follower = self._followed(self._follower.topic, {})
+        before, self._follower = self._follower, self._followed(self._follower.topic, {})
+        before.close()
         ends = self._follower.ends()
         self._held.begin({}, {tp.partition: end for tp, end in ends.items()})
         self._note_lost()  # of nothing that is held

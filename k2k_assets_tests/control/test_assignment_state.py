@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from k2k_assets.control.assignment_records import (
     Claim,
@@ -12,6 +15,8 @@ from k2k_assets.control.assignment_records import (
     heartbeat_key,
     instance_key,
     instance_value,
+    start_key,
+    start_value,
     stop_key,
     stop_value,
     time_value,
@@ -125,3 +130,28 @@ def test_fields_of_later_releases_are_passed_over_and_those_for_people_may_be_mi
 def test_what_cannot_be_read_is_refused_with_its_offset(key: bytes | None, value: bytes) -> None:
     with pytest.raises(ValueError, match="assignment record at offset 7"):
         told((7, key, value))  # type: ignore[arg-type]
+
+
+def _written() -> list[tuple[bytes, bytes | None]]:
+    """Records of which some have the same key, each of which has its tombstone too."""
+    of_claims = [replace(CLAIM, claim=f"c{n}", generation=n, slot=n) for n in range(3)]
+    values = [
+        *((instance_key("k2k.g", i.instance), instance_value(i)) for i in (FIRST, SECOND)),
+        *((claim.key_bytes("k2k.g"), claim.value_bytes(1)) for claim in of_claims),
+        *((stop_key("k2k.g", n), stop_value(1, again=n == 1)) for n in range(2)),
+        *((start_key("k2k.g", n), start_value("orders", (1, 2))) for n in "ab"),
+    ]
+    return [*values, *((key, None) for key, _ in values)]
+
+
+@given(st.lists(st.sampled_from(_written()), max_size=14), st.data())
+def test_a_log_that_was_compacted_says_the_same(records: list[tuple[bytes, bytes | None]], data: st.DataObject) -> None:
+    """The cleaner may take any record away that has a later one of its key."""
+    log = [(offset, key, value) for offset, (key, value) in enumerate(records)]
+    last = {key: offset for offset, key, _ in log}
+    compacted = [record for record in log if record[0] == last[record[1]] or data.draw(st.booleans())]
+
+    def said(state: Assignments) -> list[object]:
+        return [state.instances, state.claims, state.stops, state.again, state.starts]
+
+    assert said(told(*compacted)) == said(told(*log))

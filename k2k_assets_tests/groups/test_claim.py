@@ -12,10 +12,11 @@ from k2k_assets.control.mapper_claims import MapperClaim
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.groups.claim import MapperClaims
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all
+from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, read_all
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 
@@ -99,6 +100,25 @@ def test_a_pipeline_of_the_same_name_is_no_rival_unless_it_moves_the_same_groups
         with MapperClaims(_of_group(pipeline, ANY_GROUP), target) as of_all:
             of_all.write()
             assert of_all.rivals() == {None, own, "another"}
+
+
+@pytest.mark.integration
+def test_who_has_claimed_in_a_former_topic_is_never_the_newest(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    """Offsets begin again in the new one: the claim of a newer mapper lies below."""
+    servers = clusters.target_servers
+    pipeline = make_pipeline(tmp_path, clusters.source_servers, servers, ["any"])
+    topic = create_topic(servers, pipeline.coordination.assignment.topic)
+    produce(servers, topic, [(b"{}", b"")] * 3, 0)
+    with Cluster("target", {"bootstrap.servers": servers}) as target, MapperClaims(pipeline, target) as first:
+        first.write()
+        first.ensure_newest()
+        delete_topic(servers, topic)
+        create_topic(servers, topic)
+        with MapperClaims(pipeline, target) as second:
+            assert second.write() < 3
+            second.ensure_newest()
+            with pytest.raises(Replaced, match="created anew"):
+                first.ensure_newest()
 
 
 def _of_group(pipeline: Pipeline, group: str) -> Pipeline:

@@ -115,19 +115,19 @@ def discover(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     Raises:
         ClusterUnreachable: One does not answer.
     """
-    found = _discover_topics(pipeline, source, target)
-    return replace(found, groups=_groups(pipeline, source, found.topics))
-
-
-def _discover_topics(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     barred = never_selected(pipeline)
     existing = sorted(source.topics().items())
     topics = {name: count for name, count in existing if name not in barred and pipeline.selection.matches(name)}
+    found = _discovery(pipeline, topics, source.cluster_id(), target.cluster_id())
+    return replace(found, groups=_groups(pipeline, source, found.topics))
+
+
+def _discovery(pipeline: Pipeline, topics: Mapping[str, int], source_id: str, target_id: str) -> Discovery:
     return Discovery(
         pipeline=pipeline.name,
         time=int(time.time() * 1000),
-        source_cluster=source.cluster_id(),
-        target_cluster=target.cluster_id(),
+        source_cluster=source_id,
+        target_cluster=target_id,
         topics={name: DiscoveredTopic(count, pipeline.routing.target_if_any(name)) for name, count in topics.items()},
     )
 
@@ -219,18 +219,23 @@ def refresh(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     return discovery
 
 
-def refresh_topics(pipeline: Pipeline, source: Cluster, target: Cluster) -> bool:
-    """Discovers and saves the topics alone; what `k2k start` calls, which need not be allowed to see any group.
+def remember_topics(pipeline: Pipeline, topics: Mapping[str, int], source_id: str, target_id: str) -> bool:
+    """Saves the topics alone; what `k2k start` calls, which need not be allowed to see any group.
 
     The groups stay as they are known. A file with other clusters in it stays too: it is of another pipeline with the
     same name, such as one of Dagster's folder while this one is tried elsewhere. If it is the same after all, and its
     clusters were made anew, Dagster's sensor replaces it.
 
+    Args:
+        pipeline: Whose topics.
+        topics: What it copies, with partition counts.
+        source_id: Id of the source cluster.
+        target_id: Id of the target cluster.
+
     Returns:
         False when the file is one with other clusters in it.
 
     Raises:
-        ClusterUnreachable: A cluster does not answer.
         K2KError: There is no home directory.
         OSError: The file cannot be read or written.
     """
@@ -239,7 +244,7 @@ def refresh_topics(pipeline: Pipeline, source: Cluster, target: Cluster) -> bool
         before = _read(path, pipeline.name)
     except _UNREADABLE:
         before = None  # as in `load`, it is replaced
-    found = _discover_topics(pipeline, source, target)
+    found = _discovery(pipeline, topics, source_id, target_id)
     if before is not None:
         if (before.source_cluster, before.target_cluster) != (found.source_cluster, found.target_cluster):
             return False

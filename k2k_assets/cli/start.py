@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -28,10 +27,8 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.spark.coming_spark import ComingSpark
 
 if TYPE_CHECKING:
-    from k2k_assets.kafka.cluster import Cluster
+    from k2k_assets.replication.driver.first_look import FirstLook
     from k2k_assets.replication.driver.outcome import Outcome
-
-T = TypeVar("T")
 
 _log = logging.getLogger("k2k.cli")
 
@@ -67,16 +64,16 @@ def start(
 def _run(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:
     pipeline = load_pipeline(files, variables=variables)
     waits = not (pipeline.features.check_kafka_connection_on_startup or once)
-    if waits and not _await_clusters(pipeline, stop):
-        return
-    logs.quiet_jvm()
-    spark = ComingSpark(pipeline)
-    try:
-        if not waits:
-            _check_clusters(pipeline)
-        outcome = _replicate(spark, console, once, stop)
-    finally:
-        spark.stop()
+    with ExitStack() as clusters:
+        look = _await_clusters(pipeline, clusters, stop) if waits else None
+        if waits and look is None:
+            return
+        logs.quiet_jvm()
+        spark = ComingSpark(pipeline)
+        try:
+            outcome = _replicate(spark, look or clusters.enter_context(_looked_at(pipeline)), console, once, stop)
+        finally:
+            spark.stop()
     if outcome is not None:
         tell(summary(pipeline, outcome))
         _raise_for_stopped(outcome)
@@ -84,32 +81,27 @@ def _run(files: Sequence[Path], variables: bool, console: Console, once: bool, s
         _raise_for_the_rest(outcome)
 
 
-def _check_clusters(pipeline: Pipeline) -> None:
-    """Fails at once where the engine would fail too, without waiting for Spark, which starts meanwhile."""
+@contextmanager
+def _looked_at(pipeline: Pipeline) -> Iterator[FirstLook]:
+    """The first look at both clusters, which fails at once what cannot be copied: Spark starts meanwhile."""
     # All this is imported while Java starts.
-    from k2k_assets.kafka.cluster import Cluster
-    from k2k_assets.permissions.missing import refuse
-    from k2k_assets.permissions.topic_check import TopicCheck
-    from k2k_assets.topics.selection import resolve_topics
+    from k2k_assets.kafka.clusters import both_clusters
+    from k2k_assets.replication.driver.first_look import look_at_clusters
 
-    with (
-        Cluster("source", pipeline.client_properties("source", "admin")) as source,
-        Cluster("target", pipeline.client_properties("target", "admin")) as target,
-    ):
-        topics = _both(partial(resolve_topics, pipeline, source), target.cluster_id)
-        targets = map(pipeline.routing.target_topic, topics)
-        refuse(TopicCheck(pipeline, source, target, "replication", topics, targets).before_creation())
-        count = plural(len(topics), "topic")
+    with both_clusters(pipeline) as (source, target):
+        look = look_at_clusters(pipeline, source, target)
+        count = plural(len(look.topics), "topic")
         _log.info("pipeline '%s': %s from the %s to the %s", pipeline.name, count, source, target)
-        _show_to_dagster(pipeline, source, target)
+        _show_to_dagster(pipeline, look)
+        yield look
 
 
-def _show_to_dagster(pipeline: Pipeline, source: Cluster, target: Cluster) -> None:
+def _show_to_dagster(pipeline: Pipeline, look: FirstLook) -> None:
     """Lets the definitions show the topics of today; the copy needs nothing of it, so nothing of it stops the copy."""
-    from k2k_assets.discovery import refresh_topics
+    from k2k_assets.discovery import remember_topics
 
     try:
-        if not refresh_topics(pipeline, source, target):
+        if not remember_topics(pipeline, look.topics, look.source_id, look.target_id):
             # No warning: nothing is wrong with this pipeline or with the other.
             _log.info("Dagster is shown nothing of it: a pipeline of that name on other clusters is remembered")
     except (K2KError, OSError) as error:
@@ -117,31 +109,20 @@ def _show_to_dagster(pipeline: Pipeline, source: Cluster, target: Cluster) -> No
         _log.warning("Dagster is shown nothing of it: what was discovered cannot be remembered (%s)%s", error, advice)
 
 
-def _both(first: Callable[[], T], second: Callable[[], object]) -> T:
-    """Asks both clusters at once, so that two that do not answer take one time-out and are told together."""
-    with ThreadPoolExecutor(2, "k2k-check") as pool:
-        asked = pool.submit(first), pool.submit(second)
-    if failed := [error for future in asked if (error := future.exception()) is not None]:
-        if len(failed) == 2 and isinstance(failed[0], K2KError) and isinstance(failed[1], K2KError):
-            raise type(failed[0])(f"{failed[0]} {failed[1]}")
-        raise failed[0]
-    return asked[0].result()
-
-
-def _await_clusters(pipeline: Pipeline, stop: threading.Event) -> bool:
-    """Waits until both clusters answer; false when it was told to stop before."""
+def _await_clusters(pipeline: Pipeline, clusters: ExitStack, stop: threading.Event) -> FirstLook | None:
+    """Waits until both clusters answer; None when it was told to stop before."""
     while not stop.is_set():
         try:
-            _check_clusters(pipeline)
+            return clusters.enter_context(_looked_at(pipeline))
         except ClusterUnreachable as silent:
             _log.warning("%s Waiting (features.checkKafkaConnectionOnStartup is disabled)", silent)
             stop.wait(_RETRY_SECONDS)
-        else:
-            return True
-    return False
+    return None
 
 
-def _replicate(spark: ComingSpark, console: Console, once: bool, stop: threading.Event) -> Outcome | None:
+def _replicate(
+    spark: ComingSpark, look: FirstLook, console: Console, once: bool, stop: threading.Event
+) -> Outcome | None:
     """Runs the engine; nothing to report when it was stopped before it began."""
     from k2k_assets.cli.progress import shown
     from k2k_assets.replication.driver.events import on_progress
@@ -150,7 +131,8 @@ def _replicate(spark: ComingSpark, console: Console, once: bool, stop: threading
     if stop.is_set():
         return None
     with shown(console) as observer:
-        return spark.replicate(UntilCaughtUp() if once else Continuous(), stop=stop, listener=on_progress(observer))
+        extent = UntilCaughtUp() if once else Continuous()
+        return spark.replicate(extent, look=look, stop=stop, listener=on_progress(observer))
 
 
 def _raise_for_stopped(outcome: Outcome) -> None:

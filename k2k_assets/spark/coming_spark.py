@@ -15,6 +15,7 @@ from k2k_assets.spark.spark_settings import spark_conf
 
 if TYPE_CHECKING:
     from k2k_assets.replication.driver.events import Listener
+    from k2k_assets.replication.driver.first_look import FirstLook
     from k2k_assets.replication.driver.outcome import Outcome
     from k2k_assets.replication.extent import Extent
     from k2k_assets.replication.plan import SlotPlan
@@ -46,6 +47,7 @@ class ComingSpark:
         extent: Extent,
         *,
         topics: Collection[str] | None = None,
+        look: FirstLook | None = None,
         stop: threading.Event,
         listener: Listener | None = None,
         run: str | None = None,
@@ -63,6 +65,7 @@ class ComingSpark:
             self._pipeline,
             extent,
             topics=topics,
+            look=look,
             stop=stop,
             listener=listener,
             run=run,

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,12 +22,17 @@ from k2k_assets.cli import start as start_module
 from k2k_assets.cli.main import run
 from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.core.deadline import wait_until
-from k2k_assets.core.errors import Superseded
+from k2k_assets.core.errors import K2KError, Superseded
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import END_UNKNOWN
+from k2k_assets.permissions.topic_check import TopicCheck
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver import first_look
 from k2k_assets.replication.driver.outcome import Outcome, PartitionOutcome, TopicOutcome
+from k2k_assets.replication.driver.replicate import replicate_with
+from k2k_assets.replication.extent import Extent
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -289,6 +294,48 @@ def test_signal_before_the_engine_starts_ends_it_with_0(orders: Path, monkeypatc
     assert engine.calls == []
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("features", [{}, {"checkKafkaConnectionOnStartup": "disabled"}], ids=["at once", "waits"])
+def test_topics_are_resolved_and_permissions_checked_once_before_the_first_record(
+    tmp_path: Path, clusters: KafkaSandbox, features: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.create_topic(clusters.source_servers, kafka.unique("orders"))
+    features = {"autoCreateTopics": "enabled", **features}
+    path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=features)
+    asked: list[str] = []
+
+    def noted(where: object, name: str) -> None:
+        asks = getattr(where, name)
+
+        def ask(*arguments: Any, **named: Any) -> Any:
+            asked.append(name)
+            return asks(*arguments, **named)
+
+        monkeypatch.setattr(where, name, ask)
+
+    noted(first_look, "resolve_topics")
+    noted(TopicCheck, "before_creation")
+    noted(TopicCheck, "after_creation")
+
+    class Unusable:
+        """Spark that never comes: by then all is prepared."""
+
+        def __init__(self, pipeline: Pipeline) -> None:
+            self._pipeline = pipeline
+
+        def replicate(self, extent: Extent, **rest: Any) -> Outcome:
+            return replicate_with(lambda _: [], 1, self._pipeline, extent, **rest, await_runner=self.stop)
+
+        def stop(self) -> None:
+            asked.append("spark")
+            if asked.count("spark") == 1:
+                raise K2KError("there is no Spark")
+
+    monkeypatch.setattr(start_module, "ComingSpark", Unusable)
+    assert run(["start", "-f", str(path), "-w", "disabled"]) == 1
+    assert asked == ["resolve_topics", "before_creation", "after_creation", "spark", "spark"]
+
+
 LEFT = PartitionOutcome(start=0, position=5, target_end=5, readable_end=9, records=5, bytes=50, runs=1)
 DONE = replace(LEFT, position=9)
 EMPTY = replace(LEFT, position=0, readable_end=0)
@@ -321,10 +368,10 @@ def test_once_that_is_signalled_ends_with_0_only_if_nothing_is_left(
 ) -> None:
     path = write_pipeline(tmp_path, "127.0.0.1:9", "127.0.0.1:9", ["a"])
     monkeypatch.setattr(start_module, "ComingSpark", lambda _: SimpleNamespace(stop=lambda: None))
-    monkeypatch.setattr(start_module, "_check_clusters", lambda _: None)
+    monkeypatch.setattr(start_module, "_looked_at", nullcontext)
     signalled = True
 
-    def played(_spark: object, _console: object, _once: bool, stop: threading.Event) -> Outcome | None:
+    def played(_spark: object, _look: object, _console: object, _once: bool, stop: threading.Event) -> Outcome | None:
         if signalled:
             os.kill(os.getpid(), signal.SIGTERM)
             assert stop.wait(5)

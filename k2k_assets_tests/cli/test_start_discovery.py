@@ -14,7 +14,6 @@ import pytest
 from k2k_assets import discovery
 from k2k_assets.cli import start as start_module
 from k2k_assets.cli.main import run
-from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.home import discovery_file
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
@@ -157,21 +156,11 @@ def _no_home(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pwd.getpwuid", unknown)
 
 
-def _silent(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source answers the check, and then no more."""
-
-    def silent(*_: object) -> None:
-        raise ClusterUnreachable("the source cluster does not answer")
-
-    monkeypatch.setattr(discovery, "_discover_topics", silent)
-
-
 @pytest.mark.parametrize(
     ("hinder", "why"),
     [
         (_no_directory, "K2K_HOME names another directory"),
         (_no_home, "Set K2K_HOME to an absolute path"),
-        (_silent, "the source cluster does not answer"),
     ],
 )
 def test_what_cannot_be_remembered_is_one_warning_and_the_copy_begins(

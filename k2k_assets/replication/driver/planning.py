@@ -14,11 +14,10 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic
 from k2k_assets.permissions.missing import refuse
-from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.first_look import FirstLook, look_at_clusters
 from k2k_assets.replication.extent import Extent
-from k2k_assets.replication.plan import ControlPartitions, PartitionPlan, SlotPlan, is_one_to_one
-from k2k_assets.topics.selection import ensure_selected, resolve_topics
+from k2k_assets.replication.plan import ControlPartitions, PartitionPlan, SlotPlan
 from k2k_assets.topics.target_topic_settings import ensure_target_topics
 from k2k_assets.transport.errors import timeout_too_long
 
@@ -99,20 +98,21 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
         Refused: Something stands against it.
         ClusterUnreachable: A cluster does not answer.
     """
-    cluster_id = source.cluster_id()
-    target.cluster_id()
+    return create_missing(pipeline, look_at_clusters(pipeline, source, target, only))
+
+
+def create_missing(pipeline: Pipeline, look: FirstLook) -> ClusterSnapshot:
+    """Creates what is missing after the first look, and describes what is there.
+
+    Raises:
+        Refused: Something stands against it.
+        ClusterUnreachable: A cluster does not answer.
+    """
+    source, target, selected, names = look.source, look.target, look.topics, look.targets
     ensure_transaction_timeout(pipeline, target)
-    selected = resolve_topics(pipeline, source, partly=only is not None)
-    one_to_one = is_one_to_one(pipeline, pipeline.selection.literal or selected)  # what is gone may come back
-    if only is not None:
-        ensure_selected(pipeline, source, only, selected)
-        selected = {topic: count for topic, count in selected.items() if topic in only}
-    names = {topic: pipeline.routing.target_topic(topic) for topic in selected}
-    permissions = TopicCheck(pipeline, source, target, "replication", selected, names.values())
-    refuse(permissions.before_creation())
     ensure_target_topics(pipeline, source, target, selected)
     ensure_control_topics(pipeline, target)
-    refuse(permissions.after_creation())
+    refuse(look.permissions.after_creation())
     control = target.describe(_control_names(pipeline))
     targets = target.describe(set(names.values()))
     _ensure_there([*_control_names(pipeline), *names.values()], control.keys() | targets.keys(), target)
@@ -122,13 +122,13 @@ def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collecti
     if pipeline.selection.literal is not None:
         _ensure_there(selected, descriptions, source)
     return ClusterSnapshot(
-        cluster_id=cluster_id,
+        cluster_id=look.source_id,
         topics={t: (names[t], descriptions[t].partitions) for t in selected if t in descriptions},
         descriptions=descriptions,
         targets=targets,
         control=ControlPartitions(commit.partitions, mapping, commit.topic_id),
         batch_bytes=_batch_bytes(target, set(names.values())),
-        one_to_one=one_to_one,
+        one_to_one=look.one_to_one,
     )
 
 

@@ -10,15 +10,16 @@ from contextlib import ExitStack
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.coordination.peers import Peers
 from k2k_assets.coordination.takeover import Takeover
-from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.changes import Changes
 from k2k_assets.replication.driver.event_log import log_event
 from k2k_assets.replication.driver.events import Listener, to_all
+from k2k_assets.replication.driver.first_look import FirstLook, look_at_clusters
 from k2k_assets.replication.driver.instance import Instance
 from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.driver.outcome import Outcome
-from k2k_assets.replication.driver.planning import prepare
+from k2k_assets.replication.driver.planning import create_missing
 from k2k_assets.replication.driver.progress import ProgressReader
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import slots_for
@@ -33,6 +34,7 @@ def replicate_with(
     extent: Extent,
     *,
     topics: Collection[str] | None = None,
+    look: FirstLook | None = None,
     stop: threading.Event | None = None,
     listener: Listener | None = None,
     run: str | None = None,
@@ -46,6 +48,7 @@ def replicate_with(
         pipeline: What to copy, and how.
         extent: When to end.
         topics: Only these source topics; all that the pipeline selects if None.
+        look: Of somebody who has just looked at the clusters for the same topics; its clients are used, not closed.
         stop: When set, the slots commit what they have and end.
         listener: Told what happens, from this thread.
         run: Id of the Dagster run that this is; None outside Dagster.
@@ -55,9 +58,10 @@ def replicate_with(
     for warning in pipeline.warnings:
         log.warning("%s", warning)
     with ExitStack() as stack:
-        source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
-        target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))
-        snapshot = prepare(pipeline, source, target, topics)
+        if look is None:
+            look = look_at_clusters(pipeline, *stack.enter_context(both_clusters(pipeline)), topics)
+        source, target = look.source, look.target
+        snapshot = create_missing(pipeline, look)
         progress = ProgressReader(pipeline, snapshot.cluster_id, source, target, snapshot.partitions)
         stack.callback(progress.close)
         tail = stack.enter_context(AssignmentTail(pipeline, target))

@@ -1,0 +1,84 @@
+"""The first look at both clusters: which topics are copied, and whether they may be. Nothing is created yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from k2k_assets.core.errors import K2KError
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.permissions.missing import refuse
+from k2k_assets.permissions.topic_check import TopicCheck
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.plan import is_one_to_one
+from k2k_assets.topics.selection import ensure_selected, resolve_topics
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLook:
+    """What the clusters said; all that follows is asked of the same clients.
+
+    Attributes:
+        source: The source cluster.
+        target: The target cluster.
+        source_id: Id of the source cluster.
+        target_id: Id of the target cluster.
+        topics: Source topics to copy, with their partition counts.
+        targets: The target topic of each.
+        one_to_one: Whether each target partition is fed by one source partition only, of all that the pipeline selects.
+        permissions: Knows which topics of the target do not exist yet.
+    """
+
+    source: Cluster
+    target: Cluster
+    source_id: str
+    target_id: str
+    topics: dict[str, int]
+    targets: dict[str, str]
+    one_to_one: bool
+    permissions: TopicCheck
+
+
+def look_at_clusters(
+    pipeline: Pipeline, source: Cluster, target: Cluster, only: Collection[str] | None = None
+) -> FirstLook:
+    """Resolves the topics and checks the permissions.
+
+    Args:
+        pipeline: The pipeline.
+        source: Source cluster.
+        target: Target cluster.
+        only: Only these source topics; listed ones that do not exist are no matter then.
+
+    Raises:
+        Refused: A topic does not exist, none is selected, or a permission is missing.
+        ClusterUnreachable: A cluster does not answer; two that do not are told together.
+    """
+    selected, target_id = _both(
+        partial(resolve_topics, pipeline, source, partly=only is not None), target.cluster_id
+    )  # fmt: skip
+    one_to_one = is_one_to_one(pipeline, pipeline.selection.literal or selected)  # what is gone may come back
+    if only is not None:
+        ensure_selected(pipeline, source, only, selected)
+        selected = {topic: count for topic, count in selected.items() if topic in only}
+    targets = {topic: pipeline.routing.target_topic(topic) for topic in selected}
+    permissions = TopicCheck(pipeline, source, target, "replication", selected, targets.values())
+    refuse(permissions.before_creation())
+    return FirstLook(source, target, source.cluster_id(), target_id, selected, targets, one_to_one, permissions)
+
+
+def _both(first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
+    """Asks both clusters at once, so that two that do not answer take one time-out and are told together."""
+    with ThreadPoolExecutor(2, "k2k-look") as pool:
+        asked, also_asked = pool.submit(first), pool.submit(second)
+    if failed := [error for future in (asked, also_asked) if (error := future.exception()) is not None]:
+        if len(failed) == 2 and isinstance(failed[0], K2KError) and isinstance(failed[1], K2KError):
+            raise type(failed[0])(f"{failed[0]} {failed[1]}")
+        raise failed[0]
+    return asked.result(), also_asked.result()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from k2k_assets.cli import logs
+from k2k_assets.cli.signals import terminated_as_interrupted
 from k2k_assets.core.errors import K2KError
 
 
@@ -27,7 +26,7 @@ def demo(ui: bool, port: int | None) -> int:
     from k2k_assets.demo.screen import Screen, all_else_into
 
     logs.quiet_jvm()
-    with _log_file() as log, _terminated_as_interrupted(), all_else_into(log) as console:
+    with _log_file() as log, terminated_as_interrupted(), all_else_into(log) as console:
         if ui:
             from k2k_assets.demo.dagster_ui import run_ui
 
@@ -60,17 +59,3 @@ def _log_file() -> Iterator[Path]:
 def _remove(log: Path) -> None:
     with suppress(OSError):
         log.unlink()
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -45,6 +45,20 @@ def stop_on_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does: by a `KeyboardInterrupt`. To be entered on the main thread."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def run_aside(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Runs a function in a thread of its own, and returns or raises what it does.
 

@@ -1,0 +1,116 @@
+"""Looks at a copy, once or again and again. Reads clusters and commit log, and disturbs nobody."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+
+from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.status.commit_tail import CommitTail
+from k2k_assets.status.copy_status import CopyStatus, MovedGroups, copied_topics
+from k2k_assets.status.history import CopyHistory
+from k2k_assets.status.lag_reader import read_lags
+from k2k_assets.status.moved_groups import moved_groups
+from k2k_assets.status.waiting_records import WaitingRecords
+from k2k_assets.topics.names import never_selected
+
+# Groups are many questions, and change slowly.
+_GROUPS_SECONDS = 30.0
+
+
+class CopyReader:
+    """Looks at a copy. After an error it is to be closed, and another one made.
+
+    Args:
+        pipeline: Whose.
+        source: The source cluster.
+        target: The target cluster.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer.
+        Refused: A commit record cannot be read, and the policy says fail.
+    """
+
+    def __init__(self, pipeline: Pipeline, source: Cluster, target: Cluster) -> None:
+        self._pipeline, self._source, self._target = pipeline, source, target
+        self._history = CopyHistory()
+        self._log = CommitLog()
+        self._tail: CommitTail | None = None
+        self._groups: MovedGroups | None = None
+        self._groups_until = 0.0
+        self._open = ExitStack()
+        self._records = self._open.enter_context(WaitingRecords(pipeline))
+
+    def read(self) -> CopyStatus:
+        """The state now.
+
+        Raises:
+            ClusterUnreachable: A cluster does not answer.
+            Refused: It does not let the topics be seen, or a commit record cannot be read.
+        """
+        self._follow()
+        records = self._newest()
+        stopped = self._stopped(records)
+        selected = self._selected()
+        known = {tp for tp in {*records, *stopped} if tp.topic in selected or self._is_selected(tp.topic)}
+        partitions = known | {TopicPartition(topic, p) for topic, count in selected.items() for p in range(count)}
+        positions = {tp: records[tp].position if tp in records else None for tp in partitions}
+        lags = read_lags(self._pipeline, self._source, positions, self._records)
+        now = int(time.time() * 1000)
+        targets = {tp.topic: self._pipeline.routing.target_if_any(tp.topic) for tp in partitions}
+        topics = copied_topics(lags, records, stopped, targets, self._history, now)
+        return CopyStatus(now, topics, self._moved(selected))
+
+    def close(self) -> None:
+        """Lets go of the clients."""
+        self._open.close()
+
+    def __enter__(self) -> CopyReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def _follow(self) -> None:
+        """The whole commit log at the first look, and what came since at each other one."""
+        if self._tail is None:
+            cluster_id = self._source.cluster_id()
+            tail = CommitTail(self._pipeline, cluster_id, self._target, self._history.apply)
+            self._open.callback(tail.close)
+            self._log = read_commit_log(self._pipeline, cluster_id, self._target)
+            self._tail = tail if tail.is_there else None
+        if self._tail is not None:
+            self._tail.read()
+
+    def _newest(self) -> dict[TopicPartition, CommitRecord]:
+        newest = dict(self._log.positions)
+        for tp, record in self._history.newest.items():
+            if tp not in newest or record.order > newest[tp].order:
+                newest[tp] = record
+        return newest
+
+    def _stopped(self, records: Mapping[TopicPartition, CommitRecord]) -> dict[TopicPartition, StopReason]:
+        found = {tp: record.reason for tp, record in records.items() if record.reason is not None}
+        for tp in self._log.unreadable:
+            if reason := self._log.unreadable_reason(tp):
+                found[tp] = reason
+        return found
+
+    def _selected(self) -> dict[str, int]:
+        return {name: count for name, count in self._source.topics().items() if self._is_selected(name)}
+
+    def _is_selected(self, topic: str) -> bool:
+        return topic not in never_selected(self._pipeline) and self._pipeline.selection.matches(topic)
+
+    def _moved(self, topics: Collection[str]) -> MovedGroups | None:
+        if time.monotonic() >= self._groups_until:
+            self._groups = moved_groups(self._pipeline, self._source, self._target, topics)
+            self._groups_until = time.monotonic() + _GROUPS_SECONDS
+        return self._groups

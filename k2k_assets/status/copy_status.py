@@ -1,0 +1,142 @@
+"""The state of a copy, topic by topic: from positions, lags and history to what people want to know. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.status.history import CopyHistory
+from k2k_assets.status.lag import PartitionLag, TotalLag, total_lag
+
+State = Literal["stopped", "not begun", "behind", "active", "quiet"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTopic:
+    """How far one source topic is.
+
+    Attributes:
+        topic: The source topic.
+        target: The target topic; None where the pipeline's routing has no answer.
+        partitions: The lag of each partition.
+        stopped: Why partitions are stopped.
+        last_commit: Of its newest commit record, milliseconds since the epoch; None if there is none.
+        rate: Records per second over the last minute.
+        history: Records copied in each step of the last minutes, the newest last.
+    """
+
+    topic: str
+    target: str | None
+    partitions: Mapping[int, PartitionLag]
+    stopped: Mapping[int, StopReason]
+    last_commit: int | None
+    rate: float
+    history: list[int]
+
+    @property
+    def lag(self) -> TotalLag:
+        """Of all partitions."""
+        return total_lag(self.partitions.values())
+
+    @property
+    def state(self) -> State:
+        """One word for it; the first that fits."""
+        if self.stopped:
+            return "stopped"
+        if self.last_commit is None:
+            return "not begun"
+        if self.lag.offsets or self.lag.unknown:
+            return "behind"
+        return "active" if any(self.history) else "quiet"
+
+
+@dataclass(frozen=True, slots=True)
+class MovedGroups:
+    """The consumer groups that the pipeline moves.
+
+    Attributes:
+        selected: Selected groups that have a commit on a copied topic of the source.
+        on_target: Those among them that have one on the target too.
+        unknown: Why it cannot be told; empty if it can.
+    """
+
+    selected: int = 0
+    on_target: int = 0
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStatus:
+    """How far a pipeline is.
+
+    Attributes:
+        time: Of the look, milliseconds since the epoch.
+        topics: All that it copies, by name.
+        groups: None where it moves none.
+    """
+
+    time: int
+    topics: list[CopiedTopic]
+    groups: MovedGroups | None
+
+    @property
+    def lag(self) -> TotalLag:
+        """Of all partitions."""
+        return total_lag(lag for topic in self.topics for lag in topic.partitions.values())
+
+    @property
+    def rate(self) -> float:
+        """Records per second over the last minute."""
+        return sum(topic.rate for topic in self.topics)
+
+    @property
+    def last_commit(self) -> int | None:
+        """Of the newest commit record, milliseconds since the epoch."""
+        return max((topic.last_commit for topic in self.topics if topic.last_commit is not None), default=None)
+
+    def having(self, *states: State) -> list[CopiedTopic]:
+        """The topics in these states, by name."""
+        return [topic for topic in self.topics if topic.state in states]
+
+
+def copied_topics(
+    lags: Mapping[TopicPartition, PartitionLag],
+    records: Mapping[TopicPartition, CommitRecord],
+    stopped: Mapping[TopicPartition, StopReason],
+    targets: Mapping[str, str | None],
+    history: CopyHistory,
+    now: int,
+) -> list[CopiedTopic]:
+    """The topics, by name.
+
+    Args:
+        lags: Of all partitions.
+        records: The newest commit record of each.
+        stopped: Those that are stopped, with the reason.
+        targets: The target topic of each topic.
+        history: What was copied lately.
+        now: Milliseconds since the epoch.
+    """
+    topics: dict[str, dict[int, PartitionLag]] = {}
+    for tp, lag in sorted(lags.items()):
+        topics.setdefault(tp.topic, {})[tp.partition] = lag
+    return [
+        CopiedTopic(
+            topic=topic,
+            target=targets.get(topic),
+            partitions=partitions,
+            stopped={p: stopped[TopicPartition(topic, p)] for p in partitions if TopicPartition(topic, p) in stopped},
+            last_commit=_last_commit(records.get(TopicPartition(topic, p)) for p in partitions),
+            rate=history.rate(topic, now),
+            history=history.steps(topic, now),
+        )
+        for topic, partitions in topics.items()
+    ]
+
+
+def _last_commit(records: Iterable[CommitRecord | None]) -> int | None:
+    return max((record.time for record in records if record is not None), default=None)

@@ -1,0 +1,63 @@
+"""What was copied lately, from the counters in commit records. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.core.topic_partition import TopicPartition
+
+STEPS = 20
+STEP_SECONDS = 30
+"""Of a topic's history: ten minutes."""
+_RATE_SECONDS = 60
+
+
+class CopyHistory:
+    """Folds commit records, in the order of the log, into numbers of records by topic and time.
+
+    A commit record counts the records of its generation so far: the difference between two of a partition is what was
+    copied between them. Of the first one that is seen it cannot be told.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[TopicPartition, CommitRecord] = {}
+        self._copied: dict[str, deque[tuple[int, int]]] = defaultdict(deque)
+
+    @property
+    def newest(self) -> dict[TopicPartition, CommitRecord]:
+        """The newest record of each partition that was seen."""
+        return self._newest
+
+    def apply(self, record: CommitRecord) -> None:
+        """Takes in one record."""
+        before = self._newest.get(record.source)
+        if before is not None:
+            if record.order < before.order:
+                return  # of one that is superseded
+            counted = before.records if before.generation == record.generation else 0
+            if record.records > counted:
+                self._copied[record.source.topic].append((record.time, record.records - counted))
+        self._newest[record.source] = record
+
+    def steps(self, topic: str, now: int) -> list[int]:
+        """Records copied in each of the last `STEPS` steps, the newest last.
+
+        Args:
+            topic: Source topic.
+            now: Milliseconds since the epoch.
+        """
+        copied = self._copied[topic]
+        begin = now - STEPS * STEP_SECONDS * 1000
+        while copied and copied[0][0] <= begin:
+            copied.popleft()
+        counts = [0] * STEPS
+        for time, records in copied:
+            if time > begin:  # partitions are not in the order of time among each other
+                counts[min(STEPS - 1, (time - begin) // (STEP_SECONDS * 1000))] += records
+        return counts
+
+    def rate(self, topic: str, now: int) -> float:
+        """Records per second over the last minute."""
+        begin = now - _RATE_SECONDS * 1000
+        return sum(records for time, records in self._copied[topic] if time > begin) / _RATE_SECONDS

@@ -1,0 +1,122 @@
+"""The oldest record that is not copied yet, of each partition: a bounded look at the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka import clients
+from k2k_assets.kafka.messages import Consumer, Message
+from k2k_assets.pipeline import Pipeline
+
+# For all partitions together; whoever has not answered by then is unknown.
+_SECONDS = 5.0
+# Those with the largest lag; one fetch of each is asked for.
+_MOST_PARTITIONS = 500
+_SETTINGS: dict[str, object] = {
+    "enable.partition.eof": True,
+    # One record of each partition is wanted: a broker sends one batch at least, whatever the limit.
+    "fetch.message.max.bytes": 1024,
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 1024,
+    "fetch.min.bytes": 1,
+    "fetch.wait.max.ms": 10,
+}
+
+
+class WaitingRecords:
+    """Looks at the first record behind a position. Joins no group and commits nothing.
+
+    Args:
+        pipeline: Read like its copy reads: what that passes over is passed over here.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._properties = {"isolation.level": "read_committed", **pipeline.client_properties("source", "consumer")}
+        self._consumer: Consumer | None = None
+        self._known: dict[tuple[TopicPartition, int], int] = {}
+
+    def oldest(self, wanted: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int | None]:
+        """Timestamps, milliseconds since the epoch; None where there is no record in between.
+
+        Args:
+            wanted: Position and end of each partition; the position is not below the log start.
+
+        Returns:
+            Without partitions that could not be read in time, and without records that have no timestamp.
+        """
+        self._known = {at: time for at, time in self._known.items() if wanted.get(at[0], (None,))[0] == at[1]}
+        known = {tp: self._known[tp, start] for tp, (start, _) in wanted.items() if (tp, start) in self._known}
+        asked = sorted(wanted.keys() - known.keys(), key=lambda tp: wanted[tp][0] - wanted[tp][1])[:_MOST_PARTITIONS]
+        return {**known, **(self._read({tp: wanted[tp] for tp in asked}) if asked else {})}
+
+    def close(self) -> None:
+        """Lets go of the client."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def __enter__(self) -> WaitingRecords:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def _read(self, wanted: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int | None]:
+        deadline = Deadline(_SECONDS)
+        try:
+            consumer = self._assigned(wanted, deadline)
+        except KafkaException:
+            return {}  # nobody answers, which who asks for ends has told
+        found: dict[TopicPartition, int | None] = {}
+        left = set(wanted)
+        while left and not deadline.expired():
+            message = consumer.poll(min(0.2, deadline.remaining()))
+            if message is None or not (tp := _place(message)) or tp not in left:
+                continue
+            if _is_answer(message, wanted[tp][1]):
+                left.discard(tp)
+                consumer.incremental_unassign([KafkaTopicPartition(*tp)])
+                self._take(message, tp, wanted[tp][0], found)
+        consumer.unassign()
+        return found
+
+    def _assigned(self, wanted: Mapping[TopicPartition, tuple[int, int]], deadline: Deadline) -> Consumer:
+        if self._consumer is None:
+            self._consumer = clients.consumer(self._properties, _SETTINGS)
+            clients.know_cluster(self._consumer, deadline.remaining())
+        self._consumer.assign([KafkaTopicPartition(*tp, start) for tp, (start, _) in wanted.items()])
+        return self._consumer
+
+    def _take(self, message: Message, tp: TopicPartition, start: int, found: dict[TopicPartition, int | None]) -> None:
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                found[tp] = None
+            return
+        kind, timestamp = message.timestamp()
+        if kind != TIMESTAMP_NOT_AVAILABLE:
+            found[tp] = self._known[tp, start] = timestamp
+
+
+def _place(message: Message) -> TopicPartition | None:
+    """None of an error of the whole client."""
+    error = message.error()
+    if error is not None and (clients.is_about_the_group(error) or message.topic() is None):
+        return None
+    return TopicPartition(message.topic(), message.partition())
+
+
+def _is_answer(message: Message, end: int) -> bool:
+    """A record, the end, or a fault that stays; a moment of trouble is none."""
+    error = message.error()
+    if error is None:
+        return True
+    if error.code() == KafkaError._PARTITION_EOF:
+        return message.offset() >= end
+    return not (error.retriable() or clients.is_unreachable(error))

@@ -1,0 +1,108 @@
+"""`k2k init`: writes a first pipeline file, exactly once and with everything that a record has."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.new_files import ensure_new, write_checked
+
+_TEXT = """\
+# Copies topics of one Kafka cluster to another, exactly once. `k2k init` wrote it; it is yours to change.
+# Check it:  {validate}
+name: {name}
+
+features:
+  exactlyOnce: enabled # each record once, in order: records, progress and mappings are one transaction of the target
+  headerReplication: enabled # copy the headers of records; they are dropped without it
+  offsetMapping: enabled # note which target offset each source offset became: consumer groups can move over
+  autoCreateTopics: enabled # create missing topics on the target, with the partitions and settings of the source's
+  autoCreateControlTopics: enabled # progress and mappings are kept in topics of the target; create them when missing
+
+source: # only read: no topic, group or offset is written here
+  kafka:
+    common:
+      "bootstrap.servers": {source}
+      # A cluster that asks who connects wants lines like these, for the target too. Passwords stay in their own files.
+      # "security.protocol": SASL_SSL
+      # "sasl.mechanism": SCRAM-SHA-512
+      # "sasl.username": replicator
+      # "sasl.password": "${{file:/run/secrets/source-password}}"
+    consumer:
+      "group.id": {group} # names the progress: with another name everything is copied anew. No group is joined.
+      # "auto.offset.reset": latest # begin at the end; without this line everything that is there is copied
+
+target:
+  kafka:
+    common:
+      "bootstrap.servers": {target}
+
+replication:
+  - source:
+      topic: {topics} # a regular expression that matches the whole name, or a list of names: [orders, payments]
+  - sink:
+      topic: source # the same name on the target; {{ prefix: "copy." }} puts something before it
+      partition: source # the same partition
+"""
+
+
+@click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=Path("pipeline.yaml"))
+@click.option(
+    "--source", metavar="HOST:PORT", help="Bootstrap address of the source cluster. Asked for if it is missing."
+)
+@click.option("--target", metavar="HOST:PORT", help="The same of the target cluster.")
+@click.option("--topics", default=".*", show_default=True, help="Which topics: a regular expression for whole names.")
+@click.option("--name", help="Of the pipeline; by default that of the file.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+def init(file: Path, source: str | None, target: str | None, topics: str, name: str | None, force: bool) -> None:
+    """Writes a pipeline file between two clusters: exactly once, with headers and offset mappings.
+
+    FILE is pipeline.yaml by default. Asks no cluster.
+    """
+    ensure_new(file, force)
+    source = _address("source", source)
+    target = _address("target", target)
+    if source == target:
+        raise click.UsageError(f"source and target are both {source}: a cluster cannot be copied to itself")
+    name = name or file.stem
+    shown = shlex.quote(str(file))
+    text = _TEXT.format(
+        validate=f"k2k validate -f {shown} --connect",
+        name=_quoted(name),
+        group=_quoted(f"k2k.{name}"),
+        source=_quoted(source),
+        target=_quoted(target),
+        topics=_quoted(topics),
+    )
+    write_checked(file, text)
+    click.echo(f"{file}: a pipeline from {source} to {target}, exactly once, with headers and offset mappings\n\nNext:")
+    for command, what in (
+        (f"k2k validate -f {shown} --connect", "asks both clusters, and changes nothing"),
+        (f"k2k start -f {shown}", "copies until Ctrl-C"),
+        (f"k2k status -f {shown}", "shows how far it is"),
+    ):
+        click.echo(f"  {command}  # {what}")
+
+
+def _address(role: str, given: str | None) -> str:
+    """One that was given, or is asked for: at least with the form of an address."""
+    if given is None and not sys.stdin.isatty():
+        raise click.UsageError(f"nobody can be asked here: name the {role} cluster with --{role} HOST:PORT")
+    address: str = given or click.prompt(f"Bootstrap address of the {role} cluster (HOST:PORT)", err=True)
+    servers = [server.strip() for server in address.split(",")]
+    if not all(host and port.isdecimal() for host, _, port in (server.rpartition(":") for server in servers)):
+        raise click.BadParameter(
+            f"{address!r} is no address: expected HOST:PORT, or several with commas", param_hint=f"'--{role}'"
+        )
+    return ",".join(servers)
+
+
+def _quoted(text: str) -> str:
+    """In YAML's double quotes, and not taken for a variable."""
+    return json.dumps(text, ensure_ascii=False).replace("${", "$${")

@@ -1,0 +1,48 @@
+"""Pipeline files that a command writes: never over one of the user's, and never one that cannot be used."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from k2k_assets.core.atomic_file import write_atomically
+from k2k_assets.core.errors import PipelineFileError, Refused
+from k2k_assets.pipeline import Pipeline, load_pipeline
+
+
+def ensure_new(file: Path, force: bool) -> None:
+    """Makes sure that nothing of the user's is overwritten.
+
+    Raises:
+        UsageError: There is such a file.
+    """
+    if file.exists() and not force:
+        raise click.UsageError(f"{file} exists. Name another file, or overwrite it with --force")
+
+
+def write_checked(file: Path, text: str, *, variables: bool = True) -> Pipeline:
+    """Writes a pipeline file that `k2k validate` accepts; it may hold secrets, so its owner alone may read it.
+
+    Args:
+        file: Where to.
+        text: Its content.
+        variables: Whether variables have their values here already.
+
+    Raises:
+        PipelineFileError: The text is none; nothing is written then.
+        Refused: The file cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="k2k-") as directory:
+        draft = Path(directory) / file.name
+        draft.write_text(text, encoding="utf-8")
+        try:
+            pipeline = load_pipeline([draft], variables=variables)
+        except PipelineFileError as fault:
+            raise PipelineFileError(str(fault).replace(str(draft), str(file))) from None
+    try:
+        write_atomically(file, text)
+    except OSError as error:
+        raise Refused(f"{file} cannot be written: {error.strerror}") from None
+    return pipeline

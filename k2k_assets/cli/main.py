@@ -28,6 +28,9 @@ COMMANDS: dict[str, _Entry] = {
     "start": _Entry("k2k_assets.cli.start", "start", "Replicate topics until stopped, or once."),
     "status": _Entry("k2k_assets.cli.status", "status", "Show how far a copy is: lag, rates, what is stopped."),
     "init": _Entry("k2k_assets.cli.init", "init", "Write a first pipeline file between two clusters."),
+    "convert": _Entry(
+        "k2k_assets.cli.convert", "convert_command", "Make pipeline files of MirrorMaker 2's properties."
+    ),
     "validate": _Entry("k2k_assets.cli.validate", "validate", "Check a pipeline file, and the clusters it names."),
     "acls": _Entry("k2k_assets.cli.acls", "acls", "Print the permissions that a pipeline needs, as commands."),
     "sandbox": _Entry("k2k_assets.cli.sandbox", "sandbox", "Two real Kafka clusters on this machine."),

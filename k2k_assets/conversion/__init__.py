@@ -1,0 +1,1 @@
+"""Settings of other replicators, made into pipeline files. Pure: reads and writes no file, and asks no cluster."""

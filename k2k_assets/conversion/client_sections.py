@@ -1,0 +1,108 @@
+"""The client properties of a flow as sections of a pipeline file; what librdkafka cannot do is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from k2k_assets.conversion.clients import is_of_every_client
+from k2k_assets.conversion.flow import Flow
+from k2k_assets.pipeline.client_properties import CLIENTS, ClusterRole, translate
+
+Sections = dict[str, dict[str, str]]
+"""`common`, `consumer`, ... of one cluster."""
+
+_PROVIDED = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}:]*)\}")
+
+
+def source_sections(flow: Flow, told: dict[str, str]) -> Sections:
+    """`source.kafka`.
+
+    Args:
+        flow: Whose.
+        told: Takes keys that have no counterpart, with the reason.
+    """
+    alias, prefix = flow.source, flow.prefix
+    sections = {
+        "common": flow.of_clients(alias),
+        "consumer": flow.below(f"{alias}.consumer.", f"{prefix}consumer.", f"{prefix}source.consumer."),
+        "admin": flow.below(f"{alias}.admin.", f"{prefix}admin.", f"{prefix}source.admin."),
+    }
+    sections["consumer"] = {key: name for key, name in sections["consumer"].items() if name != "poll.timeout.ms"}
+    return _usable("source", flow, sections, told)
+
+
+def target_sections(flow: Flow, told: dict[str, str]) -> Sections:
+    """`target.kafka`; the arguments as of `source_sections`."""
+    alias = flow.target
+    readers = {key: name for key, name in flow.below(f"{alias}.consumer.").items() if is_of_every_client(name)}
+    sections = {
+        "common": flow.of_clients(alias),
+        "consumer": readers,
+        "producer": flow.below(f"{alias}.producer.", f"{flow.prefix}producer.override."),
+        "admin": flow.below(f"{alias}.admin.", f"{flow.prefix}target.admin."),
+    }
+    return _usable("target", flow, sections, told)
+
+
+def _usable(role: ClusterRole, flow: Flow, keys: Mapping[str, Mapping[str, str]], told: dict[str, str]) -> Sections:
+    sections: Sections = {}
+    origin: dict[tuple[str, str], str] = {}
+    for section, names in keys.items():
+        flow.read.update(names)
+        sections[section] = {}
+        for key, name in names.items():
+            try:
+                sections[section][name] = _value(flow, flow.properties[key])
+                origin[section, name] = key
+            except ValueError as fault:
+                told[key] = str(fault)
+    for section, name, reason in _remarks(role, sections, "faults"):
+        if sections[section].pop(name, None) is not None:
+            told[origin[section, name]] = reason
+    for section, name, reason in _remarks(role, sections, "warnings"):
+        told[origin[section, name]] = f"no effect: {reason}"
+    return {section: values for section, values in sections.items() if values}
+
+
+def _remarks(
+    role: ClusterRole, sections: Sections, kind: Literal["faults", "warnings"]
+) -> Iterator[tuple[str, str, str]]:
+    """Section, name and reason of what cannot be, or has no effect."""
+    for cluster, client in CLIENTS:
+        if cluster == role:
+            given = [(part, sections.get(part, {})) for part in ("common", client)]
+            yield from getattr(translate(cluster, client, given, exactly_once=True), kind)
+
+
+def _value(flow: Flow, value: str) -> str:
+    """As the pipeline file has it: variables of config providers become its own, and all else stands for itself.
+
+    Raises:
+        ValueError: A config provider has no counterpart.
+    """
+    providers = {name.strip() for name in flow.properties.get("config.providers", "").split(",")} - {""}
+    parts: list[str] = []
+    at = 0
+    for match in _PROVIDED.finditer(value):
+        if match[1] in providers:
+            parts += [_literal(value[at : match.start()]), _variable(flow, *match.groups())]
+            at = match.end()
+    return "".join([*parts, _literal(value[at:])])
+
+
+def _literal(text: str) -> str:
+    return text.replace("${", "$${")
+
+
+def _variable(flow: Flow, provider: str, path: str | None, name: str) -> str:
+    kind = flow.properties.get(f"config.providers.{provider}.class", "").rpartition(".")[2]
+    if kind == "EnvVarConfigProvider":
+        return f"${{env:{name}}}"
+    if kind == "DirectoryConfigProvider":
+        return f"${{file:{path}/{name}}}"
+    raise ValueError(
+        f"the config provider {provider} has no counterpart. Put the value alone into a file, and write "
+        "${file:/path/of/the/file}, or ${env:NAME}"
+    )

@@ -1,0 +1,223 @@
+"""MirrorMaker 2's properties as pipelines: one for each enabled flow, and every key that has no counterpart.
+
+Who overrides whom is as in MirrorMaker 2: `A->B.key` over `key` for connectors, `A.key` over `key` for clients, and
+`A.consumer.key` over both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from k2k_assets.conversion.client_sections import source_sections, target_sections
+from k2k_assets.conversion.flow import Flow
+from k2k_assets.conversion.without_counterpart import reason_for
+from k2k_assets.pipeline.java_regex import RegexError, compile_java
+
+# MirrorMaker 2's defaults.
+_TOPICS_EXCLUDED = r"mm2.*\.internal,.*\.replica,__.*"
+_GROUPS_EXCLUDED = "console-consumer-.*,connect-.*,__.*"
+# What it never copies, whatever is selected, and its heartbeats, which nobody writes any more.
+_INTERNAL = (r"__.*", r"\..*", r".*[-.]internal", r"(?:.*\.)?heartbeats")
+_DEFAULT_POLICY, _IDENTITY = "DefaultReplicationPolicy", "IdentityReplicationPolicy"
+
+
+@dataclass
+class Conversion:
+    """What became of one flow.
+
+    Attributes:
+        flow: Which, as MirrorMaker 2 writes it.
+        name: Of the pipeline.
+        document: The pipeline file.
+        told: Keys that have no counterpart, with the reason.
+    """
+
+    flow: str
+    name: str
+    document: dict[str, Any]
+    told: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Conversions:
+    """What became of a file.
+
+    Attributes:
+        flows: Of each enabled flow.
+        told: Keys of no flow in particular that have no counterpart, with the reason.
+    """
+
+    flows: list[Conversion]
+    told: dict[str, str]
+
+
+def convert(properties: Mapping[str, str]) -> Conversions:
+    """Converts a file.
+
+    Args:
+        properties: Of the file.
+
+    Raises:
+        ValueError: It is none of MirrorMaker 2, or enables no flow.
+    """
+    clusters = [alias.strip() for alias in properties.get("clusters", "").split(",") if alias.strip()]
+    if not clusters:
+        raise ValueError("no key 'clusters': this is no properties file of MirrorMaker 2")
+    flows = [
+        Flow(source, target, properties)
+        for source in clusters
+        for target in clusters
+        if source != target and properties.get(f"{source}->{target}.enabled", "").strip().lower() == "true"
+    ]
+    if not flows:
+        raise ValueError("no flow is enabled: expected a key like 'A->B.enabled = true' for two of the 'clusters'")
+    converted = [_converted(flow) for flow in flows]
+    read = {"clusters"}.union(*(flow.read for flow in flows))
+    told = {key: _reason(key, clusters, flows) for key in properties if key not in read}
+    for conversion, flow in zip(converted, flows, strict=True):
+        own = [key for key in told if key.startswith(flow.prefix)]
+        conversion.told.update((key, told.pop(key)) for key in own)
+    return Conversions(converted, told)
+
+
+def _reason(key: str, clusters: Sequence[str], flows: Sequence[Flow]) -> str:
+    for flow in flows:
+        if key.startswith(flow.prefix):
+            return reason_for(key.removeprefix(flow.prefix))
+    for source in clusters:
+        if any(key.startswith(f"{source}->{target}.") for target in clusters):
+            return "its flow is not enabled"
+    for alias in sorted(clusters, key=len, reverse=True):
+        if key.startswith(f"{alias}."):
+            return _reason_of_cluster(key.removeprefix(f"{alias}."), alias, flows)
+    return reason_for(key)
+
+
+def _reason_of_cluster(name: str, alias: str, flows: Sequence[Flow]) -> str:
+    if not any(alias in (flow.source, flow.target) for flow in flows):
+        return "the cluster takes part in no enabled flow"
+    if name.startswith("producer."):
+        return "nothing is written to the source"
+    if name.startswith("consumer."):
+        return "of the target only the control topics are read, as the engine needs it"
+    return reason_for(name)
+
+
+def _converted(flow: Flow) -> Conversion:
+    told: dict[str, str] = {}
+    flow.setting("enabled")
+    source, target = source_sections(flow, told), target_sections(flow, told)
+    for alias, sections in ((flow.source, source), (flow.target, target)):
+        if "bootstrap.servers" not in sections.get("common", {}):
+            raise ValueError(f"the cluster '{alias}' has no key '{alias}.bootstrap.servers'")
+    source.setdefault("consumer", {})["group.id"] = f"k2k.{flow.name}"
+    policy, separator = _policy(flow, told)
+    document: dict[str, Any] = {
+        "name": flow.name,
+        "features": {
+            "exactlyOnce": "enabled",
+            "headerReplication": "enabled",
+            "offsetMapping": "enabled" if flow.enabled("emit.checkpoints.enabled", True) else "disabled",
+            "autoCreateTopics": "enabled",
+            "autoCreateControlTopics": "enabled",
+        },
+        "source": {"kafka": source},
+        "target": {"kafka": target},
+        "replication": [
+            {"source": {"topic": _topics(flow, policy, separator)}},
+            {"sink": {"topic": _sink(flow, policy, separator), "partition": "source"}},
+        ],
+        **_groups(flow, told),
+        **_sizes(flow, told),
+    }
+    return Conversion(flow.prefix.removesuffix("."), flow.name, document, told)
+
+
+def _policy(flow: Flow, told: dict[str, str]) -> tuple[str, str]:
+    policy = flow.setting("replication.policy.class", default=_DEFAULT_POLICY).rpartition(".")[2]
+    separator = flow.setting("replication.policy.separator", default=".")
+    if policy not in (_DEFAULT_POLICY, _IDENTITY):
+        told[_key(flow, "replication.policy.class")] = (
+            "a Java class that is not MirrorMaker 2's own: topics keep their names. Correct replication[].sink.topic "
+            "where it names them otherwise"
+        )
+    return policy, separator
+
+
+def _key(flow: Flow, name: str) -> str:
+    """As the file has it."""
+    return flow.prefix + name if flow.prefix + name in flow.properties else name
+
+
+def _topics(flow: Flow, policy: str, separator: str) -> str:
+    excluded = [*_INTERNAL, *flow.listed("topics.exclude", "topics.blacklist", default=_TOPICS_EXCLUDED)]
+    if policy == _DEFAULT_POLICY:
+        excluded.append(f"{_literal(flow.target + separator)}.*")  # they came from there
+    return _selection(flow.listed("topics", default=".*"), excluded, "topics")
+
+
+def _sink(flow: Flow, policy: str, separator: str) -> str | dict[str, str]:
+    return {"prefix": flow.source + separator} if policy == _DEFAULT_POLICY else "source"
+
+
+def _groups(flow: Flow, told: dict[str, str]) -> dict[str, Any]:
+    chosen = flow.listed("groups", default=".*")
+    excluded = flow.listed("groups.exclude", "groups.blacklist", default=_GROUPS_EXCLUDED)
+    groups: dict[str, Any] = {"consumerGroups": _selection(chosen, excluded, "groups")}
+    if seconds := flow.setting("sync.group.offsets.interval.seconds"):
+        groups["pollInterval"] = f"{seconds} seconds"
+    if flow.setting("sync.group.offsets.enabled"):
+        told[_key(flow, "sync.group.offsets.enabled")] = (
+            "groups are moved by a program of their own: `k2k-offset-mapping start -f FILE`"
+        )
+    return {"groups": groups}
+
+
+def _sizes(flow: Flow, told: dict[str, str]) -> dict[str, Any]:
+    sizes: dict[str, Any] = {}
+    if tasks := flow.setting("tasks.max"):
+        sizes["configuration"] = {"partitionParallelism": _number(tasks, "tasks.max")}
+    if seconds := flow.setting("refresh.topics.interval.seconds"):
+        sizes["sync"] = {"metadataInterval": f"{seconds} seconds"}
+    copies = [
+        _number(count, name)
+        for name in ("offset-syncs.topic.replication.factor", "checkpoints.topic.replication.factor")
+        if (count := flow.setting(name))
+    ]
+    if copies:
+        sizes["topicCreation"] = {"control": {"common": {"replication": max(copies)}}}
+    for name in ("exactly.once.support", "exactly.once.source.support"):
+        flow.setting(name)
+        flow.read.add(f"{flow.target}.{name}")
+    return sizes
+
+
+def _number(text: str, key: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{key}: expected a whole number, found '{text}'") from None
+
+
+def _selection(chosen: Sequence[str], excluded: Sequence[str], key: str) -> str:
+    """One expression for lists of names and expressions; excluded ones count first.
+
+    Raises:
+        ValueError: An expression cannot be used.
+    """
+    if not chosen:
+        raise ValueError(f"{key}: it selects nothing")
+    for expression in (*chosen, *excluded):
+        try:
+            compile_java(expression)
+        except RegexError as fault:
+            raise ValueError(f"{key}: '{expression}' is no regular expression that k2k knows: {fault}") from None
+    included = "|".join(chosen) if len(chosen) == 1 and "|" not in chosen[0] else f"(?:{'|'.join(chosen)})"
+    return f"(?!(?:{'|'.join(dict.fromkeys(excluded))})$){included}" if excluded else included
+
+
+def _literal(text: str) -> str:
+    """As an expression of Java's that matches this text alone."""
+    return "".join(letter if letter.isalnum() or letter in "_-" else f"\\{letter}" for letter in text)

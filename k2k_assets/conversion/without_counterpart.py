@@ -1,0 +1,56 @@
+"""Why keys of MirrorMaker 2 have no counterpart in a pipeline file. Of keys, never of values."""
+
+from __future__ import annotations
+
+import re
+
+_CONNECT = "a setting of Kafka Connect, which k2k does not need"
+_BYTES = "records are copied as they are, byte by byte"
+_GROUPS = "the mapper looks at all groups at each groups.pollInterval"
+_HEARTBEATS = "there is no heartbeat topic: `k2k status` tells how far behind a copy is"
+_SYNCS = "every offset is mapped exactly, in the transaction of its record"
+_ON_TARGET = "nothing is written to the source: mappings are kept on the target"
+_CONFIGS = "topics get the source's configs when they are created; later changes are not followed"
+_ACLS = "ACLs are not copied"
+_METRICS = "metrics of Kafka Connect; `k2k status --json` has rates and lag"
+_CODE = "Java code cannot be loaded"
+
+# The first expression that matches the whole key counts.
+_REASONS = {
+    r"replication\.factor": "new topics get the target brokers' default.replication.factor",
+    r"refresh\.topics\.enabled": "new topics and partitions are always taken up",
+    r"refresh\.groups\..*": _GROUPS,
+    r"emit\.checkpoints\.interval\.seconds": _GROUPS,
+    r"emit\.heartbeats\..*|heartbeats\..*": _HEARTBEATS,
+    r"offset\.lag\.max|emit\.offset-syncs\..*": _SYNCS,
+    r"offset-syncs\.topic\.location": _ON_TARGET,
+    r"sync\.topic\.configs\..*|use\.incremental\.alter\.configs": _CONFIGS,
+    r"config\.properties\.(exclude|blacklist)|use\.defaults\.from": "all configs of a topic that can be copied are",
+    r"sync\.topic\.acls\..*": _ACLS,
+    r"(config\.property|topic|group)\.filter\.class|forwarding\.admin\.class": _CODE,
+    r"transforms(\..*)?|predicates(\..*)?": "records are not changed on their way",
+    r"metric\.reporters|metrics\..*|add\.source\.alias\.to\.metrics": _METRICS,
+    r"(key|value|header)\.converter(\..*)?": _BYTES,
+    r"replication\.policy\.internal\.topic\.separator\.enabled": "MirrorMaker 2's own topics are not needed",
+    r"consumer\.poll\.timeout\.ms|admin\.timeout\.ms": "every call has the engine's own deadline",
+    r"transaction\.boundary.*": "coordination.commit says how large a transaction is",
+    r"config\.providers(\..*)?": "variables are part of the pipeline language: ${env:NAME}, ${file:/path}",
+    r"producer\.(?!override\.).*|target\.producer\..*": "of MirrorMaker 2's own topics only; data is written with "
+    "TARGET.producer.* and SOURCE->TARGET.producer.override.*",
+    r"(offset|config|status)\.storage\..*|(task|tasks|worker|rest|listeners|plugin|offset\.flush|connector|errors)\b.*"
+    r"|group\.id|dedicated\.mode.*|scheduled\.rebalance.*|rebalance\..*|name|client\.id|exactly\.once.*"
+    r"|internal\..*|access\.control.*|admin\.listeners.*|response\.http.*|topic\.creation.*|heartbeat\..*"
+    r"|session\.timeout.*|connect\.protocol": _CONNECT,
+}
+
+
+def reason_for(key: str) -> str:
+    """Why a key that nothing was made of has no counterpart.
+
+    Args:
+        key: Without the alias of a cluster or flow.
+    """
+    for expression, reason in _REASONS.items():
+        if re.fullmatch(expression, key):
+            return reason
+    return "not known to this command: see whether the pipeline needs something like it"

@@ -19,6 +19,7 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.core.stops.reason import StopReason, Stops, render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import duration
+from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration.assets.commit_log import commit_log_metadata
 from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of
 from k2k_assets.orchestration.assets.report_schedule import Positions, ReportSchedule
@@ -30,6 +31,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Event, HandedOver, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
+from k2k_assets.status.lag import PartitionLag, lags, total_lag
 from k2k_assets.verification.stops import check_copies_on
 
 # How long a run that is to be taken over from goes on after its window: nobody may be there to do so.
@@ -57,6 +59,7 @@ class SyncRun:
         sink: Takes the materializations of this run.
         report: Takes what is no event of this run: observations of sources, and verdicts of checks.
         read_log: Reads the commit log.
+        oldest: Timestamps of the oldest records that are not copied yet, as `WaitingRecords.oldest`.
         log: Takes a line.
         warn: Takes a line that needs attention.
         clock: Seconds that only rise.
@@ -70,6 +73,7 @@ class SyncRun:
     sink: EventSink
     report: Callable[[dg.AssetObservation | dg.AssetCheckEvaluation], None]
     read_log: Callable[[], CommitLog]
+    oldest: Callable[[Mapping[TopicPartition, tuple[int, int]]], Mapping[TopicPartition, int | None]]
     log: Callable[[str], None]
     warn: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
@@ -87,7 +91,7 @@ class SyncRun:
     def __post_init__(self) -> None:
         """Begins the window."""
         self._started = self.clock()
-        self._progress_log = ProgressLog(self.log, self.clock)
+        self._progress_log = ProgressLog(self.log, self._seconds_behind, self.clock)
         self._schedule = ReportSchedule(self.pipeline.sync.reports_per_day)
 
     def see(self, event: Event) -> None:
@@ -162,20 +166,33 @@ class SyncRun:
         arrived = all(_covers(topics[topic], ends) for topic, ends in self._pending.items())
         if not arrived and now - self._pending_since < _CATCH_UP_SECONDS:
             return
+        reported = {tp: part for tp, part in progress.partitions.items() if tp.topic in self._pending}
+        found = lags_of(reported, self.oldest)
         for topic, ends in self._pending.items():
-            self._report(topic, topics[topic], ends, now)
+            behind = total_lag(lag for tp, lag in found.items() if tp.topic == topic).seconds
+            self._report(topic, topics[topic], ends, behind, now)
         self._schedule.reported({topic: _positions(topics[topic]) for topic in self._pending}, now)
         self._pending = {}
         self._report_commit_log()
 
-    def _report(self, topic: str, parts: Mapping[int, PartitionProgress], ends: dict[int, int], now: float) -> None:
+    def _seconds_behind(self, progress: Progress) -> float | None:
+        return total_lag(lags_of(progress.partitions, self.oldest).values()).seconds
+
+    def _report(
+        self,
+        topic: str,
+        parts: Mapping[int, PartitionProgress],
+        ends: dict[int, int],
+        behind: float | None,
+        now: float,
+    ) -> None:
         positions = {n: part.position for n, part in parts.items()}
         self._versions[topic] = version_of(positions.items())
         since, before = self._records.get(topic, (self._started, 0))
         records = sum(part.records for part in parts.values())
         self._records[topic] = now, records
         target = self.pipeline.routing.target_if_any(topic) or ""
-        metadata = live_metadata(target, parts, max(0, records - before), now - since)
+        metadata = live_metadata(target, parts, max(0, records - before), now - since, behind)
         for event in topic_report(self.names, self.pipeline.code_version, topic, ends, positions, metadata):
             if isinstance(event, dg.AssetObservation):
                 self.report(event)  # in the run's log its line would say nothing
@@ -202,6 +219,22 @@ class SyncRun:
         except K2KError as error:
             self.warn(f"the commit log is not reported: {error}")
             return None
+
+
+def lags_of(
+    parts: Mapping[TopicPartition, PartitionProgress],
+    oldest: Callable[[Mapping[TopicPartition, tuple[int, int]]], Mapping[TopicPartition, int | None]],
+) -> dict[TopicPartition, PartitionLag]:
+    """How far partitions are behind, in offsets and in seconds.
+
+    Args:
+        parts: The partitions.
+        oldest: See `SyncRun`.
+    """
+    waiting = {tp: (part.position, part.readable_end) for tp, part in parts.items() if part.lag}
+    ends = {tp: part.readable_end for tp, part in parts.items() if part.readable_end != END_UNKNOWN}
+    positions = {tp: part.position for tp, part in parts.items()}
+    return lags(positions, ends, oldest(waiting) if waiting else {}, int(time.time() * 1000))
 
 
 def _by_topic(progress: Progress) -> dict[str, dict[int, PartitionProgress]]:

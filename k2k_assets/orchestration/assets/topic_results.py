@@ -58,7 +58,9 @@ def materialization(topic: TopicOutcome) -> Shown:
     return Shown(metadata, dg.DataVersion(version_of((n, p.position) for n, p in parts)))
 
 
-def live_metadata(target_topic: str, parts: Mapping[int, PartitionProgress], records: int, seconds: float) -> Metadata:
+def live_metadata(
+    target_topic: str, parts: Mapping[int, PartitionProgress], records: int, seconds: float, behind: float | None
+) -> Metadata:
     """What is shown of a topic while it is copied.
 
     Args:
@@ -66,6 +68,7 @@ def live_metadata(target_topic: str, parts: Mapping[int, PartitionProgress], rec
         parts: Its partitions.
         records: Copied since it was shown last.
         seconds: Since then.
+        behind: Seconds that it is behind; None where that cannot be told.
     """
     columns = {"partition": "int", "position": "int", "source end": "int", "lag": "int", "records": "int"}
     rows = (
@@ -77,6 +80,7 @@ def live_metadata(target_topic: str, parts: Mapping[int, PartitionProgress], rec
         keys.RECORDS: records,
         keys.LAG: sum(p.lag for p in parts.values()),
         keys.RATE: round(records / seconds, 1) if seconds > 0 else 0.0,
+        **({} if behind is None else {keys.SECONDS_BEHIND: round(behind, 3)}),
         keys.POSITIONS: keys.table(columns, rows),
     }
 

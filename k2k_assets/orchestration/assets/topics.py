@@ -32,6 +32,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.spark.coming_spark import ComingSpark
+from k2k_assets.status.waiting_records import WaitingRecords
 from k2k_assets.verification.stops import check_copies_on
 
 TERMINATED = (
@@ -204,6 +205,7 @@ def _sync(
     with (
         failures_as_messages(),
         both_clusters(pipeline) as (source, target),
+        WaitingRecords(pipeline) as waiting,
         getattr(context.resources, names.resource).copying(pipeline) as spark,
     ):
         run = SyncRun(
@@ -214,6 +216,7 @@ def _sync(
             sink=context,
             report=context.instance.report_runless_asset_event,
             read_log=lambda: read_commit_log(pipeline, source.cluster_id(), target),
+            oldest=waiting.oldest,
             log=context.log.info,
             warn=context.log.warning,
         )

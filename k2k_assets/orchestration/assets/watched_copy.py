@@ -90,11 +90,18 @@ class ProgressLog:
 
     Args:
         log: Takes a line.
+        seconds_behind: How far a copy is behind, in seconds; None where that cannot be told.
         clock: Seconds that only rise.
     """
 
-    def __init__(self, log: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        log: Callable[[str], None],
+        seconds_behind: Callable[[Progress], float | None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._log = log
+        self._seconds_behind = seconds_behind
         self._clock = clock
         self._next = clock() + LOG_SECONDS
         self._before: Progress | None = None
@@ -103,7 +110,8 @@ class ProgressLog:
         """Logs the progress when it is time."""
         if isinstance(event, ProgressRead) and self._clock() >= self._next:
             self._next = self._clock() + LOG_SECONDS
-            self._log(describe(event.progress, self._before, LOG_SECONDS))
+            behind = self._seconds_behind(event.progress)
+            self._log(describe(event.progress, self._before, LOG_SECONDS, behind))
             self._before = event.progress
 
     def is_over(self) -> bool:
@@ -111,19 +119,22 @@ class ProgressLog:
         return False
 
 
-def describe(progress: Progress, before: Progress | None, seconds: float) -> str:
+def describe(progress: Progress, before: Progress | None, seconds: float, behind: float | None) -> str:
     """One line on a run's progress.
 
     Args:
         progress: As it is.
         before: As it was at the last line; None at the first one.
         seconds: Since then.
+        behind: Seconds that the copy is behind; None where that cannot be told.
     """
     records = sum(p.records for p in progress.partitions.values())
     copied = records - (sum(p.records for p in before.partitions.values()) if before else 0)
     lag = sum(p.lag for p in progress.partitions.values())
     worst, most = max(progress.partitions.items(), key=lambda item: item[1].lag, default=(None, None))
     words = [f"copied {copied:,} ({copied / seconds:,.0f}/s), {lag:,} to go"]
+    if behind is not None:
+        words.append(f"{behind:.1f} s behind")
     if worst is not None and most is not None and most.lag:
         words.append(f"worst {worst}")
     if held := sum(p.held_since is not None for p in progress.partitions.values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,7 @@ class Fixture:
             sink=self,
             report=self.report,
             read_log=self.read_log,
+            oldest=lambda waiting: dict.fromkeys(waiting, int(time.time() * 1000) - 2000),
             log=self.lines.append,
             warn=self.lines.append,
             clock=lambda: self.now,
@@ -123,6 +125,7 @@ def test_each_topic_is_told_at_the_start_and_then_as_it_moves(fixture: Fixture) 
     fixture.now += report_interval(fixture.pipeline.sync.reports_per_day, 1)
     run.see(progress(8, 8))
     (moved, _) = fixture.materialized
+    assert moved.metadata["k2k/seconds_behind"].value == 0.0
     assert fixture.reported() == ["a.b", "commit_log"]
     assert moved.metadata["k2k/records"].value == 3, "since it was told last"
     run.see(progress(8, 8, new=0))
@@ -142,6 +145,9 @@ def test_a_topic_is_synced_where_it_has_come_as_far_as_its_source_was_seen_to_be
         fixture.now += 3
         run.see(progress(position + 50, position + 100))
         assert not fixture.is_synced("a.b"), "it lags"
+        behind = fixture.materialized[-2].metadata["k2k/seconds_behind"].value
+        assert isinstance(behind, float)
+        assert behind >= 2.0
         assert fixture.is_synced("quiet")
         fixture.now += pace
         run.see(progress(position + 99, position + 100))

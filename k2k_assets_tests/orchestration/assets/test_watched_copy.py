@@ -41,7 +41,7 @@ def test_what_the_copy_returns_and_raises_comes_through() -> None:
 def test_progress_is_logged_a_line_at_a_time() -> None:
     now = 1000.0
     lines: list[str] = []
-    progress_log = ProgressLog(lines.append, lambda: now)
+    progress_log = ProgressLog(lines.append, lambda _: 0.25, lambda: now)
     progress_log.see(ProgressRead(PROGRESS))
     assert lines == [], "there is nothing to say yet"
     now += LOG_SECONDS
@@ -52,8 +52,8 @@ def test_progress_is_logged_a_line_at_a_time() -> None:
     progress_log.see(ProgressRead(Progress(more, PROGRESS.started)))
     others = "1 partition held back by open transactions on the source, stopped: b"
     assert lines == [
-        f"copied 50 (2/s), 40 to go, worst a-0, {others}",
-        f"copied 120 (4/s), 40 to go, worst a-0, {others}",
+        f"copied 50 (2/s), 40 to go, 0.2 s behind, worst a-0, {others}",
+        f"copied 120 (4/s), 40 to go, 0.2 s behind, worst a-0, {others}",
     ]
 
 

@@ -36,8 +36,11 @@ def test_a_storm_over_spark(mode: str) -> None:
 @pytest.mark.timeout(900)
 def test_at_least_once_where_no_writer_sleeps_nothing_comes_again_behind_its_commit() -> None:
     """Elsewhere that cannot be asked for: what a sleeper had sent may come late."""
-    plan = Plan(seconds=90, seed=3, exactly_once=False, only=tuple(sorted(LEAVE_NO_SLEEPER)), pause=1.0)
-    assert not plan.late_writers
-    report = storm(plan)
-    assert not report.problems, report.words()
-    assert report.verdict.copies > report.verdict.records, "nothing was repeated: it was no storm"
+    for seed in (3, 4, 5):
+        plan = Plan(seconds=90, seed=seed, exactly_once=False, only=tuple(sorted(LEAVE_NO_SLEEPER)), pause=1.0)
+        assert not plan.late_writers
+        report = storm(plan)
+        assert not report.problems, report.words()
+        if report.verdict.copies > report.verdict.records:
+            return
+    pytest.fail("nothing was repeated, in none of them: these were no storms")

@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from k2k_assets.coordination.liveness import LastSign, Presence, last_signs
+from k2k_assets.core.words import plural
 
 VERSION = 2
 FIRST_BACK_OFF = 30.0
@@ -177,7 +178,7 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign]) -> SyncDecisio
         )
     wait = _ready(facts.ended) - facts.now
     if wait > 0:
-        return answer(f"the last {_failures(facts.ended)} runs failed; the next one in {wait:.0f} s")
+        return answer(f"the last {plural(_failures(facts.ended), 'run')} failed; the next one in {wait:.0f} s")
     return answer("nothing copies", asks=True)
 
 

@@ -137,7 +137,7 @@ def test_runs_that_fail_at_once_are_asked_for_less_and_less_often() -> None:
     failed = [_failed(f"r{n}", NOW - 10 * n) for n in range(1, 4)]
     decision = _decide(ended=failed[:1])
     assert decision.run_key is None
-    assert decision.reason == f"the last 1 runs failed; the next one in {FIRST_BACK_OFF - 10:.0f} s"
+    assert decision.reason == f"the last 1 run failed; the next one in {FIRST_BACK_OFF - 10:.0f} s"
     assert _decide(ended=failed[:1], now=NOW + FIRST_BACK_OFF).run_key == "sync-after-r1"
     assert _decide(ended=failed, now=NOW + 2 * FIRST_BACK_OFF).run_key is None
     assert _decide(ended=failed, now=NOW + 4 * FIRST_BACK_OFF).run_key == "sync-after-r1"

@@ -91,7 +91,12 @@ def test_a_stop_is_told_once_and_the_others_go_on(clusters: KafkaSandbox, tmp_pa
     wait_until(lambda: _of(running.events, PartitionStopped) or running.error, 60, "the stop to be told")
     produce(clusters.source_servers, good, [b"abc"] * 5, 0)
     running.await_copied(15)
+
+    second = Running(pipeline, 1)
+    wait_until(lambda: _of(running.events, HandedOver) or running.error, 60, "the other one to take over")
+    assert _of(running.events, HandedOver)[-1].nothing_left, "a stopped partition is none that is left to copy"
     running.end()
+    second.end()
     (stopped,) = _of(running.events, PartitionStopped)
     assert stopped.partition == TopicPartition(bad, 0)
     assert isinstance(stopped.reason, TargetDeleted)

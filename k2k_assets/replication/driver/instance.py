@@ -128,7 +128,7 @@ class Instance:
             copied_before, begun = self._copied(), time.monotonic()
             asked = self._watch(job, stop)
             job.raise_errors()
-            self._tell_end(job)
+            self._tell_end(job, asked)
             superseded = superseded + 1 if job.superseded and self._copied() == copied_before else 0
             if job.superseded:
                 log.info("a new generation is drawn: %s", job.superseded)
@@ -382,14 +382,14 @@ class Instance:
         if self._unclaimed.pop(tp, None):
             self.listener(PartitionClaimed(tp, self._generation, slot))
 
-    def _tell_end(self, job: Job) -> None:
-        """What the slots of a generation said when they ended."""
+    def _tell_end(self, job: Job, asked: bool) -> None:
+        """What the slots of a generation said when they ended; by themselves, if nobody had asked them to."""
         for tp, reason in job.stopped.items():
             self._stopped[tp] = _Stop(reason, self._generation, self.progress.newest.get(tp))
             if (newest := self.progress.newest.get(tp)) is None or newest.reason is None:
                 self.listener(PartitionStopped(tp, reason))  # without a position there is no commit record to say it
         if elsewhere := job.superseded_by:
-            self.listener(HandedOver(elsewhere, nothing_left=elsewhere.keys() >= self.snapshot.topic_ids.keys()))
+            self.listener(HandedOver(elsewhere, nothing_left=not asked and job.failure is None))
 
     def _observe(self) -> None:
         """A source that does not answer now is the slots' matter, not a reason to end."""

@@ -18,6 +18,7 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
 from k2k_assets.demo.screen import Screen, Step
 from k2k_assets.demo.workplace import Workplace, discovered, workplace
+from k2k_assets.orchestration.sensors.reloading import URL_VARIABLE
 from k2k_assets.sandbox import KafkaSandbox, supervisor
 from k2k_assets.sandbox.group_traffic import following_groups
 from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
@@ -114,7 +115,7 @@ def _dagster_dev(port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
-        env={**os.environ, "K2K_SENSORS": "running"},
+        env={**os.environ, "K2K_SENSORS": "running", URL_VARIABLE: f"http://127.0.0.1:{port}"},
     )
     try:
         yield process

@@ -6,6 +6,7 @@ progress of that as materializations of the same assets.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from k2k_assets.orchestration.checks.topic_checks import evaluations, topic_chec
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings
 from k2k_assets.orchestration.sensors.observation import Observation, observe
+from k2k_assets.orchestration.sensors.reloading import reload_soon
 from k2k_assets.orchestration.sensors.run_history import last_run, running
 from k2k_assets.orchestration.sensors.sync_decision import SyncCursor, SyncDecision, SyncFacts, decide_sync
 from k2k_assets.orchestration.sensors.sync_history import sync_runs
@@ -81,6 +83,7 @@ def replication_sensor(
         if decision.copied_by:
             cursor, reports = _reported(pipeline, names, seen, decision.copied_by, cursor)
             events += reports
+        cursor = _shown_anew(context, names, seen, cursor)
         requests = [*_sync_request(names, decision), *_mappings_request(context.instance, pipeline, names, seen)]
         return dg.SensorResult(
             run_requests=requests,
@@ -90,6 +93,19 @@ def replication_sensor(
         )
 
     return sensor
+
+
+def _shown_anew(
+    context: dg.SensorEvaluationContext, names: AssetNames, seen: Observation, cursor: SyncCursor
+) -> SyncCursor:
+    """Has the definitions loaded anew, once, when something is discovered that they do not show."""
+    keys = {names.topic_key(topic) for topic in seen.found.topics}
+    keys |= {names.consumer_group_key(group) for group in seen.found.groups}
+    new = sorted(key.to_user_string() for key in keys - shown_assets(context, names))
+    digest = hashlib.sha256("\n".join(new).encode()).hexdigest()[:16] if new else ""
+    if new and digest != cursor.not_shown and context.code_location_origin is not None:
+        reload_soon(context.code_location_origin.location_name)
+    return cursor.model_copy(update={"not_shown": digest})
 
 
 def _facts(

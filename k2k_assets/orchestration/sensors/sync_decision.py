@@ -37,6 +37,7 @@ class SyncCursor(_Model):
         stopped: Why topics are stopped.
         reported: What was reported of topics that `k2k start` copies: their data versions.
         reported_at: When, seconds since the epoch.
+        not_shown: Stands for what was discovered and is not among the definitions; empty if nothing.
     """
 
     version: int = VERSION
@@ -44,6 +45,7 @@ class SyncCursor(_Model):
     stopped: dict[str, str] = {}
     reported: dict[str, str] = {}
     reported_at: float = 0.0
+    not_shown: str = ""
 
     @classmethod
     def read(cls, text: str | None) -> SyncCursor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import dagster as dg
 import psutil
@@ -20,6 +21,7 @@ from dagster_graphql import DagsterGraphQLClient
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.sensors.reloading import URL_VARIABLE
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.groups import commit, held
@@ -38,6 +40,7 @@ class DagsterDev:
         self.names = names
         self.home = environment["DAGSTER_HOME"]
         self.port = _free_port()
+        environment = {**environment, URL_VARIABLE: f"http://127.0.0.1:{self.port}"}
         self._log = (directory / "dagster-dev.log").open("w+")
         tool = Path(sys.executable).with_name("dagster")
         command = [str(tool), "dev", "-w", "workspace.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
@@ -75,6 +78,14 @@ class DagsterDev:
     def launch(self, job: str) -> str:
         """Launches a job as the UI does; returns the id of the run."""
         return DagsterGraphQLClient("127.0.0.1", port_number=self.port).submit_job_execution(job)
+
+    def shown(self) -> set[str]:
+        """The topics that the UI shows assets of."""
+        body = json.dumps({"query": "{assetNodes{assetKey{path}}}"}).encode()
+        request = Request(f"http://127.0.0.1:{self.port}/graphql", body, {"Content-Type": "application/json"})
+        with urlopen(request, timeout=30) as response:
+            nodes = json.load(response)["data"]["assetNodes"]
+        return {node["assetKey"]["path"][-1] for node in nodes if "topics" in node["assetKey"]["path"]}
 
     def ended_well(self, job: str) -> int:
         """How many runs of a job have."""
@@ -172,6 +183,7 @@ def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: Dagste
     produce(clusters.source_servers, late, [b"a", b"b"])
     produce(clusters.source_servers, orders, [b"more"] * 20)
     dev.await_that(arrived(late, 2), 300, f"2 records of {late}, which has no asset yet")
+    dev.await_that(lambda: {orders, late} <= dev.shown(), 120, "the UI to show the topics that were discovered")
     dev.await_that(arrived(orders, 520), 300, f"520 records of {orders}")
     assert [r.value for r in read_all(clusters.target_servers, late)] == [b"a", b"b"]
 

@@ -13,8 +13,10 @@ from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reason import Stops
 from k2k_assets.core.stops.reasons import NoTargetTopic, TopicNotFound
+from k2k_assets.core.words import duration, plural
 from k2k_assets.discovery import refresh
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.running_copy import FollowedTopic, followed_topics
 from k2k_assets.orchestration.assets.shown import ShownTopic
 from k2k_assets.orchestration.assets.sync_run import SyncRun
@@ -147,11 +149,20 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
         if config.extent is ExtentChoice.continuous:
             _sync(context, pipeline, names, config, {})
             return
+        with failures_as_messages(), both_clusters(pipeline) as (source, target):
+            found = refresh(pipeline, source, target)
+        context.log.info(f"discovered {plural(len(found.topics), 'topic')}: {', '.join(found.topics)}")
+        followed = _followed(context, pipeline, found.topics.keys())
+        for topic, copy in sorted(followed.items()):
+            shown = followed_materialization(pipeline.routing.target_if_any(topic) or "", copy)
+            context.log_event(dg.AssetMaterialization(names.topic_key(topic), metadata=shown.metadata))
+        if followed and not found.topics.keys() - followed.keys():
+            yield dg.MaterializeResult(metadata={keys.TOPICS: ", ".join(sorted(followed))})
+            return
         with getattr(context.resources, names.resource).copying(pipeline) as spark:
-            with failures_as_messages(), both_clusters(pipeline) as (source, target):
-                found = refresh(pipeline, source, target)
-            context.log.info(f"discovered {len(found.topics)} topics: {', '.join(found.topics)}")
-            outcome = _copy(context, pipeline, spark, config, None)
+            outcome = _copy(
+                context, pipeline, spark, config, found.topics.keys() - followed.keys() if followed else None
+            )
         yield from _results(context, pipeline, names, outcome, set())
         yield dg.MaterializeResult(metadata=summary(outcome))
 
@@ -183,7 +194,8 @@ def _copy(
     topics: Set[str] | None,
 ) -> Outcome:
     extent = _extent(pipeline, config)
-    context.log.info(f"copying {'all topics' if topics is None else ', '.join(sorted(topics))}: {extent}")
+    what = "all topics" if topics is None else ", ".join(sorted(topics))
+    context.log.info(f"copying {what} {_in_words(extent)}")
     with failures_as_messages():
         return watched(
             lambda stop, listener: spark.replicate(
@@ -238,6 +250,13 @@ def _followed(context: dg.AssetExecutionContext, pipeline: Pipeline, topics: Set
         at = ", ".join(f"{n}: {position}" for n, position in sorted(copy.positions.items()))
         context.log.info(f"{topic} is being copied by {copy.copied_by}; positions {at}, lag {copy.lag}")
     return followed
+
+
+def _in_words(extent: UntilCaughtUp | Window) -> str:
+    if isinstance(extent, UntilCaughtUp):
+        return "until all that is there now is copied"
+    longest, idle = duration(extent.duration.total_seconds()), duration(extent.idle.total_seconds())
+    return f"for {longest}, or until nothing comes for {idle}"
 
 
 def _extent(pipeline: Pipeline, config: CopyConfig) -> UntilCaughtUp | Window:

@@ -270,7 +270,7 @@ def _extent(pipeline: Pipeline, config: CopyConfig) -> UntilCaughtUp | Window:
 
 
 def _report_stops(
-    context: dg.AssetExecutionContext, pipeline: Pipeline, outcome: Outcome, keys: Mapping[str, dg.AssetCheckKey]
+    context: dg.AssetExecutionContext, pipeline: Pipeline, outcome: Outcome, checks: Mapping[str, dg.AssetCheckKey]
 ) -> None:
     """The failed checks of stopped topics: the checks' own op does not run after the failure that names them."""
     if not outcome.stopped:
@@ -278,7 +278,7 @@ def _report_stops(
     with failures_as_messages(), both_clusters(pipeline) as (source, target):
         log = read_commit_log(pipeline, source.cluster_id(), target)
     verdicts = {topic: check_copies_on(topic, log, stops) for topic, stops in outcome.stopped.items()}
-    for evaluation in evaluations(keys, verdicts):
+    for evaluation in evaluations(checks, verdicts):
         context.instance.report_runless_asset_event(evaluation)
 
 

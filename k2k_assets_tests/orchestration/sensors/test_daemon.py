@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -110,9 +111,10 @@ class DagsterDev:
         with dg.DagsterInstance.from_config(self.home) as instance:
             statuses = [dg.DagsterRunStatus.STARTED]
             run = instance.get_runs(dg.RunsFilter(job_name=self.names.sync_job, statuses=statuses), limit=1)[0]
-        children = psutil.Process(self._process.pid).children(recursive=True)
-        (worker,) = [process for process in children if any(run.run_id in word for word in process.cmdline())]
-        return run.run_id, worker
+            told = " ".join(str(entry.message) for entry in instance.all_logs(run.run_id))
+        pid = re.search(r"Executing steps in process \(pid: (\d+)\)", told)
+        assert pid is not None, told
+        return run.run_id, psutil.Process(int(pid[1]))
 
     def stop(self) -> None:
         """Ends it as Ctrl-C does; what is left after that is killed."""

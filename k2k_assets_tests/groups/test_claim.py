@@ -9,14 +9,18 @@ import pytest
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_record import is_other_kind
 from k2k_assets.control.mapper_claims import MapperClaim
-from k2k_assets.core.errors import Refused, Superseded
+from k2k_assets.core.errors import ClusterUnreachable, Refused, Superseded
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.groups import claim as module
 from k2k_assets.groups.claim import MapperClaims
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, read_all
+from k2k_assets_tests.support.fake_log import play
+from k2k_assets_tests.support.fake_transport import FakeCluster
+from k2k_assets_tests.support.kafka import create_topic, produce, read_all
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 
@@ -102,23 +106,32 @@ def test_a_pipeline_of_the_same_name_is_no_rival_unless_it_moves_the_same_groups
             assert of_all.rivals() == {None, own, "another"}
 
 
-@pytest.mark.integration
-def test_who_has_claimed_in_a_former_topic_is_never_the_newest(clusters: KafkaSandbox, tmp_path: Path) -> None:
-    """Offsets begin again in the new one: the claim of a newer mapper lies below."""
-    servers = clusters.target_servers
-    pipeline = make_pipeline(tmp_path, clusters.source_servers, servers, ["any"])
-    topic = create_topic(servers, pipeline.coordination.assignment.topic)
-    produce(servers, topic, [(b"{}", b"")] * 3, 0)
-    with Cluster("target", {"bootstrap.servers": servers}) as target, MapperClaims(pipeline, target) as first:
-        first.write()
-        first.ensure_newest()
-        delete_topic(servers, topic)
-        create_topic(servers, topic)
-        with MapperClaims(pipeline, target) as second:
-            assert second.write() < 3
-            second.ensure_newest()
-            with pytest.raises(Replaced, match="created anew"):
-                first.ensure_newest()
+@pytest.mark.parametrize("case", ["created anew", "emptied"])
+def test_who_may_have_missed_a_claim_is_never_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """In a topic that was created anew offsets begin again: the claim of a newer mapper lies below."""
+    logs = play(monkeypatch)
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["any"])
+    topic = pipeline.coordination.assignment.topic
+    at = TopicPartition(topic, 0)
+    target = FakeCluster({topic: ("an-id", 1)}, starts={}, ends={at: 0})
+    monkeypatch.setattr(module, "write_record", lambda *_: 3)
+    claims = MapperClaims(pipeline, target)  # type: ignore[arg-type]
+    claims.write()
+    logs[-1].write(*[(b"{}", b"")] * 3)
+    target._offsets["latest"] = {at: 3}
+    claims.ensure_newest()
+    if case == "created anew":
+        target.topics[topic] = ("another-id", 1)
+    else:
+        target._offsets |= {"earliest": {at: 9}, "latest": {at: 9}}
+        logs[-1].fails = ClusterUnreachable("out of range")
+        with pytest.raises(ClusterUnreachable):
+            claims.ensure_newest()
+    for _ in range(2):
+        with pytest.raises(Replaced, match="created anew" if case == "created anew" else "may be among them"):
+            claims.ensure_newest()
 
 
 def _of_group(pipeline: Pipeline, group: str) -> Pipeline:

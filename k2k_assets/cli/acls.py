@@ -21,7 +21,7 @@ _Role = Literal["source", "target"]
 _PROGRAMS = ("replication", "mapper", "checks", "failback")
 
 
-@click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(epilog=epilog(0, 1, 2, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @pipeline_files
 @click.option(
     "--for", "programs", multiple=True, type=click.Choice(_PROGRAMS),

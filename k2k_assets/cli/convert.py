@@ -28,7 +28,7 @@ _OTHERWISE = (
 )
 
 
-@click.command("convert", epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("convert", epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("properties", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--output", "directory", type=click.Path(file_okay=False, path_type=Path), default=Path(), metavar="FOLDER",

@@ -25,7 +25,7 @@ def demo(ui: bool, port: int | None) -> int:
     # Dagster and Spark take seconds to import: not for --help.
     from k2k_assets.demo.screen import Screen, all_else_into
 
-    logs.quiet_jvm()
+    logs.set_up_jvm()
     with _log_file() as log, terminated_as_interrupted(), all_else_into(log) as console:
         if ui:
             from k2k_assets.demo.dagster_ui import run_ui

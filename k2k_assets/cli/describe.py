@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from k2k_assets.overrides.committed import CommittedPosition
 
 
-@click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @pipeline_files
 @defaults_files
 @template_engine

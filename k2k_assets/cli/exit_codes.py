@@ -16,7 +16,20 @@ EXIT_CODES: dict[int, str] = {
 }
 
 
-def epilog() -> str:
-    """The codes as the end of a help page."""
-    lines = [f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()]
+_OF_OTHERS = {
+    0: "done",
+    4: "superseded: a newer instance of the pipeline has taken over, or started meanwhile",
+    INTERRUPTED: "interrupted",
+}
+"""What codes mean to commands other than `k2k start`, where that is less."""
+
+
+def epilog(*codes: int) -> str:
+    """The codes as the end of a help page.
+
+    Args:
+        codes: Those that the command ends with; none: all, as `k2k start` does.
+    """
+    meanings = {code: _OF_OTHERS.get(code, EXIT_CODES[code]) for code in codes} or EXIT_CODES
+    lines = [f"  {code:>3}  {meaning}" for code, meaning in meanings.items()]
     return "\n".join(["\b", "Exit codes:", *lines])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from k2k_assets.groups.failback import BackRow, FailbackPlan, FailbackReport
 
 
-@click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @pipeline_files
 @click.option(
     "--reverse-file", "reverse_files", multiple=True, type=click.Path(dir_okay=False, path_type=Path),

@@ -51,7 +51,7 @@ replication:
 """
 
 
-@click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=Path("pipeline.yaml"))
 @click.option(
     "--source", metavar="HOST:PORT", help="Bootstrap address of the source cluster. Asked for if it is missing."

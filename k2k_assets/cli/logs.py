@@ -10,8 +10,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from k2k_assets.cli.suggestions import with_files
+from k2k_assets.spark.java_process import LOG4J_FLAG, OPTIONS_VARIABLE
+
 _STYLES = {logging.WARNING: "yellow", logging.ERROR: "red", logging.CRITICAL: "red"}
-_LOG4J = Path(__file__).with_name("log4j2.properties")
+_QUIET, _VERBOSE = (Path(__file__).with_name(name) for name in ("log4j2.properties", "log4j2-verbose.properties"))
 _NOISY = ("py4j", "pyspark", "SQLQueryContextLogger")
 
 
@@ -26,7 +29,7 @@ class ConsoleHandler(logging.Handler):
         """Prints one record; never wraps or interprets it."""
         try:
             time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
-            text = record.getMessage()
+            text = with_files(record.getMessage())
             if record.exc_info:
                 text += "\n" + logging.Formatter().formatException(record.exc_info)
             line = Text(f"{time} {record.levelname:<7} {text}", style=_STYLES.get(record.levelno, ""))
@@ -35,20 +38,25 @@ class ConsoleHandler(logging.Handler):
             self.handleError(record)
 
 
-def configure(console: Console) -> None:
-    """Shows our own log from INFO up, warnings of other libraries, and of Spark's Python side only errors."""
+def configure(console: Console, verbose: bool = False) -> None:
+    """Shows our own log from INFO up, warnings of other libraries, and of Spark's Python side only errors.
+
+    Args:
+        console: Where.
+        verbose: Show Spark's like ours.
+    """
     ours = logging.getLogger("k2k")
     ours.handlers = [ConsoleHandler(console)]
     ours.setLevel(logging.INFO)
     # A root logger without a handler gets one from the first `logging.info(...)` of any library (py4j, when Java is
     # gone): from then on each of our lines would be printed twice.
     others = ConsoleHandler(console)
-    others.setLevel(logging.WARNING)
+    others.setLevel(logging.INFO if verbose else logging.WARNING)
     others.addFilter(_is_of_others)
     root = logging.getLogger()
     root.handlers = [*(h for h in root.handlers if not isinstance(h, ConsoleHandler)), others]
     for name in _NOISY:
-        logging.getLogger(name).setLevel(logging.ERROR)
+        logging.getLogger(name).setLevel(logging.INFO if verbose else logging.ERROR)
 
 
 def _is_of_others(record: logging.LogRecord) -> bool:
@@ -56,7 +64,13 @@ def _is_of_others(record: logging.LogRecord) -> bool:
     return record.name != "root" and record.name.partition(".")[0] != "k2k"
 
 
-def quiet_jvm() -> None:
-    """Lets a JVM that Spark starts from now on log errors only, unless the user has set it up otherwise."""
-    if "SPARK_CONF_DIR" not in os.environ:
-        os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}")
+def set_up_jvm(verbose: bool = False) -> None:
+    """Lets a JVM that Spark starts from now on log errors only, unless the user has set it up otherwise.
+
+    Args:
+        verbose: Let it log all there is.
+    """
+    given = os.environ.get(OPTIONS_VARIABLE, "")
+    if "SPARK_CONF_DIR" not in os.environ and LOG4J_FLAG not in given:
+        configuration = _VERBOSE if verbose else _QUIET
+        os.environ[OPTIONS_VARIABLE] = f"{given} {LOG4J_FLAG}={configuration.as_uri()}".strip()

@@ -58,7 +58,7 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="k2k-assets", prog_name="k2k")
 def cli() -> None:
-    """Kafka-to-Kafka replication: exactly once, with exact offset mappings."""
+    """Kafka-to-Kafka replication, with exact offset mappings; exactly once where the pipeline file says so."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -32,7 +32,7 @@ def cli() -> None:
     """Translates the positions of consumer groups from the source cluster to the target cluster."""
 
 
-@cli.command(epilog=epilog(), context_settings=_CONTEXT)
+@cli.command(epilog=epilog(0, 1, 2, 3, 4, 130), context_settings=_CONTEXT)
 @pipeline_files
 @click.option("--once", is_flag=True, help="Look at all groups once, commit, and end with a summary.")
 @start_options

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from k2k_assets.cli.suggestions import remember_files
 from k2k_assets.cli.termination_log import DEFAULT
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -15,14 +16,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SWITCH = click.Choice(["enabled", "disabled"])
 
 
-def _each_file(_: click.Context, __: click.Parameter, values: Sequence[Path]) -> tuple[Path, ...]:
+def _each_file(_: click.Context, option: click.Parameter, values: Sequence[Path]) -> tuple[Path, ...]:
     """K2K's tools take lists with commas, too. A file that has a comma in its name is itself."""
-    return tuple(
+    files = tuple(
         Path(name.strip())
         for value in values
         for name in ([str(value)] if value.exists() else str(value).split(","))
         if name.strip()
     )
+    remember_files(option.opts[0], files)
+    return files
 
 
 def pipeline_files(command: F, names: tuple[str, ...] = ("-f", "--file")) -> F:

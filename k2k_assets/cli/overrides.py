@@ -45,7 +45,7 @@ def _override_options(command: F) -> F:
     return command
 
 
-@click.command("set", epilog=epilog(), context_settings=_CONTEXT)
+@click.command("set", epilog=epilog(0, 1, 2, 3, 4, 130), context_settings=_CONTEXT)
 @pipeline_files
 @click.option(
     "-o", "--offset", "offsets", metavar="TOPIC:PARTITION:OFFSET", multiple=True, required=True,
@@ -67,7 +67,7 @@ def set_positions(files: tuple[Path, ...], offsets: tuple[str, ...], **options: 
     _override(files, wanted, **options)
 
 
-@click.command(epilog=epilog(), context_settings=_CONTEXT)
+@click.command(epilog=epilog(0, 1, 2, 3, 4, 130), context_settings=_CONTEXT)
 @pipeline_files
 @_override_options
 def reset(files: tuple[Path, ...], **options: Any) -> None:

@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from k2k_assets.cli.exit_codes import INTERRUPTED
+from k2k_assets.cli.suggestions import forget_files, with_files
 from k2k_assets.core.errors import K2KError
 
 _chosen: list[int] = []
@@ -25,12 +26,13 @@ def run_program(command: click.Command, name: str, arguments: Sequence[str] | No
         name: The program's name, for messages.
         arguments: Without the program's name; None: those of the process.
     """
+    forget_files()
     try:
         result = command.main(
             args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=False
         )
     except K2KError as error:
-        click.echo(f"{click.style('Error:', fg='red', bold=True)} {error}", err=True)
+        click.echo(f"{click.style('Error:', fg='red', bold=True)} {with_files(str(error))}", err=True)
         return error.exit_code
     except click.ClickException as error:
         error.show()

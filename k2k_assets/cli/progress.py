@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
+from k2k_assets.cli.suggestions import with_files
 from k2k_assets.cli.topic_status import StatusReader, TopicStatus
 from k2k_assets.core.words import duration, plural
 
@@ -87,7 +89,7 @@ def _cells(status: TopicStatus) -> list[str]:
         f"{status.lag:,}",
         f"{status.rate:,.0f}",
         duration(status.eta) if status.eta is not None else "",
-        status.state,
+        escape(with_files(status.state)),  # the code of a stop reason stands in brackets, as rich's markup does
     ]
 
 

@@ -23,16 +23,20 @@ _POLL_SECONDS = 0.2
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
+def stop_on_signals(before_leaving: Callable[[], object] = lambda: None) -> Iterator[threading.Event]:
     """An event that the first SIGINT or SIGTERM sets; the second leaves at once with 130.
 
     To be entered on the main thread.
+
+    Args:
+        before_leaving: Called at the second one, between any two steps of the program; it must not wait.
     """
     stop = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             _say(_SHOW_CURSOR, on_terminal=True)
+            before_leaving()
             os._exit(LEFT_AT_ONCE)
         stop.set()
         _say("\nStopping after the last commit; once more leaves at once.\n")

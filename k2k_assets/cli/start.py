@@ -14,6 +14,7 @@ from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.guarantee import guarantee
 from k2k_assets.cli.options import pipeline_files, start_options
 from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console, tell
@@ -25,6 +26,7 @@ from k2k_assets.core.stops.reason import render_topic
 from k2k_assets.core.words import plural
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.spark.coming_spark import ComingSpark
+from k2k_assets.spark.java_process import kill_java
 
 if TYPE_CHECKING:
     from k2k_assets.replication.driver.first_look import FirstLook
@@ -39,10 +41,12 @@ _RETRY_SECONDS = 5.0
 @click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
 @pipeline_files
 @click.option("--once", is_flag=True, help="End when all that was committed on the source at the start is copied.")
+@click.option("--verbose", is_flag=True, help="Show all that Spark and its JVM log, too.")
 @start_options
 def start(
     files: tuple[Path, ...],
     once: bool,
+    verbose: bool,
     telemetry: bool,
     variables: bool,
     termination_log: Path,
@@ -54,21 +58,23 @@ def start(
     ends it at once.
     """
     console = error_console()
-    logs.configure(console)
-    with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals() as stop:
+    logs.configure(console, verbose)
+    with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals(kill_java) as stop:
         if telemetry:
             _log.warning("-t: telemetry is not built yet; nothing is exported")
-        run_aside(_run, files, variables, console, once, stop)
+        run_aside(_run, files, variables, console, once, verbose, stop)
 
 
-def _run(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:
+def _run(
+    files: Sequence[Path], variables: bool, console: Console, once: bool, verbose: bool, stop: threading.Event
+) -> None:
     pipeline = load_pipeline(files, variables=variables)
     waits = not (pipeline.features.check_kafka_connection_on_startup or once)
     with ExitStack() as clusters:
         look = _await_clusters(pipeline, clusters, stop) if waits else None
         if waits and look is None:
             return
-        logs.quiet_jvm()
+        logs.set_up_jvm(verbose)
         spark = ComingSpark(pipeline)
         try:
             outcome = _replicate(spark, look or clusters.enter_context(_looked_at(pipeline)), console, once, stop)
@@ -92,6 +98,7 @@ def _looked_at(pipeline: Pipeline) -> Iterator[FirstLook]:
         look = look_at_clusters(pipeline, source, target)
         count = plural(len(look.topics), "topic")
         _log.info("pipeline '%s': %s from the %s to the %s", pipeline.name, count, source, target)
+        _log.info("delivery: %s", guarantee(pipeline))
         _show_to_dagster(pipeline, look)
         yield look
 

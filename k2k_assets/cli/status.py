@@ -31,7 +31,7 @@ Show = Callable[["CopyStatus"], None]
 _COLUMNS = 140
 
 
-@click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @pipeline_files
 @click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
 @click.option(
@@ -51,7 +51,7 @@ def status(files: tuple[Path, ...], watch: bool, interval: float, as_json: bool,
     logs.configure(error_console())
     logging.getLogger("k2k").setLevel(logging.WARNING)
     pipeline = load_pipeline(files, variables=variables)
-    screen = partial(status_screen, pipeline, files)
+    screen = partial(status_screen, pipeline)
 
     def print_json(found: CopyStatus) -> None:
         tell(json.dumps(status_document(pipeline, found)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -29,16 +28,15 @@ _SPARE_LINES = 8
 _STYLES: dict[State, str] = {"stopped": "red", "not begun": "yellow"}
 
 
-def status_screen(pipeline: Pipeline, files: Sequence[Path], status: CopyStatus, height: int | None = None) -> Group:
+def status_screen(pipeline: Pipeline, status: CopyStatus, height: int | None = None) -> Group:
     """The screen.
 
     Args:
         pipeline: Whose.
-        files: Its files, for the commands that are suggested.
         status: What was found.
         height: Lines of the terminal; None: as many as it takes.
     """
-    stops = list(_stops(status, files))
+    stops = list(_stops(status))
     rows = None if height is None else max(1, height - _SPARE_LINES - 4 * len(stops))
     return Group(*_head(pipeline, status), *stops, *_topics(status, rows), *_quiet(status.having("quiet")))
 
@@ -83,7 +81,7 @@ def _head(pipeline: Pipeline, status: CopyStatus) -> Iterator[RenderableType]:
 def _groups(groups: MovedGroups | None) -> Iterator[str]:
     if groups is not None:
         moved = f"{groups.on_target} of {plural(groups.selected, 'group')} on the target"
-        yield "groups unknown" if groups.unknown else moved
+        yield "groups unknown" if groups.unknown else moved if groups.selected else "no groups"
 
 
 def behind(lag: TotalLag) -> str:
@@ -98,13 +96,13 @@ def _ago(time: int | None, now: int) -> str:
     return "never" if time is None else f"{duration(max(0, now - time) / 1000)} ago"
 
 
-def _stops(status: CopyStatus, files: Sequence[Path]) -> Iterator[RenderableType]:
+def _stops(status: CopyStatus) -> Iterator[RenderableType]:
     stopped = [(f"{topic.topic}-{p}", reason) for topic in status.topics for p, reason in topic.stopped.items()]
     for name, reason in stopped[:_MOST_STOPS]:
         yield Text(f"\nstopped: {name} [{reason.code}]", style="bold red")
         yield Padding(Text(reason.found()), (0, 0, 0, 2))
         if remedy := reason.to_do():
-            yield Padding(Text(with_files(remedy, files), style="bold"), (0, 0, 0, 2))
+            yield Padding(Text(with_files(remedy), style="bold"), (0, 0, 0, 2))
     if len(stopped) > _MOST_STOPS:
         yield Text(f"\nand {plural(len(stopped) - _MOST_STOPS, 'more partition')} stopped", style="bold red")
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from k2k_assets.cli.suggestions import with_files
+
 DEFAULT = Path("/dev/termination-log")
 # Kubernetes reads no more than this.
 _LONGEST = 4096
@@ -30,7 +32,7 @@ def failure_written_to(path: Path, enabled: bool) -> Iterator[None]:
         raise
     except Exception as error:
         if enabled and (path != DEFAULT or path.exists()):
-            _write(path, f"{error}" or type(error).__name__)
+            _write(path, with_files(str(error)) or type(error).__name__)
         raise
 
 

@@ -29,7 +29,7 @@ _WHAT_TO_DO = {
 }
 
 
-@click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @partial(pipeline_files, names=("-f",))
 @defaults_files
 @template_engine

@@ -10,10 +10,11 @@ import click
 from k2k_assets.cli import logs
 from k2k_assets.cli.connection_checks import check_connections
 from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.guarantee import guarantee
 from k2k_assets.cli.options import pipeline_files, template_engine
 from k2k_assets.cli.streams import error_console
 from k2k_assets.core.errors import Refused
-from k2k_assets.core.words import duration
+from k2k_assets.core.words import duration, plural
 from k2k_assets.pipeline import Pipeline, load_pipeline
 
 _FEATURES = {
@@ -25,7 +26,7 @@ _FEATURES = {
 }
 
 
-@click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @pipeline_files
 @click.option(
     "--connect", is_flag=True,
@@ -50,12 +51,13 @@ def validate(files: tuple[Path, ...], connect: bool, variables: bool) -> None:
 def effective(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """What the pipeline does, as pairs of a title and words; shows no secret."""
     commit = pipeline.coordination.commit
-    often = f"a commit after {commit.batch_size:,} records or {duration(commit.batch_timeout.total_seconds())}"
     yield "source", str(pipeline.client_properties("source", "admin")["bootstrap.servers"])
     yield "target", str(pipeline.client_properties("target", "admin")["bootstrap.servers"])
     yield "copies", pipeline.selection.describe()
     yield "to", f"{_target_names(pipeline)}; {_target_partition(pipeline)}"
-    yield "delivery", f"{'exactly once' if pipeline.features.exactly_once else 'at least once'}, {often}"
+    yield "delivery", guarantee(pipeline)
+    longest = duration(commit.batch_timeout.total_seconds())
+    yield "commits", f"after {plural(commit.batch_size, 'record')} or {longest}"
     yield "features", ", ".join(_features(pipeline))
     yield "progress", f"group {pipeline.group} in {commit.topic}"
     for warning in pipeline.warnings:

@@ -23,6 +23,7 @@ from k2k_assets.spark.ready_daemon import MODULE, VARIABLE, ReadyDaemon, ignore_
 from k2k_assets.spark.spark_command import archive_flags, java_program, remembered_flags, spark_home
 
 OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
+LOG4J_FLAG = "-Dlog4j2.configurationFile"
 
 # For a process that only runs slots: hardly any of its code runs often enough for the better compiler.
 QUICK_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
@@ -67,6 +68,7 @@ _OF_SESSIONS = (
     "spark.ui.",
 )
 _POLL_SECONDS = 0.01
+_started: list[subprocess.Popen[bytes]] = []
 
 
 class JavaProcess:
@@ -100,6 +102,7 @@ class JavaProcess:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, env=environment, preexec_fn=ignore_interrupts
             )
+            _started.append(self.process)
         except OSError:
             self._directory.remove()
             raise
@@ -152,6 +155,16 @@ def has_java() -> bool:
     """Whether pyspark has a Java process in this process already; nothing is imported to find out."""
     pyspark = sys.modules.get("pyspark")
     return getattr(getattr(pyspark, "SparkContext", None), "_gateway", None) is not None
+
+
+def kill_java() -> None:
+    """Kills the Java processes of this process, so that they say nothing of its end. Waits for nothing."""
+    pyspark = sys.modules.get("pyspark")
+    gateway = getattr(getattr(pyspark, "SparkContext", None), "_gateway", None)
+    for process in [*_started, getattr(gateway, "proc", None)]:
+        if process is not None:
+            with suppress(OSError):
+                process.kill()
 
 
 def start_java(conf: Mapping[str, str], flags: Sequence[str] = ()) -> JavaProcess | None:

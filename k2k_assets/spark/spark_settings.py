@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.spark.java_process import is_local
+from k2k_assets.spark.java_process import LOG4J_FLAG, OPTIONS_VARIABLE, is_local
 from k2k_assets.spark.ready_daemon import MODULE
 
 # Says which settings a session was made with; a session without it is somebody else's and is used as it is.
@@ -46,6 +47,12 @@ def spark_conf(pipeline: Pipeline) -> dict[str, str]:
         # Workers are forked from a process that has imported all they need. On a cluster Spark's own is used: where our
         # package is missing it can say so.
         daemon = {"spark.python.daemon.module": MODULE} if is_local(own) else {}
-        conf = {**_DEFAULTS, **daemon, **spark.config, **own, **_REQUIRED}
+        conf = {**_defaults(), **daemon, **spark.config, **own, **_REQUIRED}
     conf[FINGERPRINT] = hashlib.sha256(json.dumps(conf, sort_keys=True).encode()).hexdigest()[:16]
     return conf if spark.remote else {"spark.app.name": f"k2k {pipeline.name}", **conf}
+
+
+def _defaults() -> dict[str, str]:
+    """Without a log level where the JVM is given a configuration of Log4j, which knows better."""
+    has_own = LOG4J_FLAG in os.environ.get(OPTIONS_VARIABLE, "")
+    return {name: value for name, value in _DEFAULTS.items() if not (has_own and name == "spark.log.level")}

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlparse
 
 import pytest
 from rich.console import Console
 
 from k2k_assets.cli import logs
+from k2k_assets.spark.spark_settings import spark_conf
+from k2k_assets_tests.support.pipelines import make_pipeline
 
 
 @pytest.fixture
@@ -41,3 +46,24 @@ def test_a_library_that_logs_on_the_root_logger_does_not_double_our_lines(
         ["WARNING", "the Spark job failed and is run again"],
         ["WARNING", "deprecated"],
     ]
+
+
+@pytest.mark.parametrize(("verbose", "level"), [(False, "error"), (True, "info")])
+def test_the_jvm_is_told_what_to_log(
+    verbose: bool, level: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    pipeline = make_pipeline(tmp_path, "s:1", "t:1", ".*")
+    assert spark_conf(pipeline)["spark.log.level"] == "ERROR"
+    logs.set_up_jvm(verbose)
+    given, _, uri = os.environ["SPARK_SUBMIT_OPTS"].rpartition("=")
+    assert given == "-Dmine=1 -Dlog4j2.configurationFile"
+    assert f"rootLogger.level = {level}\n" in Path(urlparse(uri).path).read_text()
+    assert "spark.log.level" not in spark_conf(pipeline), "Spark would print that it sets it"
+
+
+def test_a_jvm_that_the_user_has_set_up_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dlog4j2.configurationFile=mine")
+    logs.set_up_jvm(verbose=True)
+    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dlog4j2.configurationFile=mine"

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.cli.exit_codes import EXIT_CODES
 from k2k_assets.cli.offset_mapping import run
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
@@ -144,9 +143,3 @@ def test_faults_and_silence_have_the_codes_of_k2k_start(
     err = capsys.readouterr().err
     assert "cluster at 127.0.0.1:1 does not answer" in err
     assert "Traceback" not in err
-
-
-def test_help_ends_with_the_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["start", "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert all(f"{code:>3}  {meaning}" in shown for code, meaning in EXIT_CODES.items())

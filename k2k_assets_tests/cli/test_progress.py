@@ -95,6 +95,11 @@ def test_stopped_topic_shows_its_reason_once() -> None:
     assert status.stopped
 
 
+def test_the_table_shows_the_code_of_a_stop_reason() -> None:
+    text = rendered(StatusReader(Clock()), orders=[partition(1, 5, stopped=SourceDeleted("orders"))])
+    assert "[source-deleted]" in text
+
+
 def test_table_shows_every_topic_and_the_sum() -> None:
     text = rendered(StatusReader(Clock()), orders=[partition(1_500, 2_000, 1_500)], payments=[partition(7, 7, 7)])
     orders, payments, total = (line.split() for line in text.splitlines()[1:4])

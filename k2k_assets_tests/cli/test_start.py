@@ -278,7 +278,7 @@ def test_signal_before_the_engine_starts_ends_it_with_0(orders: Path, monkeypatc
     events: list[threading.Event] = []
 
     @contextmanager
-    def remembered() -> Iterator[threading.Event]:
+    def remembered(_: object) -> Iterator[threading.Event]:
         with stop_on_signals() as stop:
             events.append(stop)
             yield stop

@@ -159,6 +159,7 @@ def test_it_shows_how_far_it_is_and_ctrl_c_ends_it_with_0(tmp_path: Path, cluste
     assert rows[-1].state == "caught up"
     assert [row for row in rows if row.lag != max(0, row.end - row.position)] == []
     assert re.search(r"^topic +position +end +copied +lag +records/s +ETA +state *$", terminal.text, re.MULTILINE)
+    assert "log level" not in terminal.text, "what Spark's JVM has to say is for --verbose"
     assert terminal.raw.count(_HIDE_CURSOR) > 0
     assert terminal.raw.rindex(_SHOW_CURSOR) > terminal.raw.rindex(_HIDE_CURSOR)
     assert terminal.text.count("Stopping after the last commit") == 1
@@ -172,3 +173,20 @@ def test_it_shows_how_far_it_is_and_ctrl_c_ends_it_with_0(tmp_path: Path, cluste
 def slow_commits() -> dict[str, dict[str, object]]:
     name = kafka.unique("shown")
     return {"commit": {"topic": f"{name}-commits", "batchSize": 1}, "assignment": {"topic": f"{name}-claims"}}
+
+
+def test_a_second_ctrl_c_ends_it_at_once_without_a_word_of_what_breaks(tmp_path: Path, clusters: KafkaSandbox) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = kafka.create_topic(source, kafka.unique("shown"))
+    kafka.produce(source, topic, [b"%d" % i for i in range(_RECORDS)])
+    make_pipeline(tmp_path, source, target, [topic], features={"exactlyOnce": "enabled"}, coordination=slow_commits())
+    (path,) = tmp_path.glob("*.yaml")
+    with on_a_terminal("-f", path) as terminal:
+        wait_until(lambda: any(row.copied for row in terminal.rows(topic)), 90, f"a row of {topic}")
+        terminal.type(_CTRL_C)
+        wait_until(lambda: "once more leaves at once" in terminal.text, 30, "the answer to Ctrl-C", interval=0.001)
+        terminal.type(_CTRL_C)
+        code = terminal.process.wait(60)
+    assert code == 130, terminal.text
+    assert terminal.raw.rindex(_SHOW_CURSOR) > terminal.raw.rindex(_HIDE_CURSOR)
+    assert not re.search(r"Traceback|Exception|^\s+at ", terminal.text, re.MULTILINE), terminal.text

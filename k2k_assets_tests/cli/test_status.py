@@ -20,6 +20,7 @@ from rich.live import Live
 from k2k_assets.cli.main import run
 from k2k_assets.cli.status_document import status_document
 from k2k_assets.cli.status_screen import LiveScreen, behind, sparkline, status_screen
+from k2k_assets.cli.suggestions import remember_files
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reasons import RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
@@ -63,11 +64,12 @@ STATUS = CopyStatus(
 
 def shown(pipeline: Pipeline, status: CopyStatus, height: int | None = None, width: int = 200) -> list[str]:
     console = Console(width=width, file=io.StringIO(), record=True)
-    console.print(status_screen(pipeline, [Path("my orders.yaml")], status, height))
+    console.print(status_screen(pipeline, status, height))
     return console.export_text().splitlines()
 
 
 def test_what_is_stopped_comes_first_with_its_remedy_then_who_is_farthest_behind(pipeline: Pipeline) -> None:
+    remember_files("-f", [Path("my orders.yaml")])
     lines = shown(pipeline, STATUS)
     text = "\n".join(lines)
     assert "exactly once  s:9092 -> t:9092" in lines[0]
@@ -196,7 +198,7 @@ def test_watching_waits_for_a_cluster_and_ends_with_0(
 
 def test_a_screen_in_place_keeps_what_it_showed_when_a_cluster_is_away(pipeline: Pipeline) -> None:
     console = Console(width=160, height=40, file=io.StringIO(), force_terminal=True)
-    drawn: Callable[[CopyStatus, int], Any] = lambda found, height: status_screen(pipeline, [], found, height)  # noqa: E731
+    drawn: Callable[[CopyStatus, int], Any] = lambda found, height: status_screen(pipeline, found, height)  # noqa: E731
     with Live(console=console, auto_refresh=False) as live:
         screen = LiveScreen(live, drawn)
         screen.show(STATUS)

@@ -27,7 +27,8 @@ def test_valid_file_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert shown[0] == f"{path.stem}: the pipeline file is valid"
     assert "copies     topics that match 'orders.*'" in shown
     assert "to         topics named copy.<source topic>; the same partition" in shown
-    assert "delivery   exactly once, a commit after 1,000 records or 2.0 s" in shown
+    assert "delivery   exactly once, headers are dropped; for more, features.headerReplication: enabled" in shown
+    assert "commits    after 1,000 records or 2.0 s" in shown
 
 
 def test_secrets_are_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +60,7 @@ def test_later_file_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     over = tmp_path / "over.yaml"
     over.write_text("coordination: {commit: {batchSize: 77}}\n")
     assert run(["validate", "-f", str(base), "-f", str(over)]) == 0
-    assert "a commit after 77 records" in capsys.readouterr().out
+    assert "commits    after 77 records" in capsys.readouterr().out
 
 
 @pytest.mark.integration

@@ -22,7 +22,7 @@ def read_lags(
     """Lag in offsets and in seconds, by partition.
 
     It costs two requests for offsets to each broker of the source, and of each partition that lags (of at most 500)
-    one fetch of one batch; it takes five seconds at most beyond the requests.
+    one fetch of 128 kB; it takes five seconds at most beyond the requests.
 
     Args:
         pipeline: How the source is read, and where a partition without a position starts.

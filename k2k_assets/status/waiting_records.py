@@ -20,10 +20,13 @@ _SECONDS = 5.0
 _MOST_PARTITIONS = 500
 _SETTINGS: dict[str, object] = {
     "enable.partition.eof": True,
-    # One record of each partition is wanted: a broker sends one batch at least, whatever the limit.
-    "fetch.message.max.bytes": 1024,
+    # One record of each partition is wanted. Of all but the first a broker sends only batches that fit.
+    "fetch.message.max.bytes": 131_072,
     "queued.min.messages": 1,
-    "queued.max.messages.kbytes": 1024,
+    "queued.max.messages.kbytes": 16384,
+    # Default 1000 and 500: a partition whose batch did not fit, or met a full queue, is asked again after that.
+    "fetch.queue.backoff.ms": 5,
+    "fetch.error.backoff.ms": 20,
     "fetch.min.bytes": 1,
     "fetch.wait.max.ms": 10,
 }

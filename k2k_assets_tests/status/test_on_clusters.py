@@ -63,6 +63,17 @@ def test_seconds_behind_come_from_the_first_record_that_is_not_copied(
     assert (read_lags(pipeline, both[0], {a: None})[a].seconds or 0) >= 9000, "never copied: from the log start"
 
 
+def test_each_partition_tells_also_where_batches_are_large(
+    clusters: KafkaSandbox, pipeline: Pipeline, both: tuple[Cluster, Cluster]
+) -> None:
+    """A broker sends a batch that is larger than was asked for of the first partition alone."""
+    topic = kafka.create_topic(clusters.source_servers, kafka.unique("large"), 12)
+    for partition in range(12):
+        kafka.produce(clusters.source_servers, topic, [Record(value=bytes(90_000 * partition))], partition=partition)
+    found = read_lags(pipeline, both[0], {TopicPartition(topic, p): None for p in range(12)})
+    assert [lag.seconds is None for lag in found.values()] == [False] * 12
+
+
 def test_what_transactions_leave_behind_is_no_record_that_waits(
     clusters: KafkaSandbox, pipeline: Pipeline, topic: str, both: tuple[Cluster, Cluster]
 ) -> None:

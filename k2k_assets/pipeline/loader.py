@@ -21,9 +21,10 @@ from k2k_assets.pipeline import checks, known_keys
 from k2k_assets.pipeline.document import MAX_BYTES, Node, parse_document
 from k2k_assets.pipeline.merge import filled, merge
 from k2k_assets.pipeline.model import Pipeline
-from k2k_assets.pipeline.problems import DocumentError, Path, Problem, fail
+from k2k_assets.pipeline.problems import DocumentError, Path, Problem, describe, fail
 from k2k_assets.pipeline.redaction import redacting
 from k2k_assets.pipeline.schema import problem_at, problems_of
+from k2k_assets.pipeline.stages import STAGES, StageFault, item_faults
 from k2k_assets.pipeline.substitution import substitute
 
 
@@ -124,12 +125,37 @@ def _validate(document: dict[str, object], root: Node) -> tuple[Pipeline | None,
         return Pipeline.model_validate(document), []
     except ValidationError as error:
         problems = problems_of(error, root, Pipeline)
+    if any(problem.path[:1] == ("replication",) for problem in problems):
+        told = {problem.path for problem in problems}
+        problems += [problem for problem in _stage_problems(document, root) if problem.path not in told]
     # Without its faulty parts, so that the checks that span sections find the rest of the file's faults too.
     rest = _without(document, [problem.path for problem in problems])
     try:
         return Pipeline.model_validate(rest), problems
     except ValidationError:
         return None, problems
+
+
+def _stage_problems(document: dict[str, object], root: Node) -> list[Problem]:
+    """What is wrong with and in each stage, whatever is wrong with the list that they stand in."""
+    stages = document.get("replication")
+    if not isinstance(stages, list):
+        return []
+    found = [_stage_problem(root, fault) for fault in item_faults(stages)]
+    for position, item in enumerate(stages):
+        for kind, content in item.items() if isinstance(item, dict) else ():
+            if kind in STAGES and isinstance(content, dict):
+                try:
+                    STAGES[kind].model_validate(content)
+                except ValidationError as error:
+                    found += problems_of(error, root, Pipeline, ("replication", position, kind))
+    return found
+
+
+def _stage_problem(root: Node, fault: StageFault) -> Problem:
+    path = ("replication", *fault.at)
+    found = f", found {describe(root.at(path).plain(), path)}" if fault.shown else ""
+    return problem_at(root, path, f"expected {fault.expected}{found}")
 
 
 def _without(document: dict[str, object], faulty: list[Path]) -> dict[str, object]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
+from k2k_assets.pipeline.problems import Path
 from k2k_assets.pipeline.routing import Routing
 from k2k_assets.pipeline.selection import TopicSelection
 from k2k_assets.pipeline.values import Section, fault
 
 _SHAPE = "a list of two stages: `- source: ...`, then `- sink: ...`"
+
+
+STAGES: dict[str, type[Section]] = {"source": TopicSelection, "sink": Routing}
+"""What stands in a stage, by its key."""
 
 
 class Stage(Section):
@@ -20,22 +26,41 @@ class Stage(Section):
     sink: Routing | None = Field(default=None, description="Where it is written.")
 
 
+class StageFault(NamedTuple):
+    """What is wrong with an item of the list, but for what stands in it.
+
+    Attributes:
+        at: Where, below the list.
+        expected: What would have been right.
+        shown: Whether the message goes on with what was found.
+    """
+
+    at: Path
+    expected: str
+    shown: bool = True
+
+
+def item_faults(value: Sequence[object]) -> Iterator[StageFault]:
+    """Every item that is no stage."""
+    for position, item in enumerate(value):
+        if isinstance(item, Stage):
+            continue
+        if not isinstance(item, dict) or len(item) != 1:
+            yield StageFault((position,), "one stage an item: `source: ...` or `sink: ...`")
+            continue
+        kind, content = next(iter(item.items()))
+        if kind not in STAGES:
+            yield StageFault((position, kind), "`source: ...` or `sink: ...`", shown=False)
+        elif not isinstance(content, dict):
+            yield StageFault((position, kind), "a mapping")
+
+
 def _stages(value: object) -> object:
     if not isinstance(value, list | tuple):
         fault(_SHAPE)
-    kinds = []
-    for position, item in enumerate(value):
-        if isinstance(item, Stage):
-            kinds.append("source" if item.source else "sink")
-            continue
-        if not isinstance(item, dict) or len(item) != 1:
-            fault("one stage an item: `source: ...` or `sink: ...`", at=(position,))
-        kind = next(iter(item))
-        if kind not in ("source", "sink"):
-            fault("`source: ...` or `sink: ...`", at=(position, kind), shown=False)
-        if not isinstance(item[kind], dict):
-            fault("a mapping", at=(position, kind))
-        kinds.append(kind)
+    if found := next(item_faults(value), None):
+        fault(found.expected, at=found.at, shown=found.shown)
+    kinds = [("source" if item.source else "sink") if isinstance(item, Stage) else next(iter(item)) for item in value]
     if kinds != ["source", "sink"]:
         fault(_SHAPE + f"; found {', '.join(kinds) or 'an empty list'}", shown=False)
     return value

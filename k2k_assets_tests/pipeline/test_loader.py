@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -287,3 +288,36 @@ def test_the_package_is_pure() -> None:
         "assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("stages", "places"),
+    [
+        (
+            [{"sauce": {"topic": "("}}, {"sink": {"topic": "source", "partition": "nope"}}],
+            ["replication[0].sauce", "replication[1].sink.partition"],
+        ),
+        (
+            [{"source": {"topic": "("}}, "wrong", {"sink": []}, {"sink": {"topic": {"prefx": "x"}, "partition": 1}}],
+            [
+                "replication[0].source.topic",
+                "replication[1]",
+                "replication[2].sink",
+                "replication[3].sink.partition",
+                "replication[3].sink.topic.prefx",
+            ],
+        ),
+        (
+            [{"source": {"topic": "a"}, "sink": {"topic": "source", "partition": "source"}}, {"transform": {}}],
+            ["replication[0]", "replication[1].transform"],
+        ),
+        ([{"sink": {"topic": "source", "partition": "nope"}}], ["replication", "replication[0].sink.partition"]),
+    ],
+)
+def test_a_bad_stage_hides_no_fault_of_the_others_and_of_the_rest(
+    stages: list[Any], places: list[str], tmp_path: Path
+) -> None:
+    words = refusal(tmp_path, changed({"replication": stages, "features/exactlyOnes": "enabled"}))
+    told = sorted(line.split(": ")[1] for line in words.splitlines()[1:])
+    assert told == sorted(["features.exactlyOnes", *places])
+    assert words.splitlines()[0] == f"{len(places) + 1} faults in the pipeline file:"

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
 from k2k_assets.cli.streams import error_console
+from k2k_assets.cli.suggestions import with_files
+from k2k_assets.core.words import plural
 
 if TYPE_CHECKING:
-    from k2k_assets.overrides.committed import CommittedPosition
+    from k2k_assets.overrides.committed import CommittedPosition, CommittedPositions
+    from k2k_assets.pipeline import Pipeline
+
+# Of a table that is not on a terminal.
+_COLUMNS = 140
 
 
 @click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @pipeline_files
 @defaults_files
 @template_engine
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of YAML.")
-def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: bool, as_json: bool) -> None:
-    """Prints the committed positions: 'committed' is the next offset to copy, 'last' the end of the source.
+@click.option("--table", "form", flag_value="table", help="Print a table with lag and totals, as on a terminal.")
+@click.option("--yaml", "form", flag_value="yaml", help="Print YAML, as where nobody looks: in a pipe or a file.")
+@click.option("--json", "form", flag_value="json", help="Print the same as JSON.")
+def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: bool, form: str | None) -> None:
+    """Shows the committed positions: 'committed' is the next offset to copy, 'last' the end of the source.
 
     A partition that is stopped has its reason and the reason's code with it, one that was set by hand who did it, when
     and why.
@@ -40,6 +53,10 @@ def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: boo
     pipeline = load_pipeline([*defaults, *files], variables=variables)
     with both_clusters(pipeline) as (source, target):
         state = committed(pipeline, source, target)
+    if (form or ("table" if sys.stdout.isatty() else "yaml")) == "table":
+        console = Console()
+        (console if console.is_terminal else Console(width=_COLUMNS)).print(positions_table(pipeline, state))
+        return
     document = {
         "pipeline": pipeline.name,
         "source": state.source,
@@ -47,10 +64,55 @@ def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: boo
         "group": pipeline.group,
         "committed": [_partition(one) for one in state.partitions],
     }
-    if as_json:
+    if form == "json":
         click.echo(json.dumps(document))
     else:
         click.echo(yaml.safe_dump(document, sort_keys=False, width=10_000, allow_unicode=True), nl=False)
+
+
+def positions_table(pipeline: Pipeline, state: CommittedPositions) -> Group:
+    """Positions and lag by partition, with totals; then the stopped partitions and what to do about them.
+
+    Args:
+        pipeline: Whose.
+        state: What was read.
+    """
+    from k2k_assets.core.stops.reason import render
+
+    table = Table("topic", box=None, pad_edge=False, header_style="bold")
+    for name in ("partition", "committed", "last", "lag"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    for one in state.partitions:
+        numbers = (one.record.position if one.record else None, one.last, one.lag)
+        table.add_row(
+            one.source.topic, str(one.source.partition), *map(_shown, numbers), escape(_note(one)),
+            style="red" if one.stopped else "",
+        )  # fmt: skip
+    table.add_section()
+    lag = sum(one.lag or 0 for one in state.partitions)
+    topics = plural(len({one.source.topic for one in state.partitions}), "topic")
+    table.add_row(topics, str(len(state.partitions)), "", "", f"{lag:,}", style="bold")
+    stops = [
+        Text(f"\n{one.source}: {with_files(render(one.stopped))}", style="red")
+        for one in state.partitions
+        if one.stopped
+    ]
+    return Group(Text(f"{pipeline.name}, group {pipeline.group}"), table, *stops)
+
+
+def _shown(number: int | None) -> str:
+    return "?" if number is None else f"{number:,}"
+
+
+def _note(one: CommittedPosition) -> str:
+    """What there is to say of a partition besides its numbers."""
+    notes = [f"stopped [{one.stopped.code}]"] if one.stopped else []
+    if one.last is None:
+        notes.append("gone from the source, or hidden")
+    if one.record and one.record.overridden:
+        notes.append(f"set by hand by {one.record.overridden.by}")
+    return ", ".join(notes)
 
 
 def _partition(one: CommittedPosition) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.words import plural
 
 NAME = "k2k-offset-mapping"
 
@@ -73,7 +74,7 @@ def _start(files: Sequence[Path], variables: bool, console: Console, once: bool,
     click.echo(summary(pipeline.name, result))
     if result.failed:
         reasons = "".join(f"\n  {group}: {why}" for group, why in sorted(result.failed.items()))
-        raise Refused(f"{len(result.failed)} groups could not be read or committed; run it again:{reasons}")
+        raise Refused(f"{plural(len(result.failed), 'group')} could not be read or committed; run it again:{reasons}")
 
 
 cli.add_command(failback)

@@ -28,15 +28,10 @@ def _each_file(_: click.Context, option: click.Parameter, values: Sequence[Path]
     return files
 
 
-def pipeline_files(command: F, names: tuple[str, ...] = ("-f", "--file")) -> F:
-    """`-f`, repeatable, or a list with commas: parameter `files`.
-
-    Args:
-        command: To be given the option.
-        names: Of the option.
-    """
+def pipeline_files(command: F) -> F:
+    """`-f`, repeatable, or a list with commas: parameter `files`."""
     return click.option(
-        *names, "files", metavar="FILE",
+        "-f", "--file", "files", metavar="FILE",
         multiple=True, required=True, type=click.Path(dir_okay=False, path_type=Path), callback=_each_file,
         help="Pipeline file. Repeated, or several with commas: merged into one, later files over earlier ones.",
     )(command)  # fmt: skip

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import getpass
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,7 +16,11 @@ from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
 from k2k_assets.cli.streams import error_console
+from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import plural
+
+if TYPE_CHECKING:
+    from k2k_assets.overrides.decide import Override
 
 F = TypeVar("F", bound=Callable[..., Any])
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -70,12 +75,16 @@ def set_positions(files: tuple[Path, ...], offsets: tuple[str, ...], **options: 
 @click.command(epilog=epilog(0, 1, 2, 3, 4, 130), context_settings=_CONTEXT)
 @pipeline_files
 @_override_options
-def reset(files: tuple[Path, ...], **options: Any) -> None:
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def reset(files: tuple[Path, ...], yes: bool, dry_run: bool, **options: Any) -> None:
     """Sets all positions of the pipeline to the log start: everything is copied again, behind what was copied.
 
-    Stop the pipeline first.
+    Shows what would be changed, and asks before it does. Stop the pipeline first.
     """
-    _override(files, None, **options)
+    asks = not (yes or dry_run)
+    if asks and not sys.stdin.isatty():
+        raise click.UsageError("nobody can be asked here: confirm with --yes, or look with --dry-run")
+    _override(files, None, dry_run=dry_run, asks=asks, **options)
 
 
 def _override(
@@ -88,11 +97,11 @@ def _override(
     why: str | None,
     dry_run: bool,
     force: bool,
+    asks: bool = False,
 ) -> None:
     # Importing Kafka takes a moment: not for --help.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.overrides.apply import override, rehearse
-    from k2k_assets.overrides.decide import describe_override
     from k2k_assets.overrides.request import Request, Wanted
     from k2k_assets.pipeline import load_pipeline
     from k2k_assets.topics.selection import resolve_topics
@@ -103,14 +112,31 @@ def _override(
         if wanted is None:
             wanted = tuple(Wanted(topic, None, "earliest") for topic in resolve_topics(pipeline, source))
         request = Request(wanted, _who(), why, new_topic, foreign_records)
-        if dry_run:
+        if dry_run or asks:
             decided = rehearse(pipeline, source, target, request)
-        else:
+            _show(decided)
+        if asks:
+            _confirm(decided)
+        if not dry_run:
             decided = override(pipeline, source, target, request, force=force)
-    for one in decided:
-        click.echo(describe_override(one))
+            if not asks:
+                _show(decided)
     count = plural(len(decided), "position")
     click.echo(f"{count} would be set; nothing was" if dry_run else f"{count} set")
+
+
+def _show(decided: Sequence[Override]) -> None:
+    from k2k_assets.overrides.decide import describe_override
+
+    for one in decided:
+        click.echo(describe_override(one))
+
+
+def _confirm(decided: Sequence[Override]) -> None:
+    """Asks whether all that is to be copied again."""
+    again = plural(sum(len(one.again) for one in decided), "source offset")
+    if not click.confirm(f"Copy {again} again, behind what was copied?", err=True):
+        raise Refused("not confirmed; nothing was changed")
 
 
 def _who() -> str:

@@ -12,6 +12,7 @@ from types import FrameType
 import click
 
 from k2k_assets.core.errors import K2KError
+from k2k_assets.core.words import plural
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.pipeline_file import pipeline_text, write_pipeline_file
 from k2k_assets.sandbox.principals import REPLICATOR
@@ -88,7 +89,8 @@ def _access_lines(broker: Broker) -> Iterator[str]:
 def _write_samples(clusters: KafkaSandbox) -> None:
     written = write_sample_traffic(clusters.source.admin_properties)
     if written:
-        click.echo(f"\n{sum(written.values())} records in {len(written)} topics of the source:")
+        records, topics = plural(sum(written.values()), "record"), plural(len(written), "topic")
+        click.echo(f"\n{records} in {topics} of the source:")
     for topic, count in written.items():
         click.echo(f"  {topic:<24} {count:>7}")
 

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 _WHAT_TO_DO = {
     "ahead": "beyond what is copied: the answer is the end of the copy, and moves on with it",
-    "unknown": "the mappings do not prove an answer: mapping was switched on later, or mapping records are lost",
+    "unknown": "the mappings do not prove an answer: mapping was switched on later, mapping records are lost, or the "
+    "position lies beyond the end of the log",
     "not replicated": "nothing of this partition was copied there",
     "expired": "the record is gone there: raised to the log start",
 }
 
 
 @click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
-@partial(pipeline_files, names=("-f",))
+@pipeline_files
 @defaults_files
 @template_engine
 @click.option("--topic", help="Source topic; with --reverse target topic.")
@@ -38,12 +39,12 @@ _WHAT_TO_DO = {
 @click.option("--offset", type=click.IntRange(0), help="The position: next offset to read.")
 @click.option("--timestamp", type=Timestamp(), help="Instead of an offset: the first record that is not older.")
 @click.option(
-    "--file", "--checkpoint", "checkpoint", type=click.File(),
+    "--checkpoint", "checkpoint", type=click.File(),
     help='Instead of a topic: all offsets of a Spark query, {"topic":{"0":23}}, or a file of its checkpoint\'s '
     "directory 'offsets'; - reads standard input.",
 )  # fmt: skip
 @click.option("--reverse", is_flag=True, help="From the target back to the source.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; with --file, what startingOffsets takes.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; with --checkpoint, what startingOffsets takes.")
 def translate(
     files: tuple[Path, ...],
     defaults: tuple[Path, ...],
@@ -67,11 +68,13 @@ def translate(
     load = partial(load_pipeline, [*defaults, *files], variables=variables)
     if checkpoint is not None:
         if topic is not None or partition is not None or offset is not None or timestamp is not None:
-            raise click.UsageError("--file comes with no --topic, --partition, --offset or --timestamp")
+            raise click.UsageError("--checkpoint comes with no --topic, --partition, --offset or --timestamp")
         _translate_checkpoint(load(), checkpoint.read(), checkpoint.name, reverse, as_json)
         return
     if topic is None or partition is None or (offset is None) == (timestamp is None):
-        raise click.UsageError("wanted: --topic, --partition and one of --offset and --timestamp; or --file alone")
+        raise click.UsageError(
+            "wanted: --topic, --partition and one of --offset and --timestamp; or --checkpoint alone"
+        )
     _translate_position(load(), (topic, partition), offset, timestamp, reverse, as_json)
 
 
@@ -96,12 +99,14 @@ def _translate_position(
             offset = translator.offset_at(*place, timestamp, reverse=reverse)
         assert offset is not None
         rows = (translator.translate_back if reverse else translator.translate)(*place, [offset])
+        unknown = any(row.state == "unknown" for row in rows)
+        end = translator.end_of(*place, reverse=reverse) if unknown else None
     if as_json:
         click.echo(json.dumps(_document(rows, timestamp, "source" if reverse else "target")))
     else:
-        click.echo(_words(rows, timestamp))
+        click.echo(_words(rows, timestamp, end))
     if all(row.to_offset is None for row in rows):
-        raise Refused(f"{place[0]}-{place[1]} at {offset} has no answer: {_WHAT_TO_DO[rows[0].state]}")
+        raise Refused(f"{place[0]}-{place[1]} at {offset} has no answer: {_what_to_do(rows[0], end)}")
 
 
 def _translate_checkpoint(pipeline: Pipeline, text: str, name: str, reverse: bool, as_json: bool) -> None:
@@ -135,14 +140,28 @@ def _document(rows: list[TranslatedOffset], timestamp: int | None, side: str) ->
     return {**asked, "answers": answers}
 
 
-def _words(rows: list[TranslatedOffset], timestamp: int | None) -> str:
+def _what_to_do(row: TranslatedOffset, end: int | None) -> str:
+    """About a state that is not exact.
+
+    Args:
+        row: The answer.
+        end: Of the log that was asked about, where that is known.
+    """
+    if row.state == "unknown" and end is not None and row.offset > end:
+        return (
+            f"beyond the end of the log, {end}: there is no such record yet, or it was of a former topic of that name"
+        )
+    return _WHAT_TO_DO[row.state]
+
+
+def _words(rows: list[TranslatedOffset], timestamp: int | None, end: int | None) -> str:
     first = rows[0]
     at = f", first record from {shown(timestamp)} on" if timestamp is not None else ""
     lines = [f"{first.topic}-{first.partition} at {first.offset}{at}"]
     for row in rows:
         place = "nowhere" if row.to_topic is None else f"{row.to_topic}-{row.to_partition}"
         offset = "" if row.to_offset is None else f" at {row.to_offset}"
-        note = f": {_WHAT_TO_DO[row.state]}" if row.state in _WHAT_TO_DO else ""
+        note = f": {_what_to_do(row, end)}" if row.state in _WHAT_TO_DO else ""
         lines.append(f"  -> {place}{offset}   {row.state}{note}")
     return "\n".join(lines)
 

@@ -29,6 +29,11 @@ class CommittedPosition:
     last: int | None
     stopped: StopReason | None
 
+    @property
+    def lag(self) -> int | None:
+        """Source offsets that are not copied yet; None where position or end is unknown."""
+        return None if self.record is None or self.last is None else max(0, self.last - self.record.position)
+
 
 @dataclass(frozen=True, slots=True)
 class CommittedPositions:

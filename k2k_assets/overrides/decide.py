@@ -18,6 +18,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons import PositionUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.overrides.request import Request, Where
 from k2k_assets.pipeline import Pipeline
 
@@ -143,9 +144,10 @@ def _position(facts: PartitionFacts, where: Where) -> int:
             )
         where = facts.record.position
     if not facts.start <= where <= facts.end:
+        why = f"beyond the end, {facts.end}" if where > facts.end else f"before the log start, {facts.start}"
         raise Refused(
-            f"{source}: offset {where} is not in the source, which holds {facts.start} to {facts.end}. Give one of "
-            "those, 'earliest' or 'latest'"
+            f"{source}: offset {where} is not in the source, which holds {facts.start} to {facts.end}: it lies {why}. "
+            "Give one of those, 'earliest' or 'latest'"
         )
     return where
 
@@ -265,7 +267,8 @@ def describe_override(override: Override) -> str:
     """One line on what is changed."""
     facts, words = override.facts, []
     if skipped := override.skipped:
-        words.append(f"skips {len(skipped)} offsets, {skipped.start} to {skipped[-1]}: they are never copied")
+        they = "it is" if len(skipped) == 1 else "they are"
+        words.append(f"skips {plural(len(skipped), 'offset')}, {skipped.start} to {skipped[-1]}: {they} never copied")
     if again := override.again:
         last = min(again[-1], facts.end - 1)
         what = f"{again.start} to {last} a second time" if last >= again.start else "what comes from there on"

@@ -9,6 +9,7 @@ from typing import Literal
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 
 Where = int | Literal["earliest", "latest", "current"]
 _FORM = re.compile(r"(?P<topic>[A-Za-z0-9._-]+):(?P<partition>\d+|all):(?P<where>\d+|earliest|latest|end|current)")
@@ -84,6 +85,7 @@ class Request:
             meant = [tp for tp in existing if tp.topic == one.topic and one.partition in (None, tp.partition)]
             if not meant:
                 count = sum(tp.topic == one.topic for tp in existing)
-                raise Refused(f"{one.topic}-{one.partition} does not exist: the source topic has {count} partitions")
+                there = plural(count, "partition")
+                raise Refused(f"{one.topic}-{one.partition} does not exist: the source topic has {there}")
             asked.update(dict.fromkeys(meant, one.where))
         return dict(sorted(asked.items()))

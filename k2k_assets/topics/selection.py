@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import hidden_topics
@@ -65,7 +66,7 @@ def _listed(pipeline: Pipeline, literal: Collection[str], existing: Collection[s
         refuse(hidden_topics(pipeline, source, [name for name in unknown if name not in KAFKA_INTERNAL]))
         what = "; ".join(_unknown(name, existing) for name in unknown)
         raise Refused(
-            f"{what}. Looked at {len(existing)} topics of the {source}. "
+            f"{what}. Looked at {plural(len(existing), 'topic')} of the {source}. "
             "Correct 'replication[].source.topic', or create the topic."
         )
     return set(literal)
@@ -87,7 +88,7 @@ def _matching(pipeline: Pipeline, existing: Collection[str], source: Cluster) ->
         refuse(hidden_topics(pipeline, source))
         raise Refused(
             f"no topic of the {source} matches the pattern '{pipeline.selection.pattern}': "
-            f"{len(looked_at)} topics were looked at. The pattern must match the whole name; "
+            f"{plural(len(looked_at), 'topic')} looked at. The pattern must match the whole name; "
             "correct 'replication[].source.topic'."
         )
     return names

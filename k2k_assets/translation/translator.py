@@ -22,6 +22,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.algebra.partition_map import Offsets, SourcePartition
 from k2k_assets.mapping.algebra.translate import STATE_LABELS
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
@@ -181,6 +182,19 @@ class OffsetTranslator:
         if offset is None:
             raise Refused(f"partition {topic}-{partition} does not exist on the {cluster}")
         return offset
+
+    def end_of(self, topic: str, partition: int, *, reverse: bool = False) -> int | None:
+        """Where the log ends that is asked about, with what open transactions hold back; None if nobody can tell.
+
+        Args:
+            topic: Source topic; with `reverse` target topic.
+            partition: Its partition.
+            reverse: Ask the target.
+        """
+        asked = TopicPartition(topic, partition)
+        if not reverse:
+            return (self.source_logs([asked]) or {}).get(asked)
+        return offsets_where_led(self.target, [asked], "latest").offsets.get(asked)
 
     def ensure_copied(self, topic: str, partition: int = 0) -> SourcePartition:
         """A partition of a source topic.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -11,14 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from k2k_assets.cli import offset_mapping, tool
 from k2k_assets.cli.timestamps import Timestamp, shown
+from k2k_assets.control.commit_record import Overridden
 from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.overrides.committed import CommittedPosition, CommittedPositions
+from k2k_assets.overrides.decide import Override, PartitionFacts
 from k2k_assets.translation import OffsetTranslator, TranslatedOffset, checkpoints
 from k2k_assets.translation.checkpoints import TranslatedCheckpoint, TranslatedPartition
+from k2k_assets_tests.status.records import commit_record
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 PLACE = ("--topic", "orders", "--partition", "3")
@@ -30,6 +37,7 @@ class _Fake:
     def __init__(self, *answers: TranslatedOffset) -> None:
         self.answers = list(answers)
         self.asked: list[Any] = []
+        self.end: int | None = None
 
     def translate(self, *asked: Any) -> list[TranslatedOffset]:
         self.asked.append(("there", *asked))
@@ -38,6 +46,9 @@ class _Fake:
     def translate_back(self, *asked: Any) -> list[TranslatedOffset]:
         self.asked.append(("back", *asked))
         return self.answers
+
+    def end_of(self, *_: Any, reverse: bool) -> int | None:
+        return self.end
 
     def offset_at(self, *asked: Any, reverse: bool) -> int:
         self.asked.append(("time", *asked, reverse))
@@ -82,9 +93,9 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
         (*PLACE, "--offset", "1", "--timestamp", "1"),
         (*PLACE, "--offset", "-1"),
         (*PLACE, "--timestamp", "yesterday"),
-        ("--file", "-", "--topic", "orders"),
-        ("--file", "-", "--timestamp", "1"),
-        ("--file", "no-such-file"),
+        ("--checkpoint", "-", "--topic", "orders"),
+        ("--checkpoint", "-", "--timestamp", "1"),
+        ("--checkpoint", "no-such-file"),
     ],
 )
 def test_what_does_not_go_together_is_a_usage_error(
@@ -156,6 +167,19 @@ def test_no_answer_is_exit_code_3(
     assert why in wrong
 
 
+def test_a_position_beyond_the_end_is_said_to_be_that(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = _answers(monkeypatch, _row(("copy", 0), None, "unknown"))
+    fake.end = 76
+    code, said, wrong = _run(capsys, "-f", pipeline, *PLACE, "--offset", 77)
+    assert code == 3
+    assert "unknown: beyond the end of the log, 76: there is no such record yet" in said
+    assert "orders-3 at 77 has no answer: beyond the end of the log, 76" in wrong
+    fake.end = 77
+    assert "the mappings do not prove an answer" in _run(capsys, "-f", pipeline, *PLACE, "--offset", 77)[1]
+
+
 def _checkpoint(monkeypatch: pytest.MonkeyPatch, *rows: TranslatedPartition) -> list[Any]:
     asked: list[Any] = []
 
@@ -177,13 +201,13 @@ def test_a_checkpoint(
     asked = _checkpoint(monkeypatch, _ANSWERED)
     file = tmp_path / "17"
     file.write_text('v1\n{}\n{"orders":{"0":77}}')
-    code, said, _ = _run(capsys, "-f", pipeline, "--file", file, "--json")
+    code, said, _ = _run(capsys, "-f", pipeline, "--checkpoint", file, "--json")
     assert (code, said) == (0, '{"copy":{"0":70}}\n')
     code, said, _ = _run(capsys, "-f", pipeline, "--checkpoint", file, "--reverse")
     assert (code, said) == (0, 'copy-0 at 70   exact   <- orders-0 at 77\n{"copy":{"0":70}}\n')
     assert asked == [({TopicPartition("orders", 0): 77}, False), ({TopicPartition("orders", 0): 77}, True)]
     file.write_text("nothing")
-    code, said, wrong = _run(capsys, "-f", pipeline, "--file", file)
+    code, said, wrong = _run(capsys, "-f", pipeline, "--checkpoint", file)
     assert (code, said) == (3, "")
     assert f"{file} holds no offsets" in wrong
 
@@ -194,7 +218,7 @@ def test_half_a_checkpoint_is_no_answer(
     _checkpoint(monkeypatch, _ANSWERED, _UNKNOWN)
     file = tmp_path / "17"
     file.write_text('{"orders":{"0":77}}')
-    code, said, wrong = _run(capsys, "-f", pipeline, "--file", file, "--json")
+    code, said, wrong = _run(capsys, "-f", pipeline, "--checkpoint", file, "--json")
     assert (code, said) == (3, "")
     assert "copy-1 at ?   unknown" in wrong
     assert "no answer for copy-1 (unknown). unknown: the mappings do not prove" in wrong
@@ -205,7 +229,7 @@ def test_half_a_checkpoint_is_no_answer(
     [
         (tool.run, ["describe", "-d", "DEFAULTS"]),
         (tool.run, ["set", "-d", "DEFAULTS", "-o", "orders:0:earliest"]),
-        (tool.run, ["reset", "-d", "DEFAULTS"]),
+        (tool.run, ["reset", "--yes", "-d", "DEFAULTS"]),
         (tool.run, ["translate", "-d", "DEFAULTS", *PLACE, "--offset", "1"]),
         (offset_mapping.run, ["failback", "-f", "DEFAULTS"]),
         (offset_mapping.run, ["start", "-f", "DEFAULTS"]),
@@ -257,3 +281,114 @@ def test_help_imports_no_kafka_and_no_spark() -> None:
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True).stdout
     assert "--reverse" in said
     assert said.endswith("[]\n")
+
+
+def _committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, gone = (TopicPartition("orders", p) for p in range(3))
+    hand = Overridden("me@here", None, 3, None, None, None)
+    state = CommittedPositions(
+        "s",
+        "t",
+        [
+            CommittedPosition(a, commit_record(a, position=1000), 3500, None),
+            CommittedPosition(b, commit_record(b, position=7, overridden=hand), 8, SourceDeleted("orders")),
+            CommittedPosition(gone, commit_record(gone, position=9), None, None),
+        ],
+    )
+    monkeypatch.setattr("k2k_assets.overrides.committed.committed", lambda *_: state)
+
+
+def test_positions_as_a_table_with_lag_and_totals(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _committed(monkeypatch)
+    assert tool.run(["describe", "-f", str(pipeline), "--table"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head == f"{pipeline.stem}, group k2k.{pipeline.stem}"
+    assert [line.split() for line in lines[:4]] == [
+        ["topic", "partition", "committed", "last", "lag"],
+        ["orders", "0", "1,000", "3,500", "2,500"],
+        ["orders", "1", "7", "8", "1", "stopped", "[source-deleted],", "set", "by", "hand", "by", "me@here"],
+        ["orders", "2", "9", "?", "?", "gone", "from", "the", "source,", "or", "hidden"],
+    ]
+    text = "\n".join(lines)
+    assert ["1", "topic", "3", "2,501"] in [line.split() for line in lines]
+    assert "orders-1: [source-deleted] the source topic orders is gone." in text
+    assert str(pipeline) in text.replace("\n", "")
+
+
+def test_positions_stay_yaml_where_nobody_looks_and_json_where_it_is_asked_for(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _committed(monkeypatch)
+    documents = []
+    for form in ([], ["--yaml"]):
+        assert tool.run(["describe", "-f", str(pipeline), *form]) == 0
+        documents.append(yaml.safe_load(capsys.readouterr().out))
+    assert tool.run(["describe", "-f", str(pipeline), "--json"]) == 0
+    documents.append(json.loads(capsys.readouterr().out))
+    assert documents[0] == documents[1] == documents[2]
+    assert documents[0]["committed"][0] == {"topic": "orders", "partition": 0, "committed": 1000, "last": 3500}
+
+
+class _Overrides:
+    """What was asked to be changed; nothing is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done: list[str] = []
+        monkeypatch.setattr("k2k_assets.topics.selection.resolve_topics", lambda *_: {"orders": 1})
+        monkeypatch.setattr("k2k_assets.overrides.apply.rehearse", lambda *_: self._decided("rehearsed"))
+        monkeypatch.setattr("k2k_assets.overrides.apply.override", lambda *_, force: self._decided("set"))
+
+    def _decided(self, what: str) -> list[Override]:
+        self.done.append(what)
+        tp = TopicPartition("orders", 0)
+        record = commit_record(tp, source_topic_id="id", target_topic_id="tid", position=5)
+        facts = PartitionFacts(tp, record, None, "id", record.target_topic, "tid", 4, 9, 9, 5)
+        return [Override(facts, 4, (), stays=False)]
+
+
+def _typed(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    terminal = io.StringIO(answer)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", terminal)
+
+
+@pytest.mark.parametrize(
+    ("answer", "arguments", "code", "done"),
+    [
+        ("y\n", [], 0, ["rehearsed", "set"]),
+        ("n\n", [], 3, ["rehearsed"]),
+        ("\n", [], 3, ["rehearsed"]),
+        ("", ["--yes"], 0, ["set"]),
+        ("", ["--dry-run"], 0, ["rehearsed"]),
+    ],
+)
+def test_reset_shows_what_it_would_do_and_asks(
+    answer: str,
+    arguments: list[str],
+    code: int,
+    done: list[str],
+    pipeline: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    overrides = _Overrides(monkeypatch)
+    _typed(monkeypatch, answer)
+    assert tool.run(["reset", "-f", str(pipeline), *arguments]) == code
+    said = capsys.readouterr()
+    assert overrides.done == done
+    assert said.out.count("orders-0: 5 -> 4   copies 4 to 4 a second time") == 1
+    assert ("Copy 1 source offset again" in said.err) == (not arguments)
+    assert ("1 position set" in said.out) == ("set" in done)
+    assert ("not confirmed; nothing was changed" in said.err) == (code == 3)
+
+
+def test_reset_wants_a_word_where_nobody_can_be_asked(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overrides = _Overrides(monkeypatch)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert tool.run(["reset", "-f", str(pipeline)]) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert overrides.done == []

@@ -196,7 +196,7 @@ def test_foreign_records_are_accepted_but_not_those_that_come_later(
     for times in (1, 2):
         produce(target, topic, [b"foreign"])
         stopped = again()
-        assert "1 records at" in stopped[topic]
+        assert "1 record at" in stopped[topic]
         fixture.remedy(stopped[topic])
         assert copy(fixture.pipeline).stopped == {}
         assert fixture.values(topic).count(b"foreign") == times
@@ -235,7 +235,7 @@ def test_back_and_forth_and_what_is_refused(clusters: KafkaSandbox, tmp_path: Pa
     assert [fixture.translated(topic, at)[0] for at in (3, 4, 5, 6)] == [3, 7, 8, 9], "the later copy counts"
 
     assert fixture.tool("set", "-o", f"{topic}:0:5", "-o", f"{topic}:0:latest")[0] == 0
-    code, said = fixture.tool("reset", "--reason", "a new start")
+    code, said = fixture.tool("reset", "--yes", "--reason", "a new start")
     assert code == 0
     assert f"{topic}-1: 6 -> 0   copies 0 to 5 a second time" in said
     assert said.endswith("3 positions set\n")

@@ -90,8 +90,8 @@ def test_where(where: Any, position: int) -> None:
 @pytest.mark.parametrize(
     ("given", "where", "words"),
     [
-        (facts(), 39, "offset 39 is not in the source, which holds 40 to 140"),
-        (facts(), 141, "offset 141 is not in the source"),
+        (facts(), 39, "offset 39 is not in the source, which holds 40 to 140: it lies before the log start, 40"),
+        (facts(), 141, "offset 141 is not in the source, which holds 40 to 140: it lies beyond the end, 140"),
         (facts(20), "current", "offset 20 is not in the source, which holds 40 to 140"),
         (facts(None), "current", "t-0 has no position: give an offset"),
         (facts(None, unreadable="not JSON"), "current", "no position that can be read \\(not JSON\\)"),

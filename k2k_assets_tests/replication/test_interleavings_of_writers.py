@@ -87,7 +87,7 @@ def test_markers_of_a_former_owner_inside_chunks_of_the_new_one(
         log = [(r.offset, r.value) for r in read_all(target, topic, isolation="read_uncommitted")]
         assert max(map(len, runs)) == 2, ("a marker lies between two runs of one transaction", hit, log)
     else:
-        assert "were not written by this pipeline" in told(outcome)[topic], "a false alarm"
+        assert "not written by this pipeline" in told(outcome)[topic], "a false alarm"
         assert values(target, topic) == OLD
 
 
@@ -113,7 +113,7 @@ def test_a_foreign_writer_between_two_transactions_of_one_session(
     outcome = copy_alone(pipeline)
 
     if rule:
-        assert f"1 records at {topic}-0 offsets 20 to 21 were not written by this pipeline" in told(outcome)[topic]
+        assert f"1 record at {topic}-0 offsets 20 to 21 was not written by this pipeline" in told(outcome)[topic]
         assert values(target, topic) == [*OLD, b"foreign"]
     else:
         assert outcome.stopped == {}
@@ -145,7 +145,7 @@ def test_a_partition_that_is_stopped_beside_healthy_ones_in_one_slot(
         return
     assert set(outcome.stopped) == {bad}
     assert told(outcome)[bad].startswith(
-        f"{bad}-0: [foreign-records] 1 records at {bad}-0 offsets 20 to 21 were not written"
+        f"{bad}-0: [foreign-records] 1 record at {bad}-0 offsets 20 to 21 was not written"
     )
     assert [len(read_all(target, *of)) for of in sources] == [21, 40, 40]
     assert_same_content(source, good, target)
@@ -191,7 +191,7 @@ def test_at_least_once_a_partition_that_is_stopped_beside_healthy_ones_in_one_sl
     wait_until(lambda: sources[0] in stopped(), SECONDS, "the stop")
     ill = set(sources if not rule else sources[:1] if foreign else sources[:2])
     reason = stopped()[sources[0]]
-    words = "1 records at {} offsets 20 to 20 were not written" if foreign else "the target refuses the record at {} "
+    words = "1 record at {} offsets 20 to 20 was not written" if foreign else "the target refuses the record at {} "
     assert words.format(sources[0]) in render(reason)
     for tp in sources[1:]:
         produce(source, tp.topic, NEW, tp.partition)

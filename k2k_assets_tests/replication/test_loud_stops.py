@@ -311,7 +311,7 @@ def test_a_foreign_writer_at_least_once(
         produce(source, topic, [b"c"] * 3, 0)
     at = TopicPartition(bad, 0)
     words = wait_until(lambda: running.told(at), SECONDS, "the stop") or ""
-    assert f"1 records at {bad}-0 offsets 8 to 8 were not written by this pipeline" in words
+    assert f"1 record at {bad}-0 offsets 8 to 8 was not written by this pipeline" in words
     wait_until(lambda: len(read_all(target, good)) == 9, SECONDS, "the other topic to go on")
     running.end()
     assert_same_content(source, good, target)
@@ -352,8 +352,8 @@ def test_a_foreign_writer_inside_a_transaction(
 
     copied = [r.value for r in read_all(target, topic)]
     if policy == "fail":
-        assert f"{topic}-0: [foreign-records] 1 records at {topic}-0 offsets " in told(outcome)[topic]
-        assert "were not written by this pipeline" in told(outcome)[topic]
+        assert f"{topic}-0: [foreign-records] 1 record at {topic}-0 offsets " in told(outcome)[topic]
+        assert "was not written by this pipeline" in told(outcome)[topic]
         assert [value for value in copied if value != b"foreign"] == [b"%d" % i for i in range(5)]
     else:
         assert outcome.stopped == {}

@@ -46,7 +46,7 @@ def test_pattern_never_selects_control_topics(tmp_path: Path) -> None:
 
 
 def test_pattern_without_a_match_is_refused_with_the_number_looked_at(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"played:9092.*matches the pattern 'order': 3 topics were looked at"):
+    with pytest.raises(Refused, match=r"played:9092.*matches the pattern 'order': 3 topics looked at"):
         resolve(tmp_path, "order")
 
 

@@ -178,7 +178,7 @@ def _a_checkpoint(
 ) -> None:
     answers = {(row.partition, row.offset): row.to_offset for row in there}
     file.write_text(f'v1\n{{"batchWatermarkMs":0}}\n{{"{topic}":{{"0":7,"1":9}}}}')
-    code, said, _ = _tool(capsys, "-f", path, "--file", file, "--json")
+    code, said, _ = _tool(capsys, "-f", path, "--checkpoint", file, "--json")
     wanted = {f"copy.{topic}": {"0": answers[0, 7], "1": answers[1, 9]}}
     assert (code, json.loads(said)) == (0, wanted)
     # A partition without a position is unread.
@@ -186,7 +186,7 @@ def _a_checkpoint(
     assert json.loads(found.spark_json())[f"copy.{topic}"] == {"0": answers[0, 7], "1": answers[1, 0]}
     assert [row.state for row in found.partitions] == ["exact", "exact"]
     file.write_text(json.dumps(wanted))
-    code, said, _ = _tool(capsys, "-f", path, "--file", file, "--reverse")
+    code, said, _ = _tool(capsys, "-f", path, "--checkpoint", file, "--reverse")
     position = json.loads(said.splitlines()[-1])[topic]
     for p, offset in (("0", 7), ("1", 9)):
         servers = str(load_pipeline([path]).client_properties("source", "admin")["bootstrap.servers"])
@@ -195,7 +195,7 @@ def _a_checkpoint(
     with pytest.raises(Refused, match="no topic at all"):
         translate_checkpoint(path, {})
     file.write_text(f'{{"{topic}":{{"0":7,"9":3}}}}')
-    code, said, wrong = _tool(capsys, "-f", path, "--file", file, "--json")
+    code, said, wrong = _tool(capsys, "-f", path, "--checkpoint", file, "--json")
     assert (code, said) == (3, "")
     assert f"no answer for copy.{topic}-9 (not replicated)" in wrong
 

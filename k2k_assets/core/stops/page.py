@@ -38,20 +38,22 @@ This page is generated from `k2k_assets/core/stops/reasons.py` and `k2k_assets/c
   check warns: nothing is proven.
 - In the commit topic: the record that releases the partition holds the reason, the code and the facts
   ([control-topics.md](control-topics.md)).
-- In `k2k-tool describe`, on any machine:
+- In `k2k status`, with the command that goes on ([status.md](status.md)), and in `k2k-tool describe`, on any machine:
 
 ```sh
 k2k-tool describe -f pipeline.yaml
+k2k-tool describe -f pipeline.yaml --yaml
 ```
 
-prints each partition with `committed` (the next offset to copy), `last` (the end of the source), `stopped` with the
-reason, `stop_code` with its code, and `override` where somebody set the position by hand. `--json` prints the same as
-JSON. It changes nothing.
+On a terminal the first one is a table of all partitions with their lag and totals (`--table`). `--yaml`, which is what
+a pipe or a file gets without it, prints each partition with `committed` (the next offset to copy), `last` (the end of
+the source), `stopped` with the reason, `stop_code` with its code, and `override` where somebody set the position by
+hand. `--json` prints the same as JSON. It changes nothing.
 
 ## Going on
 
-Each reason names the command. `FILE` in it is the pipeline file. Stop the pipeline first; the command refuses while an
-instance holds the partition.
+Each reason names the command. `FILE` in it is the pipeline file; the programs name it where they know it. Stop the
+pipeline first; the command refuses while an instance holds the partition.
 
 """
 
@@ -67,7 +69,8 @@ k2k-tool reset -f pipeline.yaml --reason "the target cluster was built anew" --a
 - `-o TOPIC:PARTITION:OFFSET`, repeated for several. PARTITION is a number or `all`; OFFSET is the next offset to copy:
   a number that the source holds, `earliest` (the log start), `latest` or `end` (the end of what the pipeline can read),
   `current` (stay).
-- `reset` sets all partitions of the pipeline to `earliest`.
+- `reset` sets all partitions of the pipeline to `earliest`. It shows what that means and asks; `--yes` answers for you,
+  and is needed where nobody can be asked.
 - Either all of it is written or nothing. `--dry-run` shows what would be changed.
 - A topic that was created anew is refused without `--accept-new-topic`, so that a position is never taken for one of
   another topic.

@@ -11,7 +11,7 @@ from typing import Self
 
 from k2k_assets.core.stops.reason import KINDS, StopReason
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.core.words import ACLS_HINT
+from k2k_assets.core.words import ACLS_HINT, plural
 
 _ORDERS = TopicPartition("orders", 0)
 _COPY = TopicPartition("copy.orders", 0)
@@ -709,9 +709,10 @@ class ForeignRecords(StopReason, code="foreign-records"):
     end: int
 
     def found(self) -> str:
+        were, are = ("was", "is a copy") if self.count == 1 else ("were", "are copies")
         return (
-            f"{self.count} records at {self.target} offsets {self.start} to {self.end - 1} were not written by this "
-            "pipeline, or are copies that a run at least once did not live to commit"
+            f"{plural(self.count, 'record')} at {self.target} offsets {self.start} to {self.end - 1} {were} not "
+            f"written by this pipeline, or {are} that a run at least once did not live to commit"
         )
 
     def to_do(self) -> str:

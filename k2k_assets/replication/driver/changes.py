@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
+from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.planning import ClusterSnapshot, prepare
@@ -73,7 +74,7 @@ class Changes:
         found = resolve_topics(self._pipeline, self._clusters[0], partly=True)
         known = {topic: count for topic, (_, count) in snapshot.topics.items()}
         return {
-            topic: f"{topic} ({f'{known[topic]} to ' if topic in known else ''}{count} partitions)"
+            topic: f"{topic} ({f'{known[topic]} to ' if topic in known else ''}{plural(count, 'partition')})"
             for topic, count in found.items()
             if count > known.get(topic, 0) and (self._only is None or topic in self._only)
         }

@@ -29,7 +29,8 @@ def source_sections(flow: Flow, told: dict[str, str]) -> Sections:
         "consumer": flow.below(f"{alias}.consumer.", f"{prefix}consumer.", f"{prefix}source.consumer."),
         "admin": flow.below(f"{alias}.admin.", f"{prefix}admin.", f"{prefix}source.admin."),
     }
-    sections["consumer"] = {key: name for key, name in sections["consumer"].items() if name != "poll.timeout.ms"}
+    others = ("poll.timeout.ms", "group.id")  # MirrorMaker 2's own setting, and what names the progress here
+    sections["consumer"] = {key: name for key, name in sections["consumer"].items() if name not in others}
     return _usable("source", flow, sections, told)
 
 

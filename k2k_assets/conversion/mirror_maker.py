@@ -100,7 +100,7 @@ def _reason_of_cluster(name: str, alias: str, flows: Sequence[Flow]) -> str:
         return "the cluster takes part in no enabled flow"
     if name.startswith("producer."):
         return "nothing is written to the source"
-    if name.startswith("consumer."):
+    if name.startswith("consumer.") and name != "consumer.group.id":
         return "of the target only the control topics are read, as the engine needs it"
     return reason_for(name)
 

@@ -17,6 +17,7 @@ _CODE = "Java code cannot be loaded"
 
 # The first expression that matches the whole key counts.
 _REASONS = {
+    r"(source\.)?consumer\.group\.id": "no group is joined: group.id names the progress of the pipeline",
     r"replication\.factor": "new topics get the target brokers' default.replication.factor",
     r"refresh\.topics\.enabled": "new topics and partitions are always taken up",
     r"refresh\.groups\..*": _GROUPS,

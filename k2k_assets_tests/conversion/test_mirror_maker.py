@@ -152,6 +152,14 @@ B.ssl.truststore.location = /etc/ca.pem
     assert set(flows.flows[0].told) == {"A->B.producer.acks"}
 
 
+@pytest.mark.parametrize("prefix", ["A.consumer", "A->B.consumer", "A->B.source.consumer"])
+def test_the_group_of_the_reader_is_not_the_name_of_the_progress(prefix: str) -> None:
+    flows = convert(parse_properties(f"{CLUSTERS}{prefix}.group.id = mm2"))
+    (flow,) = flows.flows
+    assert flow.document["source"]["kafka"]["consumer"] == {"group.id": "k2k.A-to-B"}
+    assert "names the progress" in {**flows.told, **flow.told}[f"{prefix}.group.id"]
+
+
 def test_what_librdkafka_cannot_do_is_left_out_and_told_without_its_value(tmp_path: Path) -> None:
     more = """
 A.ssl.truststore.location = /etc/trust.jks

@@ -79,11 +79,9 @@ def set_positions(files: tuple[Path, ...], offsets: tuple[str, ...], **options: 
 def reset(files: tuple[Path, ...], yes: bool, dry_run: bool, **options: Any) -> None:
     """Sets all positions of the pipeline to the log start: everything is copied again, behind what was copied.
 
-    Shows what would be changed, and asks before it does. Stop the pipeline first.
+    On a terminal it shows what would be changed, and asks before it does. Stop the pipeline first.
     """
-    asks = not (yes or dry_run)
-    if asks and not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked here: confirm with --yes, or look with --dry-run")
+    asks = not (yes or dry_run) and sys.stdin.isatty()
     _override(files, None, dry_run=dry_run, asks=asks, **options)
 
 

@@ -384,11 +384,11 @@ def test_reset_shows_what_it_would_do_and_asks(
     assert ("not confirmed; nothing was changed" in said.err) == (code == 3)
 
 
-def test_reset_wants_a_word_where_nobody_can_be_asked(
+def test_reset_asks_nobody_in_a_script(
     pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     overrides = _Overrides(monkeypatch)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    assert tool.run(["reset", "-f", str(pipeline)]) == 2
-    assert "--yes" in capsys.readouterr().err
-    assert overrides.done == []
+    assert tool.run(["reset", "-f", str(pipeline)]) == 0
+    assert "1 position set" in capsys.readouterr().out
+    assert overrides.done == ["set"]

@@ -69,8 +69,8 @@ k2k-tool reset -f pipeline.yaml --reason "the target cluster was built anew" --a
 - `-o TOPIC:PARTITION:OFFSET`, repeated for several. PARTITION is a number or `all`; OFFSET is the next offset to copy:
   a number that the source holds, `earliest` (the log start), `latest` or `end` (the end of what the pipeline can read),
   `current` (stay).
-- `reset` sets all partitions of the pipeline to `earliest`. It shows what that means and asks; `--yes` answers for you,
-  and is needed where nobody can be asked.
+- `reset` sets all partitions of the pipeline to `earliest`. On a terminal it shows what that means and asks; `--yes`
+  answers for you. In a script it asks nobody.
 - Either all of it is written or nothing. `--dry-run` shows what would be changed.
 - A topic that was created anew is refused without `--accept-new-topic`, so that a position is never taken for one of
   another topic.

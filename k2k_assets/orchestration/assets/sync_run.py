@@ -34,7 +34,8 @@ from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 from k2k_assets.status.lag import PartitionLag, lags, total_lag
 from k2k_assets.verification.stops import check_copies_on
 
-# How long a run that is to be taken over from goes on after its window: nobody may be there to do so.
+# How long a run that is to be taken over from goes on after its window, or as long again as a shorter one lasted:
+# nobody may be there to do so.
 LINGER_SECONDS = 120.0
 # How long a topic that moves is waited for to have come as far as its source was seen to be.
 _CATCH_UP_SECONDS = 3.0
@@ -111,7 +112,8 @@ class SyncRun:
 
     def is_over(self) -> bool:
         """Whether somebody has taken over, or nobody has for long after the window."""
-        return bool(self.handed_over_to) or self.clock() - self._started >= self.window + LINGER_SECONDS
+        longest = self.window + min(LINGER_SECONDS, self.window)
+        return bool(self.handed_over_to) or self.clock() - self._started >= longest
 
     def ending(self) -> str:
         """Why the run ended, in words."""

@@ -18,11 +18,8 @@ from typing import Literal, NoReturn, TextIO
 
 from k2k_assets.core.atomic_file import write_atomically
 from k2k_assets.core.deadline import wait_until
-from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.broker_settings import BrokerIdentity
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, unique
 
 _SECONDS = 120.0
 _ROOT = Path(__file__).parents[2]
@@ -94,21 +91,10 @@ def _start_keeper(folder: Path) -> None:
 def _keep(folder: Path) -> None:
     """Has the clusters for as long as anybody uses them."""
     with _file(folder, "users") as users, KafkaSandbox() as clusters:
-        for servers in (clusters.source_servers, clusters.target_servers):
-            _use_once(servers)
         brokers = {broker.role: _described(broker) for broker in (clusters.source, clusters.target)}
         write_atomically(_addresses(folder), json.dumps(brokers))
         fcntl.flock(users, fcntl.LOCK_EX)
         _addresses(folder).unlink(missing_ok=True)
-
-
-def _use_once(servers: str) -> None:
-    """Lets a broker make Kafka's own topics: of several clients that find them missing at the same time, some are never
-    told that they are there (librdkafka 2.16, `alter_consumer_group_offsets`)."""
-    topic = create_topic(servers, unique("first"))
-    produce(servers, topic, [b""], transactional_id=unique("first"))
-    commit(servers, unique("first"), {TopicPartition(topic, 0): 1})
-    delete_topic(servers, topic)
 
 
 def _described(broker: Broker) -> dict[str, object]:

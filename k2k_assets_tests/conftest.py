@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from k2k_assets.replication.slot import slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.order import FilesAndFolders, long_files_first
-from k2k_assets_tests.support.shared_clusters import shared_clusters
 
 # A runner in the background may ignore the signals of a terminal, and ignoring is inherited: the processes that tests
 # start would be deaf to what the tests send them.
@@ -44,10 +42,8 @@ settings.load_profile("k2k")
 # Slots that run in threads of a test would look through all of pytest, Dagster and Spark for garbage, twice a session.
 slot.quiet_garbage_collection = nullcontext  # type: ignore[assignment]
 
-# The pairs of clusters that run and are this process's own.
+# The pairs of clusters that run.
 _started: list[KafkaSandbox] = []
-# Files with a test that shares its clusters with no other process.
-_alone = pytest.StashKey[set[Path]]()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndFolders | None:
@@ -55,11 +51,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndFold
     return FilesAndFolders(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Orders the files, tests of one file stay as they are; then the garbage collector leaves alone what there is."""
     items[:] = long_files_first(items)
-    config.stash[_alone] = {item.path for item in items if item.get_closest_marker("own_clusters")}
     gc.freeze()  # a third of a test's processor time would be spent looking at what was imported
 
 
@@ -69,40 +63,12 @@ def _home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["K2K_HOME"] = str(tmp_path_factory.mktemp("home"))
 
 
-@pytest.fixture(scope="module")
-def clusters(request: pytest.FixtureRequest) -> Iterator[KafkaSandbox]:
-    """A real source and a real target cluster, which all processes that run tests share.
-
-    A file with a test that is marked `own_clusters` gets the pair that this process has for such tests. A lone process
-    has no other.
-    """
-    shared = "PYTEST_XDIST_WORKER" in os.environ and request.path not in request.config.stash[_alone]
-    found: KafkaSandbox = request.getfixturevalue("_shared_clusters" if shared else "_own_clusters")
-    yield found
-    _delete_topics(found, shared)
-
-
-@pytest.fixture(scope="module")
-def secure_clusters(_secure_clusters: KafkaSandbox) -> Iterator[KafkaSandbox]:
-    """Two more, secured: TLS with SCRAM or client certificates, and ACLs. Started for the first test that asks.
-
-    Tests act as the administrator by the addresses `source.mtls_servers` and `target.mtls_servers`; see
-    `k2k_assets_tests.support.secure` for users and ACLs. The folder `permissions` shares one pair; files elsewhere may
-    each cost one.
-    """
-    yield _secure_clusters
-    _delete_topics(_secure_clusters)
-
-
-def _delete_topics(sandbox: KafkaSandbox, shared: bool = False) -> None:
-    """Each question about all topics would otherwise cost more from file to file: to brokers and to clients."""
-    for broker in (sandbox.source, sandbox.target):
-        kafka.delete_all_topics(broker.admin_properties["bootstrap.servers"], shared)
-
-
 @pytest.fixture(scope="session")
-def _own_clusters() -> Iterator[KafkaSandbox]:
-    """A test may kill, stop or freeze a broker: what it leaves down is started again after it."""
+def clusters() -> Iterator[KafkaSandbox]:
+    """A real source and a real target cluster, started once for the whole session.
+
+    A test may kill, stop or freeze a broker: what it leaves down is started again after it.
+    """
     with KafkaSandbox() as sandbox:
         _started.append(sandbox)
         yield sandbox
@@ -110,19 +76,28 @@ def _own_clusters() -> Iterator[KafkaSandbox]:
 
 
 @pytest.fixture(scope="session")
-def _shared_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaSandbox]:
-    with shared_clusters(tmp_path_factory.getbasetemp().parent) as sandbox:
-        yield sandbox
+def secure_clusters() -> Iterator[KafkaSandbox]:
+    """Two more, secured: TLS with SCRAM or client certificates, and ACLs. Started for the first test that asks.
 
-
-@pytest.fixture(scope="session")
-def _secure_clusters() -> Iterator[KafkaSandbox]:
+    Tests act as the administrator by the addresses `source.mtls_servers` and `target.mtls_servers`; see
+    `k2k_assets_tests.support.secure` for users and ACLs. The folder `permissions` shares one pair; files elsewhere may
+    each cost one.
+    """
     with KafkaSandbox(secure=True) as sandbox:
         for broker in (sandbox.source, sandbox.target):
             kafka.use(broker.admin_properties)
         _started.append(sandbox)
         yield sandbox
         _started.remove(sandbox)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _topics_go_with_their_file() -> Iterator[None]:
+    """Each question about all topics would otherwise cost more from file to file: to brokers and to clients."""
+    yield
+    for sandbox in _started:
+        for broker in (sandbox.source, sandbox.target):
+            kafka.delete_all_topics(broker.admin_properties["bootstrap.servers"])
 
 
 @pytest.fixture(autouse=True)

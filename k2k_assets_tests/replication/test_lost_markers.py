@@ -38,7 +38,7 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.own_clusters]
+pytestmark = pytest.mark.integration
 
 OLD, NEW = ([b"%s-%d" % (age, n) for n in range(10)] for age in (b"old", b"new"))
 PATIENCE = 1.0

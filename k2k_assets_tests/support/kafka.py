@@ -5,8 +5,6 @@ Every call has a deadline. Nothing here uses the project's own Kafka code, which
 
 from __future__ import annotations
 
-import os
-import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -83,13 +81,9 @@ class ReadRecord(NamedTuple):
         return self.key, self.value, self.headers, self.timestamp
 
 
-# Two digits that tell which of the processes that share a broker has given a name; what they start inherits them.
-_WORKER = f"{int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw')):02x}"
-
-
 def unique(name: str) -> str:
     """A name that no other test uses: for topics, pipelines, groups and transactional ids."""
-    return f"{name}-{_WORKER}{uuid.uuid4().hex[:8]}"
+    return f"{name}-{uuid.uuid4().hex[:8]}"
 
 
 _access: dict[str, dict[str, str]] = {}
@@ -147,18 +141,11 @@ def delete_topic(servers: str, name: str) -> None:
     wait_until(lambda: not _partitions(servers, name), SECONDS, f"{name} to be gone from {servers}")
 
 
-def delete_all_topics(servers: str, shared: bool = False) -> None:
-    """Deletes every topic but Kafka's own; it does not wait until brokers have forgotten them.
-
-    Args:
-        servers: The cluster.
-        shared: Other processes have topics there too: only those whose names come from `unique` here are deleted.
-    """
+def delete_all_topics(servers: str) -> None:
+    """Deletes every topic but Kafka's own; it does not wait until brokers have forgotten them."""
     # A client of its own: one that was there when a broker went would report that first.
     client = AdminClient({**_at(servers), **_QUICK})
     names = [name for name in client.list_topics(timeout=SECONDS).topics if name not in _INTERNAL]
-    if shared:
-        names = [name for name in names if re.search(f"-{_WORKER}[0-9a-f]{{8}}", name)]
     if names:
         _all(client.delete_topics(names, operation_timeout=10).values())
 

@@ -5,15 +5,12 @@ A worker that begins a long one last would end long after the others.
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import groupby
-from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
 _DEFAULT_SECONDS = 180
-_ROOT = Path(__file__).parents[2]
 # Folders and files, and what they share: a pair of secured clusters, or a session of Spark, which starts once for all.
 _BY_ONE_WORKER = {
     "k2k_assets_tests/permissions": "secured",
@@ -26,18 +23,12 @@ _BY_ONE_WORKER = {
 
 
 class FilesAndFolders(LoadFileScheduling):  # type: ignore[misc]
-    """The tests of a file go to one worker, and all files of some folders, or that must not share their clusters."""
+    """The tests of a file go to one worker, and all files of some folders."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         folder = file.rpartition("/")[0]
-        return _BY_ONE_WORKER.get(file) or _BY_ONE_WORKER.get(folder) or _of_its_own_clusters(file) or file
-
-
-@cache
-def _of_its_own_clusters(file: str) -> str | None:
-    """What all files share in which a test is marked `own_clusters`: here no test is imported, so words have to do."""
-    return "clusters of their own" if "mark.own_clusters" in (_ROOT / file).read_text(encoding="utf-8") else None
+        return _BY_ONE_WORKER.get(file) or _BY_ONE_WORKER.get(folder) or file
 
 
 def long_files_first(items: list[pytest.Item]) -> list[pytest.Item]:

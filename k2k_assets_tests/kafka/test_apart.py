@@ -171,7 +171,7 @@ def _nobody(timeout: float = 5.0) -> Cluster:
 
 
 def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
-    with _nobody() as cluster:
+    with _nobody(timeout=60.0) as cluster:  # a process starts slowly where much else does
         assert cluster.apart(_die_at_first, tmp_path / "died") == "the second time"
         first = cluster.apart(_pid)
         assert cluster.apart(_pid) == first != os.getpid()

@@ -58,6 +58,7 @@ def _materialize(
         return Outcome({topic: TopicOutcome(topic, {}, {}, 1.0) for topic in sorted(topics)})
 
     monkeypatch.setattr(topics, "both_clusters", both)
+    monkeypatch.setattr(topics, "_followed", lambda *_: {})  # nobody else copies
     names = AssetNames(pipeline.name)
     assets = topics.topic_assets(pipeline, names, [ShownTopic(topic, topic, 1) for topic in "abc"])
     spark = Resource(replicate)

@@ -203,8 +203,7 @@ def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: Dagste
     produce(clusters.source_servers, orders, [b"after"] * 10)
     dev.await_that(arrived(orders, 530), 300, "the next run to copy on where the killed one was")
     dev.await_that(lambda: dev.is_over(killed), 60, "Dagster to know that the killed one is gone")
-    (failure,) = dev.failed_runs()
-    assert "the process of this run is gone" in failure
+    assert len(dev.failed_runs()) == 1, "by the sensor, or by Dagster's own code server"
 
 
 def _answers(url: str) -> bool:

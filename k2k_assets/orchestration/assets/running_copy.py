@@ -82,9 +82,11 @@ def _copied_by(
     pipeline: Pipeline, target: Cluster, topics: Collection[str], partitions: Collection[TopicPartition]
 ) -> dict[str, str]:
     with AssignmentTail(pipeline, target) as tail:
-        seen = continuous_instances(tail.catch_up(), pipeline.name, topics)
+        found, state = continuous_instances(tail.catch_up(), pipeline.name, topics), tail.state
+        claiming = {claim.generation for claim in state.claims.values()}
+        # Those that have ended are not waited for: they have released all.
+        seen = {name: one for name, one in found.items() if _generations(state, [name]) & claiming}
         living = _living(tail, pipeline, topics, seen)
-        state = tail.state
         owners = {
             TopicPartition(claim.topic, claim.partition): state.describe(claim.generation)
             for claim in state.claims.values()

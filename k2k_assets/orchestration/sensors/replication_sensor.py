@@ -74,16 +74,15 @@ def replication_sensor(
         decision = decide_sync(_facts(context, pipeline, names, looked, seen), before.heard)
         for run_id in decision.dead:
             _report_dead(context.instance, run_id)
-        stopped = _stopped(seen)
+        stopped, shown = _stopped(seen), shown_assets(context, names)
         cursor = before.model_copy(update={"heard": decision.heard, "stopped": stopped})
         events: list[Event] = []
-        if not _run_reports(decision):
-            shown = shown_assets(context, names)
+        if not decision.run_reports:
             events += _turned(names, before.stopped, stopped, seen, shown)
         if decision.copied_by:
             cursor, reports = _reported(pipeline, names, seen, decision.copied_by, cursor)
             events += reports
-        cursor = _shown_anew(context, names, seen, cursor)
+        cursor = _shown_anew(context, names, seen, shown, cursor)
         requests = [*_sync_request(names, decision), *_mappings_request(context.instance, pipeline, names, seen)]
         return dg.SensorResult(
             run_requests=requests,
@@ -96,12 +95,16 @@ def replication_sensor(
 
 
 def _shown_anew(
-    context: dg.SensorEvaluationContext, names: AssetNames, seen: Observation, cursor: SyncCursor
+    context: dg.SensorEvaluationContext,
+    names: AssetNames,
+    seen: Observation,
+    shown: frozenset[dg.AssetKey],
+    cursor: SyncCursor,
 ) -> SyncCursor:
     """Has the definitions loaded anew, once, when something is discovered that they do not show."""
     keys = {names.topic_key(topic) for topic in seen.found.topics}
     keys |= {names.consumer_group_key(group) for group in seen.found.groups}
-    new = sorted(key.to_user_string() for key in keys - shown_assets(context, names))
+    new = sorted(key.to_user_string() for key in keys - shown)
     digest = hashlib.sha256("\n".join(new).encode()).hexdigest()[:16] if new else ""
     if new and digest != cursor.not_shown and context.code_location_origin is not None:
         reload_soon(context.code_location_origin.location_name)
@@ -160,11 +163,6 @@ def _mappings_request(
 
 
 # -- what is reported -------------------------------------------------------------------------------------------------
-
-
-def _run_reports(decision: SyncDecision) -> bool:
-    """Whether a run copies, which reports by itself."""
-    return not decision.copied_by and decision.run_key is None and not decision.dead
 
 
 def _stopped(seen: Observation) -> dict[str, str]:

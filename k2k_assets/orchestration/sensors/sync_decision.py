@@ -132,6 +132,7 @@ class SyncDecision(_Model):
         run_key: Of the run to ask for; None to ask for none.
         reason: Why none, or why one, in words.
         dead: Ids of runs to report as failed.
+        run_reports: Whether runs of the sync job copy, which report by themselves, and nobody else.
         copied_by: Who copies that is no run of the sync job; empty if nobody.
         heard: To remember.
     """
@@ -139,6 +140,7 @@ class SyncDecision(_Model):
     run_key: str | None = None
     reason: str
     dead: tuple[str, ...] = ()
+    run_reports: bool = False
     copied_by: str = ""
     heard: dict[str, LastSign]
 
@@ -156,7 +158,10 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign]) -> SyncDecisio
         known: list[ActiveRun | EndedRun] = [*facts.active, *facts.ended]
         newest = max(known, key=lambda run: run.begun, default=None)
         key = f"sync-after-{newest.run_id if newest else 'none'}" if asks else None
-        return SyncDecision(run_key=key, reason=reason, dead=dead, copied_by=copied_by, heard=heard)
+        reports = not copied_by and any(not run.waits for run in active)
+        return SyncDecision(
+            run_key=key, reason=reason, dead=dead, run_reports=reports, copied_by=copied_by, heard=heard
+        )
 
     if active:
         youngest = active[0]

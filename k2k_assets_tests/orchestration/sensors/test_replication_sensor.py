@@ -207,9 +207,9 @@ def test_a_look_that_stalls_is_not_the_silence_of_an_instance(place: Path, monke
     assert asked() == 1
 
 
-def _seen(pipeline: Pipeline, instances: dict[str, Presence]) -> Observation:
+def _seen(pipeline: Pipeline, instances: dict[str, Presence], log: CommitLog | None = None) -> Observation:
     found = Discovery(pipeline.name, 0, "source", "target", {})
-    return Observation(found, {"a": [10]}, {"a": [9]}, None, CommitLog(), instances)
+    return Observation(found, {"a": [10]}, {"a": [9]}, None, log or CommitLog(), instances)
 
 
 def test_a_run_whose_process_is_gone_is_reported_as_failed_and_replaced(
@@ -263,6 +263,22 @@ def test_a_run_that_was_terminated_is_not_replaced(place: Path, monkeypatch: pyt
     assert f"run {run.run_id} was terminated by hand" in reason(answer)
     ticks.switched_on = time.time() + 1
     assert len(requests(ticks.tick())) == 1
+
+
+@pytest.mark.parametrize(("status", "told"), [("a run copies", 0), ("it was terminated", 1)])
+def test_a_stop_is_told_by_the_sensor_where_no_run_does(
+    place: Path, monkeypatch: pytest.MonkeyPatch, status: str, told: int
+) -> None:
+    log = CommitLog(unreadable={TopicPartition("a", 0): "no JSON"})
+    monkeypatch.setattr(replication_sensor, "observe", lambda pipeline: _seen(pipeline, {}, log))
+    ticks = Ticks(place, "s:9092", "t:9092", ["a"])
+    run = ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
+    if status == "it was terminated":
+        ticks.instance.report_run_canceled(run)
+    answer = ticks.tick()
+    assert isinstance(answer, dg.SensorResult)
+    assert requests(answer) == []
+    assert len([event for event in answer.asset_events if isinstance(event, dg.AssetCheckEvaluation)]) == told
 
 
 def test_a_topic_that_was_never_copied_is_not_stopped(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,12 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from k2k_assets.control.assignment_records import Claim
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
-from k2k_assets.coordination.liveness import Presence, continuous_instances, heartbeat_interval_seconds
+from k2k_assets.coordination.liveness import Liveness, heartbeat_interval_seconds, heartbeat_timeout_seconds
+from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import offsets_where_led
@@ -81,17 +83,7 @@ def followed_topics(
 def _copied_by(
     pipeline: Pipeline, target: Cluster, topics: Collection[str], partitions: Collection[TopicPartition]
 ) -> dict[str, str]:
-    with AssignmentTail(pipeline, target) as tail:
-        found, state = continuous_instances(tail.catch_up(), pipeline.name, topics), tail.state
-        claiming = {claim.generation for claim in state.claims.values()}
-        # Those that have ended are not waited for: they have released all.
-        seen = {name: one for name, one in found.items() if _generations(state, [name]) & claiming}
-        living = _living(tail, pipeline, topics, seen)
-        owners = {
-            TopicPartition(claim.topic, claim.partition): state.describe(claim.generation)
-            for claim in state.claims.values()
-            if claim.generation in living
-        }
+    owners = _living_owners(pipeline, target, topics)
     owned = {
         topic: {owners.get(tp) for tp in partitions if tp.topic == topic} for topic in {tp.topic for tp in partitions}
     }
@@ -100,29 +92,44 @@ def _copied_by(
     }
 
 
-def _living(
-    tail: AssignmentTail, pipeline: Pipeline, topics: Collection[str], seen: Mapping[str, Presence]
-) -> set[int]:
-    """Generations of the instances of which a sign came meanwhile: other machines' clocks do not count."""
-    patience = time.monotonic() + 2 * heartbeat_interval_seconds(pipeline)
-    silent = set(seen)
-    while silent and time.monotonic() < patience:
-        now = continuous_instances(tail.refresh(_POLL_SECONDS), pipeline.name, topics)
-        silent -= {name for name in silent if name in now and now[name].sign > seen[name].sign}
-    return _generations(tail.state, seen.keys() - silent)
+def _living_owners(pipeline: Pipeline, target: Cluster, topics: Collection[str]) -> dict[TopicPartition, str]:
+    """The partitions of some topics that instances without end copy which are alive for sure, each with who that is.
+
+    Whoever has ended has released all, and is not waited for.
+    """
+    with AssignmentTail(pipeline, target) as tail:
+        state, liveness = tail.state, Liveness(tail.state, heartbeat_timeout_seconds(pipeline))
+        tail.catch_up()
+        liveness.note()
+        patience = Deadline(2 * heartbeat_interval_seconds(pipeline))
+        while True:
+            claims = [
+                claim for claim in state.claims.values() if claim.topic in topics and _is_continuous(state, claim)
+            ]
+            living = {claim.generation for claim in claims if liveness.has_shown(claim.owner)}
+            if living.issuperset(claim.generation for claim in claims) or patience.expired():
+                break
+            tail.refresh(_POLL_SECONDS)
+            liveness.note()
+        return {
+            TopicPartition(claim.topic, claim.partition): state.describe(claim.generation)
+            for claim in claims
+            if claim.generation in living
+        }
 
 
-def _generations(state: Assignments, names: Collection[str]) -> set[int]:
-    return {generation for generation, instance in state.instances.items() if instance.instance in names}
+def _is_continuous(state: Assignments, claim: Claim) -> bool:
+    instance = state.instances.get(claim.generation)
+    return instance is not None and instance.continuous
 
 
 def _caught_up(pipeline: Pipeline, source: Cluster, target: Cluster, ends: Mapping[TopicPartition, int]) -> CommitLog:
     """The commit log, once it has come as far as the source was, or after a while."""
-    patience = time.monotonic() + CATCH_UP_SECONDS
+    patience = Deadline(CATCH_UP_SECONDS)
     cluster = source.cluster_id()
     while True:
         log = read_commit_log(pipeline, cluster, target)
         behind = any(tp not in log.positions or log.positions[tp].position < end for tp, end in ends.items())
-        if not behind or time.monotonic() >= patience:
+        if not behind or patience.expired():
             return log
         time.sleep(_POLL_SECONDS)

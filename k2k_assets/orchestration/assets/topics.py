@@ -21,6 +21,7 @@ from k2k_assets.orchestration.assets.running_copy import FollowedTopic, followed
 from k2k_assets.orchestration.assets.shown import ShownTopic
 from k2k_assets.orchestration.assets.sync_run import SyncRun
 from k2k_assets.orchestration.assets.topic_results import (
+    Shown,
     followed_materialization,
     materialization,
     stopped_failure,
@@ -37,7 +38,7 @@ from k2k_assets.spark.coming_spark import ComingSpark
 from k2k_assets.status.waiting_records import WaitingRecords
 from k2k_assets.verification.stops import check_copies_on
 
-TERMINATED = (
+_TERMINATED = (
     "Terminated by hand, it commits what it has and ends, and the sensor starts no other run until it is switched off "
     "and on again, or this job is launched"
 )
@@ -110,12 +111,8 @@ def topic_assets(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]
             _sync(context, pipeline, names, config, checks)
             return
         followed = _followed(context, pipeline, wanted)
-        for topic in sorted(selected & followed.keys()):
-            shown = followed_materialization(pipeline.routing.target_if_any(topic) or "", followed[topic])
-            yield dg.MaterializeResult(
-                asset_key=names.topic_key(topic), metadata=shown.metadata, data_version=shown.data_version
-            )
-        selected, wanted = selected - followed.keys(), wanted - followed.keys()
+        yield from _materialized(context, names, selected, _shown(pipeline, followed))
+        wanted = wanted - followed.keys()
         if not wanted:
             return
         with getattr(context.resources, names.resource).copying(pipeline) as spark:
@@ -153,16 +150,13 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
             found = refresh(pipeline, source, target)
         context.log.info(f"discovered {plural(len(found.topics), 'topic')}: {', '.join(found.topics)}")
         followed = _followed(context, pipeline, found.topics.keys())
-        for topic, copy in sorted(followed.items()):
-            shown = followed_materialization(pipeline.routing.target_if_any(topic) or "", copy)
-            context.log_event(dg.AssetMaterialization(names.topic_key(topic), metadata=shown.metadata))
-        if followed and not found.topics.keys() - followed.keys():
+        yield from _materialized(context, names, set(), _shown(pipeline, followed))
+        rest = found.topics.keys() - followed.keys()
+        if followed and not rest:
             yield dg.MaterializeResult(metadata={keys.TOPICS: ", ".join(sorted(followed))})
             return
         with getattr(context.resources, names.resource).copying(pipeline) as spark:
-            outcome = _copy(
-                context, pipeline, spark, config, found.topics.keys() - followed.keys() if followed else None
-            )
+            outcome = _copy(context, pipeline, spark, config, rest if followed else None)
         yield from _results(context, pipeline, names, outcome, set())
         yield dg.MaterializeResult(metadata=summary(outcome))
 
@@ -233,7 +227,7 @@ def _sync(
             warn=context.log.warning,
         )
         context.log.info(
-            f"copying {pipeline.selection.describe()} until the next run of this job takes over. {TERMINATED}"
+            f"copying {pipeline.selection.describe()} until the next run of this job takes over. {_TERMINATED}"
         )
         watched(
             lambda stop, listener: spark.replicate(Continuous(), stop=stop, listener=listener, run=context.run_id), run
@@ -292,15 +286,26 @@ def _results(
 ) -> Iterator[dg.MaterializeResult[None]]:
     """The good topics first, so that they count; then the failure that names those that were stopped, or left out."""
     stopped: Mapping[str, Stops] = {**outcome.stopped, **(left_out or {})}
-    for topic, result in outcome.topics.items():
-        if topic in stopped:
-            continue
-        shown = materialization(result)
-        if topic in selected:
-            yield dg.MaterializeResult(
-                asset_key=names.topic_key(topic), metadata=shown.metadata, data_version=shown.data_version
-            )
-        else:
-            context.log_event(dg.AssetMaterialization(asset_key=names.topic_key(topic), metadata=shown.metadata))
+    good = {topic: materialization(result) for topic, result in outcome.topics.items() if topic not in stopped}
+    yield from _materialized(context, names, selected, good)
     if stopped:
         raise stopped_failure(pipeline.name, stopped, outcome)
+
+
+def _shown(pipeline: Pipeline, followed: Mapping[str, FollowedTopic]) -> dict[str, Shown]:
+    return {
+        topic: followed_materialization(pipeline.routing.target_if_any(topic) or "", copy)
+        for topic, copy in sorted(followed.items())
+    }
+
+
+def _materialized(
+    context: dg.AssetExecutionContext, names: AssetNames, selected: Set[str], topics: Mapping[str, Shown]
+) -> Iterator[dg.MaterializeResult[None]]:
+    """The results of topics that are selected; of those that have no asset yet, an event in the log."""
+    for topic, shown in topics.items():
+        key = names.topic_key(topic)
+        if topic in selected:
+            yield dg.MaterializeResult(asset_key=key, metadata=shown.metadata, data_version=shown.data_version)
+        else:
+            context.log_event(dg.AssetMaterialization(asset_key=key, metadata=shown.metadata))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import dagster as dg
 import pytest
 
 from k2k_assets.orchestration.assets import topics
+from k2k_assets.orchestration.assets.running_copy import FollowedTopic
 from k2k_assets.orchestration.assets.shown import ShownTopic
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
@@ -43,9 +44,16 @@ class Resource:
 
 
 def _materialize(
-    monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline, there: Collection[str]
+    monkeypatch: pytest.MonkeyPatch,
+    pipeline: Pipeline,
+    there: Collection[str],
+    followed: Collection[str] = (),
+    also: Sequence[str] = (),
 ) -> tuple[list[set[str]], dg.ExecuteInProcessResult]:
-    """What the engine was asked for, and the result; topics `a`, `b` and `c` are shown."""
+    """What the engine was asked for, and the result; topics `a`, `b` and `c` are shown.
+
+    Those that are followed are copied by somebody else, without end.
+    """
     asked: list[set[str]] = []
 
     @contextmanager
@@ -58,12 +66,14 @@ def _materialize(
         return Outcome({topic: TopicOutcome(topic, {}, {}, 1.0) for topic in sorted(topics)})
 
     monkeypatch.setattr(topics, "both_clusters", both)
-    monkeypatch.setattr(topics, "_followed", lambda *_: {})  # nobody else copies
+    by_others = {topic: FollowedTopic("k2k start", {0: 5}, {0: 5}) for topic in followed}
+    monkeypatch.setattr(topics, "_followed", lambda *_: by_others)
     names = AssetNames(pipeline.name)
     assets = topics.topic_assets(pipeline, names, [ShownTopic(topic, topic, 1) for topic in "abc"])
     spark = Resource(replicate)
     resources = {names.resource: dg.ResourceDefinition.hardcoded_resource(spark)}
-    return asked, dg.materialize([assets], resources=resources, raise_on_error=False)
+    config = {"ops": {names.op("topics"): {"config": {"also": list(also)}}}}
+    return asked, dg.materialize([assets], resources=resources, run_config=config, raise_on_error=False)
 
 
 def _failure(result: dg.ExecuteInProcessResult) -> str:
@@ -108,3 +118,18 @@ def test_the_engine_refuses_where_nothing_is_left_and_where_topics_are_listed(
     pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", selection)
     asked, _ = _materialize(monkeypatch, pipeline, there)
     assert asked == [{"a", "b", "c"}]
+
+
+def test_what_somebody_copies_is_told_and_only_the_rest_is_copied(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also of a topic that has no asset yet."""
+    pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", ".*")
+    asked, result = _materialize(monkeypatch, pipeline, ["a", "b", "c", "new"], followed=["a", "new"], also=["new"])
+    assert result.success
+    assert asked == [{"b", "c"}]
+    names = AssetNames(pipeline.name)
+    told = {event.asset_key: event for event in result.get_asset_materialization_events()}
+    assert told.keys() == {names.topic_key(topic) for topic in ("a", "b", "c", "new")}
+    for topic in ("a", "new"):
+        assert told[names.topic_key(topic)].materialization.metadata["k2k/copied_by"].value == "k2k start"

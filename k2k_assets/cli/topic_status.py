@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from k2k_assets.core.stops.reason import render
+from k2k_assets.core.topic_partition import by_topic
 
 if TYPE_CHECKING:
     from k2k_assets.replication.driver.progress import PartitionProgress, Progress
@@ -67,9 +68,7 @@ class StatusReader:
 
     def read(self, progress: Progress) -> list[TopicStatus]:
         """The topics' statuses, sorted by name."""
-        topics: dict[str, dict[int, PartitionProgress]] = {}
-        for partition, state in sorted(progress.partitions.items()):
-            topics.setdefault(partition.topic, {})[partition.partition] = state
+        topics = by_topic(progress.partitions)
         records = {topic: sum(p.records for p in partitions.values()) for topic, partitions in topics.items()}
         seconds, before = self._sample(progress.started, records)
         return [

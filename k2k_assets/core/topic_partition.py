@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+V = TypeVar("V")
 
 
 class TopicPartition(NamedTuple):
@@ -13,3 +16,11 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def by_topic(partitions: Mapping[TopicPartition, V]) -> dict[str, dict[int, V]]:
+    """What is known of partitions, by topic and then by number, both in order."""
+    topics: dict[str, dict[int, V]] = {}
+    for (topic, partition), known in sorted(partitions.items(), key=lambda item: item[0]):
+        topics.setdefault(topic, {})[partition] = known
+    return topics

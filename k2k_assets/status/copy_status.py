@@ -8,7 +8,7 @@ from typing import Literal
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition, by_topic
 from k2k_assets.status.history import CopyHistory
 from k2k_assets.status.lag import PartitionLag, TotalLag, total_lag
 
@@ -121,9 +121,6 @@ def copied_topics(
         history: What was copied lately.
         now: Milliseconds since the epoch.
     """
-    topics: dict[str, dict[int, PartitionLag]] = {}
-    for tp, lag in sorted(lags.items()):
-        topics.setdefault(tp.topic, {})[tp.partition] = lag
     return [
         CopiedTopic(
             topic=topic,
@@ -134,7 +131,7 @@ def copied_topics(
             rate=history.rate(topic, now),
             history=history.steps(topic, now),
         )
-        for topic, partitions in topics.items()
+        for topic, partitions in by_topic(lags).items()
     ]
 
 

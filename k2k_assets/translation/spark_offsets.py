@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition, by_topic
 
 
 def parse(text: str, where: str) -> dict[TopicPartition, int]:
@@ -47,10 +47,7 @@ def parse(text: str, where: str) -> dict[TopicPartition, int]:
 
 def render(offsets: Mapping[TopicPartition, int]) -> str:
     """The positions as Spark's JSON, in one line."""
-    topics: dict[str, dict[str, int]] = {}
-    for tp in sorted(offsets):
-        topics.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
-    return json.dumps(topics, separators=(",", ":"))
+    return json.dumps(by_topic(offsets), separators=(",", ":"))
 
 
 def _positions(text: str) -> dict[TopicPartition, int] | None:

@@ -17,7 +17,7 @@ import dagster as dg
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.stops.reason import StopReason, Stops, render
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import TopicPartition, by_topic
 from k2k_assets.core.words import duration
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration.assets.commit_log import commit_log_metadata
@@ -158,7 +158,7 @@ class SyncRun:
     def _report_when_due(self, progress: Progress) -> None:
         """A topic that is due is reported once it has come as far as its source was seen to be, or after a while."""
         now = self.clock()
-        topics = _by_topic(progress)
+        topics = by_topic(progress.partitions)
         if not self._pending:
             due = self._schedule.due({topic: _positions(parts) for topic, parts in topics.items()}, now)
             self._pending = {topic: _ends(topics[topic]) for topic in due}
@@ -169,9 +169,9 @@ class SyncRun:
         if not arrived and now - self._pending_since < _CATCH_UP_SECONDS:
             return
         reported = {tp: part for tp, part in progress.partitions.items() if tp.topic in self._pending}
-        found = lags_of(reported, self.oldest)
+        lags_by_topic = by_topic(lags_of(reported, self.oldest))
         for topic, ends in self._pending.items():
-            behind = total_lag(lag for tp, lag in found.items() if tp.topic == topic).seconds
+            behind = total_lag(lags_by_topic[topic].values()).seconds
             self._report(topic, topics[topic], ends, behind, now)
         self._schedule.reported({topic: _positions(topics[topic]) for topic in self._pending}, now)
         self._pending = {}
@@ -239,15 +239,8 @@ def lags_of(
     return lags(positions, ends, oldest(waiting) if waiting else {}, int(time.time() * 1000))
 
 
-def _by_topic(progress: Progress) -> dict[str, dict[int, PartitionProgress]]:
-    topics: dict[str, dict[int, PartitionProgress]] = {}
-    for tp, part in sorted(progress.partitions.items()):
-        topics.setdefault(tp.topic, {})[tp.partition] = part
-    return topics
-
-
 def _positions(parts: Mapping[int, PartitionProgress]) -> Positions:
-    return tuple(part.position for _, part in sorted(parts.items()))
+    return tuple(part.position for part in parts.values())
 
 
 def _ends(parts: Mapping[int, PartitionProgress]) -> dict[int, int]:

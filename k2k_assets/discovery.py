@@ -23,7 +23,7 @@ from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.group_selection import GroupSelection
-from k2k_assets.topics.names import never_selected
+from k2k_assets.topics.names import selected
 
 VERSION = 1
 
@@ -115,9 +115,8 @@ def discover(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     Raises:
         ClusterUnreachable: One does not answer.
     """
-    barred = never_selected(pipeline)
-    existing = sorted(source.topics().items())
-    topics = {name: count for name, count in existing if name not in barred and pipeline.selection.matches(name)}
+    existing = source.topics()
+    topics = {name: existing[name] for name in sorted(selected(pipeline, existing))}
     found = _discovery(pipeline, topics, source.cluster_id(), target.cluster_id())
     return replace(found, groups=_groups(pipeline, source, found.topics))
 

@@ -9,6 +9,7 @@ from types import TracebackType
 
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -19,7 +20,7 @@ from k2k_assets.status.history import CopyHistory
 from k2k_assets.status.lag_reader import read_lags
 from k2k_assets.status.moved_groups import moved_groups
 from k2k_assets.status.waiting_records import WaitingRecords
-from k2k_assets.topics.names import never_selected
+from k2k_assets.topics.names import selected
 
 # Groups are many questions, and change slowly.
 _GROUPS_SECONDS = 30.0
@@ -58,15 +59,16 @@ class CopyReader:
         self._follow()
         records = self._newest()
         stopped = self._stopped(records)
-        selected = self._selected()
-        known = {tp for tp in {*records, *stopped} if tp.topic in selected or self._is_selected(tp.topic)}
-        partitions = known | {TopicPartition(topic, p) for topic, count in selected.items() for p in range(count)}
+        existing = self._source.topics()
+        topics = selected(self._pipeline, {*existing, *(tp.topic for tp in (*records, *stopped))})
+        known = {tp for tp in (*records, *stopped) if tp.topic in topics}
+        partitions = known | {TopicPartition(t, p) for t in topics & existing.keys() for p in range(existing[t])}
         positions = {tp: records[tp].position if tp in records else None for tp in partitions}
         lags = read_lags(self._pipeline, self._source, positions, self._records)
         now = int(time.time() * 1000)
         targets = {tp.topic: self._pipeline.routing.target_if_any(tp.topic) for tp in partitions}
-        topics = copied_topics(lags, records, stopped, targets, self._history, now)
-        return CopyStatus(now, topics, self._moved(selected))
+        copied = copied_topics(lags, records, stopped, targets, self._history, now)
+        return CopyStatus(now, copied, self._moved(topics & existing.keys()))
 
     def close(self) -> None:
         """Lets go of the clients."""
@@ -90,11 +92,10 @@ class CopyReader:
             self._tail.read()
 
     def _newest(self) -> dict[TopicPartition, CommitRecord]:
-        newest = dict(self._log.positions)
-        for tp, record in self._history.newest.items():
-            if tp not in newest or record.order > newest[tp].order:
-                newest[tp] = record
-        return newest
+        newest: NewestCommits[TopicPartition] = NewestCommits()
+        for record in (*self._log.positions.values(), *self._history.newest.values()):
+            newest.take(record.source, record)
+        return newest.records
 
     def _stopped(self, records: Mapping[TopicPartition, CommitRecord]) -> dict[TopicPartition, StopReason]:
         found = {tp: record.reason for tp, record in records.items() if record.reason is not None}
@@ -102,12 +103,6 @@ class CopyReader:
             if reason := self._log.unreadable_reason(tp):
                 found[tp] = reason
         return found
-
-    def _selected(self) -> dict[str, int]:
-        return {name: count for name, count in self._source.topics().items() if self._is_selected(name)}
-
-    def _is_selected(self, topic: str) -> bool:
-        return topic not in never_selected(self._pipeline) and self._pipeline.selection.matches(topic)
 
     def _moved(self, topics: Collection[str]) -> MovedGroups | None:
         if time.monotonic() >= self._groups_until:

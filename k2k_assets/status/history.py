@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Mapping
 
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.core.topic_partition import TopicPartition
 
 STEPS = 20
@@ -21,24 +23,22 @@ class CopyHistory:
     """
 
     def __init__(self) -> None:
-        self._newest: dict[TopicPartition, CommitRecord] = {}
+        self._newest: NewestCommits[TopicPartition] = NewestCommits()
         self._copied: dict[str, deque[tuple[int, int]]] = defaultdict(deque)
 
     @property
-    def newest(self) -> dict[TopicPartition, CommitRecord]:
+    def newest(self) -> Mapping[TopicPartition, CommitRecord]:
         """The newest record of each partition that was seen."""
-        return self._newest
+        return self._newest.records
 
     def apply(self, record: CommitRecord) -> None:
         """Takes in one record."""
-        before = self._newest.get(record.source)
-        if before is not None:
-            if record.order < before.order:
-                return  # of one that is superseded
-            counted = before.records if before.generation == record.generation else 0
-            if record.records > counted:
-                self._copied[record.source.topic].append((record.time, record.records - counted))
-        self._newest[record.source] = record
+        before = self.newest.get(record.source)
+        if not self._newest.take(record.source, record) or before is None:
+            return
+        counted = before.records if before.generation == record.generation else 0
+        if record.records > counted:
+            self._copied[record.source.topic].append((record.time, record.records - counted))
 
     def steps(self, topic: str, now: int) -> list[int]:
         """Records copied in each of the last `STEPS` steps, the newest last.

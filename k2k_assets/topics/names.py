@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,3 +25,14 @@ def own_control_topics(pipeline: Pipeline) -> frozenset[str]:
 def never_selected(pipeline: Pipeline) -> frozenset[str]:
     """The names that no pattern selects, whatever it matches."""
     return KAFKA_INTERNAL | _DEFAULT_CONTROL | own_control_topics(pipeline)
+
+
+def selected(pipeline: Pipeline, names: Iterable[str]) -> set[str]:
+    """Those of some source topics that a pipeline selects.
+
+    Args:
+        pipeline: Its selection is one pattern or a list of names.
+        names: Source topics.
+    """
+    barred = never_selected(pipeline)
+    return {name for name in names if name not in barred and pipeline.selection.matches(name)}

@@ -11,7 +11,7 @@ from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import hidden_topics
-from k2k_assets.topics.names import KAFKA_INTERNAL, never_selected
+from k2k_assets.topics.names import KAFKA_INTERNAL, never_selected, selected
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
@@ -41,20 +41,20 @@ def resolve_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False)
     return {name: existing[name] for name in sorted(names)}
 
 
-def ensure_selected(pipeline: Pipeline, source: Cluster, wanted: Collection[str], selected: Collection[str]) -> None:
+def ensure_selected(pipeline: Pipeline, source: Cluster, wanted: Collection[str], found: Collection[str]) -> None:
     """Makes sure that topics are among those that a pipeline copies.
 
     Args:
         pipeline: Whose.
         source: Asked about those that are not.
         wanted: Source topics.
-        selected: What `resolve_topics` found, partly or not.
+        found: What `resolve_topics` found, partly or not.
 
     Raises:
         Refused: One is hidden, does not exist, or is not selected.
         ClusterUnreachable: The source does not answer.
     """
-    missing = sorted(set(wanted) - set(selected))
+    missing = sorted(set(wanted) - set(found))
     if missing:
         refuse(hidden_topics(pipeline, source, [name for name in missing if pipeline.selection.matches(name)]))
         raise Refused(f"topics {', '.join(missing)} are not on the source, or not selected by the pipeline")
@@ -81,14 +81,13 @@ def _unknown(name: str, existing: Collection[str]) -> str:
 
 
 def _matching(pipeline: Pipeline, existing: Collection[str], source: Cluster) -> set[str]:
-    barred = never_selected(pipeline)
-    looked_at = [name for name in existing if name not in barred]
-    names = {name for name in looked_at if pipeline.selection.matches(name)}
+    names = selected(pipeline, existing)
     if not names:
         refuse(hidden_topics(pipeline, source))
+        looked_at = len(set(existing) - never_selected(pipeline))
         raise Refused(
             f"no topic of the {source} matches the pattern '{pipeline.selection.pattern}': "
-            f"{plural(len(looked_at), 'topic')} looked at. The pattern must match the whole name; "
+            f"{plural(looked_at, 'topic')} looked at. The pattern must match the whole name; "
             "correct 'replication[].source.topic'."
         )
     return names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_key
@@ -193,6 +193,25 @@ def _fold(newest: Mapping[tuple[int, bytes | None], Message], pipeline: Pipeline
     for tp in result.unreadable:
         result.positions.pop(tp, None)
     return result
+
+
+def records_of(messages: Iterable[Message], group: str, cluster: str) -> Iterator[CommitRecord]:
+    """The commit records of one group and source cluster among messages of the commit topic, as they come.
+
+    What cannot be read is passed over: who reads the whole log tells it, by the policy.
+
+    Args:
+        messages: Of the commit topic.
+        group: Identity of the progress.
+        cluster: Source cluster id.
+    """
+    for message in messages:
+        try:
+            record = CommitRecord.parse(message.key(), message.value(), f"offset {message.offset()}")
+        except ValueError:
+            continue
+        if (record.group, record.cluster) == (group, cluster):
+            yield record
 
 
 def _unreadable(pipeline: Pipeline, result: CommitLog, source: TopicPartition | None, why: str) -> None:

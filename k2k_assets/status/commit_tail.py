@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from k2k_assets.control.commit_log import records_of
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
-from k2k_assets.kafka.messages import Message
 from k2k_assets.pipeline import Pipeline
 
 # Enough for a history of minutes, read in less than a second.
@@ -54,7 +54,8 @@ class CommitTail:
         ends = self._target.offsets(list(self._reader.reached), "stable")
         try:
             for batch in self._reader.read_until(ends, Deadline(_SECONDS)):
-                self._apply(batch)
+                for record in records_of(batch, *self._identity):
+                    self._take(record)
         except NotReadToTheEnd:
             return  # the next look goes on from there
 
@@ -62,12 +63,3 @@ class CommitTail:
         """Lets go of the client."""
         if self._reader is not None:
             self._reader.close()
-
-    def _apply(self, batch: list[Message]) -> None:
-        for message in batch:
-            try:
-                record = CommitRecord.parse(message.key(), message.value(), f"offset {message.offset()}")
-            except ValueError:
-                continue  # what cannot be read is told by who reads the whole log, by the policy
-            if (record.group, record.cluster) == self._identity:
-                self._take(record)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.commit_log import CommitLog, records_of
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.core.stops.reason import StopReason
@@ -156,17 +156,12 @@ class ProgressReader:
         """
         own: list[OwnCommit] = []
         while batch := self._follower.refresh():
-            for message in batch:
-                try:
-                    record = CommitRecord.parse(message.key(), message.value(), f"offset {message.offset()}")
-                except ValueError:
-                    continue  # the slots report what cannot be read, by the policy
-                if (record.group, record.cluster) == self._identity:
-                    counted = self._by_generation.records
-                    before = counted.get((record.source, record.generation))
-                    self.apply(record)
-                    if counted.get((record.source, record.generation)) is record:
-                        own.append(OwnCommit(record, before))
+            for record in records_of(batch, *self._identity):
+                counted = self._by_generation.records
+                before = counted.get((record.source, record.generation))
+                self.apply(record)
+                if counted.get((record.source, record.generation)) is record:
+                    own.append(OwnCommit(record, before))
         return own
 
     def apply(self, record: CommitRecord) -> None:

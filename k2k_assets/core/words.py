@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
+from k2k_assets.core.topic_partition import TopicPartition
+
+N = TypeVar("N", TopicPartition, str)
+
+# A message names so many; a broker may have led thousands of partitions.
+_MOST_NAMES = 5
+
 ACLS_HINT = "`k2k acls -f FILE` prints the commands that grant what the pipeline needs"
 """What to do about a refusal for lack of rights."""
 
@@ -33,3 +43,10 @@ def duration(seconds: float) -> str:
 def plural(count: int, what: str) -> str:
     """`1 topic`, `2,000 topics`."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def abbreviate(names: Iterable[N]) -> str:
+    """The first few names in order, and how many more there are: `a, b, c, d, e and 3 more`."""
+    shown = [str(name) for name in sorted(names)]
+    more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
+    return ", ".join(shown[:_MOST_NAMES]) + more

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import abbreviate
 
 T = TypeVar("T")
 
@@ -36,8 +37,6 @@ UNSETTLED = frozenset(
 """Errors by which a broker says that the partition has no leader that could answer now."""
 
 _POLL_SECONDS = 0.1
-# A message names so many partitions; a broker may have led thousands.
-_MOST_NAMES = 5
 
 
 class Unsettled(Refused):
@@ -80,13 +79,6 @@ def _no_leader(cluster: str, why: Mapping[TopicPartition, str]) -> str:
         "its brokers are down, and at their logs for log directories that are offline (kafka-topics.sh --describe "
         "--unavailable-partitions names the brokers that hold such partitions)"
     )
-
-
-def abbreviate(partitions: Collection[TopicPartition]) -> str:
-    """The first few partitions, and how many more there are."""
-    names = [str(tp) for tp in sorted(partitions)]
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 @dataclass(slots=True)

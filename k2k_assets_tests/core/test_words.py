@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from k2k_assets.core.words import duration, plural, size
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import abbreviate, duration, plural, size
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,8 @@ def test_duration(seconds: float, text: str) -> None:
 
 def test_plural() -> None:
     assert [plural(n, "topic") for n in (0, 1, 2000)] == ["0 topics", "1 topic", "2,000 topics"]
+
+
+def test_many_names_are_abbreviated() -> None:
+    assert abbreviate({"b", "a"}) == "a, b"
+    assert abbreviate(TopicPartition("t", n) for n in range(11, 5, -1)) == "t-6, t-7, t-8, t-9, t-10 and 1 more"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from typing import Protocol
 
-from k2k_assets.core.words import plural
+from k2k_assets.core.words import abbreviate, plural
 from k2k_assets.replication.driver.events import Committed, Event, Listener, PartitionClaimed, ProgressRead
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.progress import Progress
@@ -139,7 +139,6 @@ def describe(progress: Progress, before: Progress | None, seconds: float, behind
         words.append(f"worst {worst}")
     if held := sum(p.held_since is not None for p in progress.partitions.values()):
         words.append(f"{plural(held, 'partition')} held back by open transactions on the source")
-    if stopped := sorted({tp.topic for tp, p in progress.partitions.items() if p.stopped}):
-        more = f" and {len(stopped) - 5} more" if len(stopped) > 5 else ""
-        words.append(f"stopped: {', '.join(stopped[:5])}{more}")
+    if stopped := {tp.topic for tp, p in progress.partitions.items() if p.stopped}:
+        words.append(f"stopped: {abbreviate(stopped)}")
     return ", ".join(words)

@@ -27,6 +27,7 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed, Superseded, message_lines
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import abbreviate
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.changes import Changes
@@ -443,8 +444,7 @@ def _pause(times: int) -> float:
 
 
 def _superseded(elsewhere: dict[TopicPartition, str]) -> Superseded:
-    names = sorted(map(str, elsewhere))
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    shown = abbreviate(map(str, elsewhere))
     return Superseded(f"a newer instance has taken over {shown}: {', '.join(sorted(set(elsewhere.values())))}")
 
 

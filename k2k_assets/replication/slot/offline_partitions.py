@@ -17,7 +17,8 @@ from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.stops.reason import render
 from k2k_assets.core.stops.reasons import LeaderMissing
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.answers import abbreviate, in_thread
+from k2k_assets.core.words import abbreviate
+from k2k_assets.kafka.answers import in_thread
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import ELECTION_SECONDS, offsets_where_led
 from k2k_assets.pipeline import Pipeline

@@ -16,7 +16,8 @@ from functools import partial
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.answers import abbreviate, in_thread
+from k2k_assets.core.words import abbreviate
+from k2k_assets.kafka.answers import in_thread
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import ELECTION_SECONDS, LedOffsets, offsets_where_led
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp

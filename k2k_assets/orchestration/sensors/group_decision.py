@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pydantic import BaseModel, ConfigDict
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.orchestration.sensors.sensor_cursor import SensorCursor
 from k2k_assets.orchestration.sensors.sync_decision import back_off
 
 VERSION = 1
@@ -40,11 +41,10 @@ class Failed(_Model):
     time: float
 
 
-class GroupCursor(_Model):
+class GroupCursor(SensorCursor):
     """What the sensor remembers between ticks.
 
     Attributes:
-        version: Of this format.
         synced: By group.
         failed: By group.
         asked: What the last request was for, until it is known how it ended.
@@ -60,15 +60,6 @@ class GroupCursor(_Model):
     attempts: int = 0
     asked_at: float = 0.0
     before: str | None = None
-
-    @classmethod
-    def read(cls, text: str | None) -> GroupCursor:
-        """A cursor from its JSON; an empty one when there is none that this release can read."""
-        try:
-            cursor = cls.model_validate_json(text or "")
-        except ValueError:
-            return cls()
-        return cursor if cursor.version == VERSION else cls()
 
 
 class GroupFacts(_Model):

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from k2k_assets.coordination.liveness import LastSign, Presence, last_signs
 from k2k_assets.core.words import plural
+from k2k_assets.orchestration.sensors.sensor_cursor import SensorCursor
 
 VERSION = 2
 FIRST_BACK_OFF = 30.0
@@ -28,11 +29,10 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class SyncCursor(_Model):
+class SyncCursor(SensorCursor):
     """What the sensor remembers between ticks.
 
     Attributes:
-        version: Of this form.
         heard: The last sign of life of each instance.
         stopped: Why topics are stopped.
         reported: What was reported of topics that `k2k start` copies: their data versions.
@@ -46,15 +46,6 @@ class SyncCursor(_Model):
     reported: dict[str, str] = {}
     reported_at: float = 0.0
     not_shown: str = ""
-
-    @classmethod
-    def read(cls, text: str | None) -> SyncCursor:
-        """A cursor from its JSON; an empty one when there is none that this release can read."""
-        try:
-            cursor = cls.model_validate_json(text or "")
-        except ValueError:
-            return cls()
-        return cursor if cursor.version == VERSION else cls()
 
 
 class ActiveRun(_Model):

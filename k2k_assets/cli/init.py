@@ -11,6 +11,7 @@ import click
 
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.new_files import ensure_new, write_checked
+from k2k_assets.pipeline.substitution import escaped
 
 _TEXT = """\
 # Copies topics of one Kafka cluster to another, exactly once. `k2k init` wrote it; it is yours to change.
@@ -105,4 +106,4 @@ def _address(role: str, given: str | None) -> str:
 
 def _quoted(text: str) -> str:
     """In YAML's double quotes, and not taken for a variable."""
-    return json.dumps(text, ensure_ascii=False).replace("${", "$${")
+    return escaped(json.dumps(text, ensure_ascii=False))

@@ -9,6 +9,7 @@ from typing import Literal
 from k2k_assets.conversion.clients import is_of_every_client
 from k2k_assets.conversion.flow import Flow
 from k2k_assets.pipeline.client_properties import CLIENTS, ClusterRole, translate
+from k2k_assets.pipeline.substitution import escaped
 
 Sections = dict[str, dict[str, str]]
 """`common`, `consumer`, ... of one cluster."""
@@ -88,13 +89,9 @@ def _value(flow: Flow, value: str) -> str:
     at = 0
     for match in _PROVIDED.finditer(value):
         if match[1] in providers:
-            parts += [_literal(value[at : match.start()]), _variable(flow, *match.groups())]
+            parts += [escaped(value[at : match.start()]), _variable(flow, *match.groups())]
             at = match.end()
-    return "".join([*parts, _literal(value[at:])])
-
-
-def _literal(text: str) -> str:
-    return text.replace("${", "$${")
+    return "".join([*parts, escaped(value[at:])])
 
 
 def _variable(flow: Flow, provider: str, path: str | None, name: str) -> str:

@@ -26,6 +26,11 @@ _CLOSING = re.compile(r"[}\n]")
 _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what YAML takes for the end of a line
 
 
+def escaped(text: str) -> str:
+    """A value as it is written into a pipeline file, so that nothing in it is taken for a variable."""
+    return text.replace("${", "$${")
+
+
 @dataclass(frozen=True)
 class Template:
     """A file's text, ready to be parsed.

@@ -33,12 +33,10 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.changes import Changes
 from k2k_assets.replication.driver.event_log import log_event
 from k2k_assets.replication.driver.events import (
-    Committed,
     Ended,
     GenerationStarted,
     HandedOver,
     Listener,
-    PartitionClaimed,
     PartitionStopped,
     ProgressRead,
 )
@@ -46,7 +44,8 @@ from k2k_assets.replication.driver.job import Job, Runner
 from k2k_assets.replication.driver.latest_starts import hold_latest_starts
 from k2k_assets.replication.driver.outcome import Outcome, outcome_of
 from k2k_assets.replication.driver.planning import ClusterSnapshot, plan_slots
-from k2k_assets.replication.driver.progress import OwnCommit, ProgressReader
+from k2k_assets.replication.driver.progress import ProgressReader
+from k2k_assets.replication.driver.slot_events import SlotEvents
 from k2k_assets.replication.extent import Continuous, Extent
 from k2k_assets.replication.plan import SlotPlan, spread
 
@@ -112,7 +111,11 @@ class Instance:
     _begun_with: frozenset[str] = frozenset()
     _next_observation: float = 0.0
     _asks_again: float = 0.0
-    _unclaimed: dict[TopicPartition, str] = field(default_factory=dict)
+    _slot_events: SlotEvents = field(init=False)
+
+    def __post_init__(self) -> None:
+        """What the slots do is told from the start."""
+        self._slot_events = SlotEvents(self.progress, self.peers, self.listener)
 
     def until_done(self, runner: Runner, stop: threading.Event) -> Outcome:
         """Runs generations until the extent is reached.
@@ -218,7 +221,8 @@ class Instance:
             begins_at,
             dead=dead,
         )
-        self._unclaimed = {tp: topic_id for tp, topic_id in self.snapshot.topic_ids.items() if tp not in elsewhere}
+        claimable = {tp: topic_id for tp, topic_id in self.snapshot.topic_ids.items() if tp not in elsewhere}
+        self._slot_events.begin(self._generation, claimable)
         self.listener(GenerationStarted(self._generation, len(mine), len(plans)))
         return plans
 
@@ -343,45 +347,9 @@ class Instance:
     def _read_progress(self) -> None:
         """What cannot be seen now is seen later: a target that restarts is the slots' matter."""
         try:
-            for commit in self.progress.read():
-                self._tell(commit)
-            self._tell_claims()
+            self._slot_events.tell()
         except K2KError as error:
             log.warning("progress is not known: %s", error)
-
-    def _tell(self, commit: OwnCommit) -> None:
-        """A commit of this instance, or a stop."""
-        record, before = commit.record, commit.before
-        if record.generation == self._generation:
-            self._tell_claim(record.source, record.slot)  # a slot that ends at once has released all by now
-        records, bytes_, runs = (before.records, before.bytes_, before.runs) if before else (0, 0, 0)
-        if record.reason is None:
-            self.listener(
-                Committed(
-                    partition=record.source,
-                    position=record.position,
-                    target_end=record.target_end,
-                    records=record.records - records,
-                    bytes=record.bytes_ - bytes_,
-                    runs=record.runs - runs,
-                    generation=record.generation,
-                    slot=record.slot,
-                    time=record.time,
-                )
-            )
-        elif before is None or before.reason is None:
-            self.listener(PartitionStopped(record.source, record.reason))
-
-    def _tell_claims(self) -> None:
-        """What the slots of the newest generation have claimed since; asked for only until they have all."""
-        if self._unclaimed:
-            self.peers.refresh()
-            for tp, slot in self.peers.claimed_by_newest(self._unclaimed).items():
-                self._tell_claim(tp, slot)
-
-    def _tell_claim(self, tp: TopicPartition, slot: int) -> None:
-        if self._unclaimed.pop(tp, None):
-            self.listener(PartitionClaimed(tp, self._generation, slot))
 
     def _tell_end(self, job: Job, asked: bool) -> None:
         """What the slots of a generation said when they ended; by themselves, if nobody had asked them to."""

@@ -1,0 +1,81 @@
+"""Tells what slots do, as soon as it is read in the control topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from k2k_assets.coordination.peers import Peers
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.replication.driver.events import Committed, Listener, PartitionClaimed, PartitionStopped
+from k2k_assets.replication.driver.progress import OwnCommit, ProgressReader
+
+
+class SlotEvents:
+    """Makes events of claims and commits.
+
+    Args:
+        progress: Follows the commit topic.
+        peers: Knows the assignment topic.
+        listener: Told of each event.
+    """
+
+    def __init__(self, progress: ProgressReader, peers: Peers, listener: Listener) -> None:
+        self._progress = progress
+        self._peers = peers
+        self._listener = listener
+        self._generation = -1
+        self._unclaimed: dict[TopicPartition, str] = {}
+
+    def begin(self, generation: int, partitions: Mapping[TopicPartition, str]) -> None:
+        """A generation has been planned.
+
+        Args:
+            generation: Its number.
+            partitions: What its slots are to claim, with the source topic ids.
+        """
+        self._generation = generation
+        self._unclaimed = dict(partitions)
+
+    def tell(self) -> None:
+        """Tells what was read since.
+
+        Raises:
+            K2KError: A control topic cannot be read.
+        """
+        for commit in self._progress.read():
+            self._tell_commit(commit)
+        self._tell_claims()
+
+    def _tell_commit(self, commit: OwnCommit) -> None:
+        """A commit of this instance, or a stop."""
+        record, before = commit.record, commit.before
+        if record.generation == self._generation:
+            self._tell_claim(record.source, record.slot)  # a slot that ends at once has released all by now
+        records, bytes_, runs = (before.records, before.bytes_, before.runs) if before else (0, 0, 0)
+        if record.reason is None:
+            self._listener(
+                Committed(
+                    partition=record.source,
+                    position=record.position,
+                    target_end=record.target_end,
+                    records=record.records - records,
+                    bytes=record.bytes_ - bytes_,
+                    runs=record.runs - runs,
+                    generation=record.generation,
+                    slot=record.slot,
+                    time=record.time,
+                )
+            )
+        elif before is None or before.reason is None:
+            self._listener(PartitionStopped(record.source, record.reason))
+
+    def _tell_claims(self) -> None:
+        """What the slots of the newest generation have claimed since; asked for only until they have all."""
+        if self._unclaimed:
+            self._peers.refresh()
+            for tp, slot in self._peers.claimed_by_newest(self._unclaimed).items():
+                self._tell_claim(tp, slot)
+
+    def _tell_claim(self, tp: TopicPartition, slot: int) -> None:
+        if self._unclaimed.pop(tp, None):
+            self._listener(PartitionClaimed(tp, self._generation, slot))

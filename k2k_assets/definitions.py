@@ -86,7 +86,8 @@ class PipelineDefinitions(StateBackedDefinitionsLoader[str]):
             # What Dagster's own libraries do need not be said at each load.
             warnings.filterwarnings("ignore", message=".*with_reconstruction_metadata.*")
             # In beta for years; the release of Dagster is pinned to a minor one.
-            warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*multi_observable_source_asset.*")
+            for used in ("multi_observable_source_asset", "CodeReference"):
+                warnings.filterwarnings("ignore", category=dg.BetaWarning, message=f".*{used}.*")
             return super().build_defs()
 
     def fetch_state(self) -> str:
@@ -97,13 +98,7 @@ class PipelineDefinitions(StateBackedDefinitionsLoader[str]):
     def defs_from_state(self, state: str) -> dg.Definitions:
         """The definitions, from the pipeline files and `fetch_state` alone."""
         found = {one.pipeline: one for one in map(Discovery.of, json.loads(state))}
-        # Broken files count: Dagster keeps a sensor's switch and cursor under its name, so a fault in one file must not
-        # rename the sensors of another.
-        first = min([*self._pipelines, *self._broken], default=None)
-        parts = [
-            pipeline_definitions(pipeline, found.get(pipeline.name), path == first)
-            for path, pipeline in self._pipelines.items()
-        ]
+        parts = [pipeline_definitions(pipeline, found.get(pipeline.name)) for pipeline in self._pipelines.values()]
         # A run owns its JVM: steps in processes of their own would each start one.
         common = dg.Definitions(
             assets=[broken_file_asset(path, reason) for path, reason in self._broken.items()],

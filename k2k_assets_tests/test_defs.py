@@ -45,13 +45,16 @@ def _write(
     file: str | None = None,
     features: Mapping[str, str] | None = None,
     consumer_groups: str | Sequence[str] = ".*",
-) -> None:
+    **sections: object,
+) -> Path:
     enabled = {"offsetMapping": "enabled"} if features is None else features
     groups: dict[str, Any] = {"groups": {"consumerGroups": consumer_groups}} if enabled else {}
     path = write_pipeline(folder, NOBODY, NOBODY, topics, features=enabled, **groups)
-    document = {**yaml.safe_load(path.read_text()), "name": name}
+    document = {**yaml.safe_load(path.read_text()), "name": name, **sections}
     path.unlink()
-    (folder / (file or f"{len(list(folder.iterdir()))}.yaml")).write_text(yaml.safe_dump(document))
+    written = folder / (file or f"{len(list(folder.iterdir()))}.yaml")
+    written.write_text(yaml.safe_dump(document))
+    return written
 
 
 def _discover(name: str, topics: Sequence[str]) -> None:
@@ -81,10 +84,11 @@ def test_odd_names_load_and_every_job_resolves(folder: Path) -> None:
             source = graph.get(dg.AssetKey([name, "source", topic]))
             assert source.is_observable
             assert not source.is_materializable
-        upstream = graph.get(dg.AssetKey([name, "offset_mappings"])).parent_keys
-        assert upstream == {dg.AssetKey([name, "commit_log"]), *(dg.AssetKey([name, "topics", t]) for t in ODD_TOPICS)}
-    groups = {graph.get(key).group_name for key in graph.materializable_asset_keys}
-    assert len(groups) == 6
+        upstream = graph.get(dg.AssetKey([name, "commit_log"])).parent_keys
+        assert upstream == {dg.AssetKey([name, "topics", topic]) for topic in ODD_TOPICS}
+        assert graph.get(dg.AssetKey([name, "offset_mappings"])).parent_keys == {dg.AssetKey([name, "commit_log"])}
+    groups = {graph.get(key).group_name for key in graph.get_all_asset_keys()}
+    assert len(groups) == 4 * 4 + 3 + 1, "four a pipeline, three before discovery, one of the broken file"
 
 
 def test_every_job_has_its_blocking_checks(folder: Path) -> None:
@@ -96,7 +100,7 @@ def test_every_job_has_its_blocking_checks(folder: Path) -> None:
     assert blocking == {"schema_and_ranges", "ordered_and_disjoint", "coverage", "within_watermarks", "content"}
     assert {check.name for check in checks} - blocking == {"copies_on"}, "a stop has failed its run already"
     sensors = {sensor.name for sensor in repository.sensor_defs}
-    assert sensors == {"k2k_replication_sensor", "k2k_offset_sync_sensor"}
+    assert sensors == {"k2k_replication_sensor_my__pipeline", "k2k_offset_sync_sensor_my__pipeline"}
 
 
 def test_every_job_runs_in_one_process(folder: Path) -> None:
@@ -109,27 +113,47 @@ def test_every_job_runs_in_one_process(folder: Path) -> None:
     (implicit,) = jobs.keys() - own
     assert implicit.startswith("__ASSET_JOB")
     assert {name: job.executor_def.name for name, job in jobs.items()} == dict.fromkeys(jobs, "in_process")
-    by_itself = pipeline_definitions(load_pipeline([folder / "0.yaml"]), None, first=True)
+    by_itself = pipeline_definitions(load_pipeline([folder / "0.yaml"]), None)
     for name in own:
         assert by_itself.resolve_job_def(name).executor_def.name == "in_process", "also where another is the default"
 
 
 def test_no_neighbour_renames_a_sensor(folder: Path) -> None:
     """Dagster keeps a sensor's switch and cursor under its name."""
-    plain, suffixed = {"k2k_replication_sensor"}, {"k2k_replication_sensor_second"}
+    first, second = {"k2k_replication_sensor_first"}, {"k2k_replication_sensor_second"}
     _write(folder, "first", ["one"], file="a.yaml", features={})
-    assert _sensors(folder) == {"first": plain}
+    assert _sensors(folder) == {"first": first}
     _write(folder, "second", ["one"], file="b.yml", features={})
-    assert _sensors(folder) == {"first": plain, "second": suffixed}, "a file is added"
+    assert _sensors(folder) == {"first": first, "second": second}, "a file is added"
     _write(folder, "first", ["two"], file="c.yaml", features={})
     (folder / "d.yaml").write_text("name: [\n")
-    assert _sensors(folder) == {"first": plain, "second": suffixed}, "files that cannot be used are added"
+    assert _sensors(folder) == {"first": first, "second": second}, "files that cannot be used are added"
     (folder / "c.yaml").unlink()
     (folder / "a.yaml").write_text("name: [\n")
-    assert _sensors(folder) == {"second": suffixed}, "the first file breaks"
-    (folder / "b.yml").unlink()
-    _write(folder, "first", ["one"], file="a.yaml", features={"offsetMapping": "enabled"})
-    assert _sensors(folder) == {"first": {*plain, "k2k_offset_sync_sensor"}}
+    assert _sensors(folder) == {"second": second}, "the first file breaks"
+    _write(folder, "first", ["one"], file="z.yaml", features={"offsetMapping": "enabled"})
+    assert _sensors(folder) == {"first": {*first, "k2k_offset_sync_sensor_first"}, "second": second}, "it is mended"
+
+
+def test_every_asset_says_whose_it_is(folder: Path) -> None:
+    """Owners, tags that can be searched for, and the file to open."""
+    file = _write(folder, "p", ["one"], owners=["team:payments", "ann@example.com"])
+    found = {"one": DiscoveredTopic(1, "one")}
+    discovery.save(Discovery("p", 1, "source-id", "target-id", found, ("billing",)))
+    graph = build_definitions(folder).resolve_asset_graph()
+    for node in graph.asset_nodes:
+        assert node.owners == ["team:payments", "ann@example.com"]
+        said = {key: value for key, value in node.tags.items() if key.startswith("k2k/")}
+        assert said == {
+            "k2k/pipeline": "p",
+            "k2k/delivery": "at-least-once",
+            "k2k/source_cluster": "source-id",
+            "k2k/target_cluster": "target-id",
+        }
+        (reference,) = node.metadata["dagster/code_references"].code_references
+        assert reference.file_path == str(file)
+    groups = {node.group_name for node in graph.asset_nodes}
+    assert groups == {"p_source", "p_copy", "p_offsets", "p_groups"}
 
 
 def test_consumer_groups_are_assets_below_the_mappings(folder: Path) -> None:
@@ -166,7 +190,7 @@ def test_without_mappings_there_are_no_consumer_groups(folder: Path) -> None:
     _write(folder, "p", ["one"], features={})
     repository = build_definitions(folder).get_repository_def()
     assert _names(folder, "consumer_groups") == set()
-    assert [sensor.name for sensor in repository.sensor_defs] == ["k2k_replication_sensor"]
+    assert [sensor.name for sensor in repository.sensor_defs] == [AssetNames("p").sensor]
 
 
 def test_before_discovery_one_asset_stands_for_the_pattern(folder: Path) -> None:
@@ -280,7 +304,7 @@ def _sensors(folder: Path) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for sensor in build_definitions(folder).get_repository_def().sensor_defs:
         for target in sensor.targets:
-            found.setdefault(target.job_name.split("_job_")[0], set()).add(sensor.name)
+            found.setdefault(target.job_name.rpartition("_")[0], set()).add(sensor.name)
     return found
 
 

@@ -11,6 +11,7 @@ from k2k_assets.orchestration.assets.offset_mappings import offset_mappings_asse
 from k2k_assets.orchestration.assets.shown import shown_groups, shown_topics
 from k2k_assets.orchestration.assets.sources import source_assets
 from k2k_assets.orchestration.assets.topics import topic_assets
+from k2k_assets.orchestration.catalog import Catalog
 from k2k_assets.orchestration.checks.asset_checks import mapping_checks
 from k2k_assets.orchestration.checks.topic_checks import topic_checks
 from k2k_assets.orchestration.names import AssetNames
@@ -21,16 +22,16 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.spark_settings import spark_conf
 
 
-def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, first: bool) -> dg.Definitions:
+def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None) -> dg.Definitions:
     """The definitions of a pipeline.
 
     Args:
         pipeline: The pipeline.
         discovery: What was found on the clusters; None before the first discovery.
-        first: Whether its file is the first of its folder; then its sensors have the plain names.
     """
     names = AssetNames(pipeline.name)
     topics = shown_topics(pipeline, discovery)
+    catalog = Catalog(pipeline, discovery)
     replicated = topic_assets(pipeline, names, topics)
     # An input a topic, under an escaped name: Dagster's own would be one for `a.b` and `a-b`.
     upstream = {
@@ -40,7 +41,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, first:
     checks = topic_checks(pipeline, names, [topic.name for topic in topics])
     groups: list[dg.AssetsDefinition] = []
     if pipeline.features.offset_mapping:
-        assets.append(offset_mappings_asset(pipeline, names, upstream))
+        assets.append(offset_mappings_asset(pipeline, names))
         checks.extend(mapping_checks(pipeline, names))
         groups.append(consumer_group_assets(pipeline, names, shown_groups(pipeline, discovery)))
     assets.extend(groups)
@@ -72,7 +73,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, first:
                 executor_def=dg.in_process_executor,
             )
         )
-    sensors.append(replication_sensor(pipeline, names, jobs[1:], first))
+    sensors.append(replication_sensor(pipeline, names, jobs[1:]))
     if groups:
         mapped = dg.AssetSelection.assets(names.offset_mappings_key, *groups[0].keys)
         moving = dg.define_asset_job(
@@ -83,11 +84,11 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, first:
             executor_def=dg.in_process_executor,
         )
         jobs.append(moving)
-        sensors.append(offset_sync_sensor(pipeline, names, moving, first))
+        sensors.append(offset_sync_sensor(pipeline, names, moving))
     # Not as a configured resource: its settings may hold secrets, and Dagster's UI shows configuration.
     spark = dg.ResourceDefinition.hardcoded_resource(PipelineSparkResource(spark_config=spark_conf(pipeline)))
     return dg.Definitions(
-        assets=[*source_assets(pipeline, names, topics), *assets],
+        assets=[catalog.describe(each) for each in (*source_assets(pipeline, names, topics), *assets)],
         asset_checks=checks,
         jobs=jobs,
         sensors=sensors,

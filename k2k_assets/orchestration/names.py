@@ -1,8 +1,9 @@
 """Owns every name that Dagster sees: asset keys, groups, ops, outputs, inputs, jobs, sensors, checks, resources.
 
-Nothing else in the project makes up such a name. What may hold only `[A-Za-z0-9_]` is escaped
-(`k2k_assets.core.naming`), so topics `a.b` and `a-b`, or pipelines `my-pipeline` and `my_pipeline`, never meet under
-one name.
+Nothing else in the project makes up such a name. What may hold only `[A-Za-z0-9_]` is made from the pipeline's name by
+`label`, and within an op by `k2k_assets.core.naming`: pipelines `my-pipeline` and `my_pipeline`, or topics `a.b` and
+`a-b`, never meet under one name. No name depends on what else there is: Dagster keeps a sensor's switch and cursor
+under its name.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from k2k_assets.core.naming import escape
 
 SENSOR_NAME = "k2k_replication_sensor"
 OFFSET_SENSOR_NAME = "k2k_offset_sync_sensor"
-# Not a possible result of `escape` ("_broken_" is none of its words): no pipeline's group can be this one.
+# Each group of a pipeline ends in a word of `_GROUPS`: none can be this one.
 BROKEN_FILES_GROUP = "k2k_broken_files"
 GROUP_CHECK = "resumes_exactly"
 TOPIC_CHECK = "copies_on"
@@ -27,7 +28,26 @@ SYNC_TAG = "k2k/sync"
 MAPPINGS_TAG = "k2k/mappings"
 OFFSET_SYNC_TAG = "k2k/offset_sync"
 
+_PLAIN = re.compile(r"^[A-Za-z0-9]+(?:[_.-][A-Za-z0-9]+)*$")
+_UNDERSCORES = str.maketrans({"-": "__", ".": "___"})
+# The last words of names, one namespace: Dagster wants ops and jobs of a code location to differ.
+_OPS = {
+    "sources": "sources",
+    "topics": "copy",
+    "commit_log": "positions",
+    "offset_mappings": "mappings",
+    "consumer_groups": "groups",
+}
 _KEY_PART = re.compile(r"^(?!k2k\.)[A-Za-z0-9_.-]+$")
+
+
+def label(name: str) -> str:
+    """`name` in letters, digits and underscores, as readable as can be; different names stay different.
+
+    `my_orders` stays as it is, `my-orders` is `my__orders`, `my.orders` is `my___orders`. Names in which these signs do
+    not stand alone between letters and digits are escaped behind four underscores, which the others never have.
+    """
+    return name.translate(_UNDERSCORES) if _PLAIN.match(name) else f"k2k____{escape(name)}"
 
 
 def key_part(name: str) -> str:
@@ -43,7 +63,7 @@ def broken_file_key(file_name: str) -> AssetKey:
 
 def broken_file_op(file_name: str) -> str:
     """The op of `broken_file_key`."""
-    return f"{escape(file_name)}_broken_file"
+    return f"{label(file_name)}_file"
 
 
 def _pattern_part(pattern: str) -> str:
@@ -67,37 +87,52 @@ class AssetNames:
     def __init__(self, pipeline: str) -> None:
         self.pipeline = pipeline
         self._prefix = key_part(pipeline)
-        self._escaped = escape(pipeline)
+        self._label = label(pipeline)
 
     @property
-    def group(self) -> str:
-        """The asset group."""
-        return self._escaped
+    def source_group(self) -> str:
+        """The asset group of the source topics."""
+        return f"{self._label}_source"
+
+    @property
+    def copy_group(self) -> str:
+        """The asset group of the replicated topics."""
+        return f"{self._label}_copy"
+
+    @property
+    def offsets_group(self) -> str:
+        """The asset group of the commit log and the offset mappings."""
+        return f"{self._label}_offsets"
+
+    @property
+    def consumer_groups_group(self) -> str:
+        """The asset group of the consumer groups."""
+        return f"{self._label}_groups"
 
     @property
     def job(self) -> str:
         """The job that materializes everything of the pipeline."""
-        return f"{self._escaped}_job_materialize_all"
+        return f"{self._label}_materialize"
 
     @property
     def sync_job(self) -> str:
         """The job that copies until the next run of it takes over."""
-        return f"{self._escaped}_job_sync"
+        return f"{self._label}_sync"
 
     @property
     def mappings_job(self) -> str:
         """The job that brings the offset mappings up to date and checks them."""
-        return f"{self._escaped}_job_update_mappings"
+        return f"{self._label}_index"
 
     @property
     def offset_sync_job(self) -> str:
         """The job that materializes the consumer groups alone."""
-        return f"{self._escaped}_job_sync_offsets"
+        return f"{self._label}_translate"
 
     @property
     def resource(self) -> str:
         """The key of the pipeline's Spark resource."""
-        return f"{self._escaped}_spark_session"
+        return f"{self._label}_spark"
 
     @property
     def tags(self) -> dict[str, str]:
@@ -119,17 +154,15 @@ class AssetNames:
         """The tags of runs that materialize consumer groups alone: they may go on beside a run that copies."""
         return {OFFSET_SYNC_TAG: self.pipeline}
 
-    def sensor(self, first: bool) -> str:
-        """The replication sensor.
+    @property
+    def sensor(self) -> str:
+        """The replication sensor."""
+        return f"{SENSOR_NAME}_{self._label}"
 
-        Args:
-            first: Whether the pipeline's file is the first of its folder; then the name has no suffix.
-        """
-        return SENSOR_NAME if first else f"{SENSOR_NAME}_{self._escaped}"
-
-    def offset_sensor(self, first: bool) -> str:
-        """The offset sync sensor; the argument as in `sensor`."""
-        return OFFSET_SENSOR_NAME if first else f"{OFFSET_SENSOR_NAME}_{self._escaped}"
+    @property
+    def offset_sensor(self) -> str:
+        """The offset sync sensor."""
+        return f"{OFFSET_SENSOR_NAME}_{self._label}"
 
     # -- asset keys ---------------------------------------------------------------------------------------------
 
@@ -177,17 +210,18 @@ class AssetNames:
 
     # -- ops, outputs, inputs -----------------------------------------------------------------------------------
 
-    def op(self, what: str) -> str:
-        """The op that makes an asset.
+    def op(self, what: str, number: int = 1) -> str:
+        """The op that makes an asset, which is the step on the page of a run.
 
         Args:
             what: `sources`, `topics`, `commit_log`, `offset_mappings` or `consumer_groups`.
+            number: Of several that make the same, from 1.
         """
-        return f"{self._escaped}_op_{what}"
+        return f"{self._label}_{_OPS[what]}" + (f"_{number}" if number > 1 else "")
 
     def check_op(self, check: str) -> str:
         """The op that runs a check on the offset mappings, or on the replicated topics."""
-        return f"{self._escaped}_check_{check}"
+        return f"{self._label}_check_{check}"
 
     def output(self, topic: str) -> str:
         """The output of the topics op for one topic."""

@@ -58,6 +58,7 @@ def load_pipeline(
     if problems or not pipeline:
         raise fail(problems, redacting(root))
     pipeline._warnings = checks.warnings(pipeline)
+    pipeline._files = tuple(FilePath(file).absolute() for file in files)
     return pipeline
 
 

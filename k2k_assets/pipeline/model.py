@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, PrivateAttr
@@ -29,7 +30,7 @@ from k2k_assets.pipeline.routing import Routing
 from k2k_assets.pipeline.selection import TopicSelection
 from k2k_assets.pipeline.stages import Stages
 from k2k_assets.pipeline.topic_creation import TopicCreation
-from k2k_assets.pipeline.values import Section
+from k2k_assets.pipeline.values import Owner, Section
 
 StartFrom = Literal["earliest", "latest", "none"]
 ReadableEnd = Literal["stable", "latest"]
@@ -54,8 +55,14 @@ class Pipeline(Section):
     spark: Spark = Field(default_factory=Spark, description="Where the copying runs. Our own.")
     sync: Sync = Field(default_factory=Sync, description="How long a run lasts. Our own.")
     index: Index = Field(default_factory=Index, description="The index of offset mappings. Our own.")
+    owners: tuple[Owner, ...] = Field(
+        default=(),
+        description="Who answers for the pipeline: Dagster shows it on each asset. Email addresses, and teams such as "
+        "`team:payments`. Our own.",
+    )
 
     _warnings: tuple[str, ...] = PrivateAttr(default=())
+    _files: tuple[Path, ...] = PrivateAttr(default=())
 
     @cached_property
     def group(self) -> str:
@@ -89,6 +96,11 @@ class Pipeline(Section):
         """After how long the target aborts a transaction of a dead writer."""
         values = self.translation("target", "producer").values
         return timedelta(milliseconds=transaction_timeout_ms(values))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that it was loaded from, as absolute paths."""
+        return self._files
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from k2k_assets.pipeline.problems import format_path
 from k2k_assets.pipeline.routing import SinkTopic
 from k2k_assets.pipeline.schema import section_of
 from k2k_assets.pipeline.substitution import MAX_VARIABLES
-from k2k_assets.pipeline.values import format_duration
+from k2k_assets.pipeline.values import Owner, format_duration
 from k2k_assets.pipeline.variables import MAX_VALUE_BYTES
 
 _INTRO = f"""# The pipeline file
@@ -149,7 +149,7 @@ def _kind(annotation: object) -> str:
     if origin is typing.Annotated:
         return _kind(arguments[0])
     if origin is tuple:
-        return "list" if arguments[0] is str else "map"
+        return "list" if arguments[0] in (str, Owner) else "map"
     if origin is dict or annotation is SinkTopic:
         return "map" if origin is dict else "`source` or map"
     names = {bool: "`enabled` or `disabled`", timedelta: "duration", int: "whole number", str: "text"}
@@ -160,7 +160,7 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True, validated_data={})
-    if value is None or value in ("", {}):
+    if value is None or value in ("", {}, ()):
         return ""
     if isinstance(value, bool):
         return f"`{'enabled' if value else 'disabled'}`"

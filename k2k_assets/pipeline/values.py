@@ -21,6 +21,7 @@ _UNITS = {
     "hour": "hours",
 }
 _MAX_DURATION_DIGITS = 9
+_TEAM_OR_ADDRESS = re.compile(r"team:[^\s:]+|[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}", re.ASCII)
 _TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]*")
 MAX_TOPIC_NAME = 249
 
@@ -64,6 +65,12 @@ def _duration(value: object) -> object:
         hint = "A whole number, a space and milliseconds, seconds, minutes or hours."
         fault("a duration such as '5 seconds'", hint=hint)
     return timedelta(**{_UNITS[match[2].removesuffix("s")]: int(match[1])})
+
+
+def _owner(value: str) -> str:
+    if not _TEAM_OR_ADDRESS.fullmatch(value):
+        fault("an owner", hint="A team, such as 'team:payments', or an email address.")
+    return value
 
 
 def _above_zero(value: timedelta) -> timedelta:
@@ -112,6 +119,9 @@ def scalar_text(value: object, at: Path) -> str:
 
 Flag = Annotated[bool, BeforeValidator(_flag)]
 """`enabled` or `disabled` in the file, a bool here."""
+
+Owner = Annotated[str, AfterValidator(_owner)]
+"""An email address, or a team as `team:payments`: what Dagster takes as the owner of an asset."""
 
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 """`<number> <milliseconds|seconds|minutes|hours>` in the file, a timedelta here."""

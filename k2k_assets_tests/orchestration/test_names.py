@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.naming import escape, unescape
-from k2k_assets.orchestration.names import BROKEN_FILES_GROUP, AssetNames, broken_file_key, broken_file_op, key_part
+from k2k_assets.orchestration.names import (
+    BROKEN_FILES_GROUP,
+    AssetNames,
+    broken_file_key,
+    broken_file_op,
+    key_part,
+    label,
+)
+from k2k_assets.verification.mapping_checks import CHECKS
 
 _TRICKY = st.text(alphabet="ab_.-x25e/ ü0dot", max_size=12)
 _NAMES = st.one_of(st.text(min_size=1, max_size=30), _TRICKY.filter(bool))
@@ -20,6 +27,7 @@ _IDENTIFIER = re.compile(r"^[A-Za-z0-9_]+$")
 def test_escape_can_be_read_back(name: str) -> None:
     assert unescape(escape(name)) == name
     assert _IDENTIFIER.match(escape(name))
+    assert _IDENTIFIER.match(label(name))
 
 
 @given(_NAMES, _NAMES)
@@ -28,24 +36,28 @@ def test_different_names_stay_different(one: str, other: str) -> None:
         return
     assert escape(one) != escape(other)
     assert key_part(one) != key_part(other)
+    assert label(one) != label(other)
     assert broken_file_op(one) != broken_file_op(other)
 
 
 def _op_names(pipeline: str) -> list[str]:
     names = AssetNames(pipeline)
-    ops = [names.op(what) for what in ("topics", "commit_log", "offset_mappings", "consumer_groups")]
+    made = ("sources", "topics", "commit_log", "offset_mappings", "consumer_groups")
     return [
-        *ops,
-        *(names.check_op(check) for check in ("schema", "content")),
+        *(names.op(what) for what in made),
+        names.op("sources", 2),
+        *(names.check_op(check) for check in (*CHECKS, "copies_on")),
         names.job,
+        names.sync_job,
+        names.mappings_job,
         names.offset_sync_job,
         broken_file_op(pipeline),
     ]
 
 
-def _sensors(pipeline: str) -> list[Callable[[bool], str]]:
+def _groups(pipeline: str) -> list[str]:
     names = AssetNames(pipeline)
-    return [names.sensor, names.offset_sensor]
+    return [names.source_group, names.copy_group, names.offsets_group, names.consumer_groups_group]
 
 
 @given(_NAMES, _NAMES)
@@ -53,9 +65,9 @@ def test_ops_of_different_pipelines_never_meet(one: str, other: str) -> None:
     assert len(set(_op_names(one))) == len(_op_names(one))
     if one != other:
         assert not set(_op_names(one)) & set(_op_names(other))
-        assert AssetNames(one).group != AssetNames(other).group
-        sensors = [make(False) for name in (one, other) for make in _sensors(name)]
-        assert len(set(sensors)) == 4
+        assert len({*_groups(one), *_groups(other)}) == 8
+        names = AssetNames(one), AssetNames(other)
+        assert len({name for each in names for name in (each.sensor, each.offset_sensor)}) == 4
 
 
 @given(_NAMES, _NAMES, _NAMES, _NAMES)
@@ -75,17 +87,18 @@ def test_keys_are_injective_also_as_strings(one: str, topic: str, other: str, ot
 
 @given(_NAMES)
 def test_the_group_of_broken_files_is_nobodys_group(name: str) -> None:
-    assert AssetNames(name).group != BROKEN_FILES_GROUP
+    assert BROKEN_FILES_GROUP not in _groups(name)
 
 
 def test_the_names_people_use_stay_readable() -> None:
     names = AssetNames("my-pipeline")
-    assert names.group == "my_dash_pipeline"
+    assert names.job == "my__pipeline_materialize"
+    assert AssetNames("my_pipeline").job == "my_pipeline_materialize"
+    assert names.op("topics") == "my__pipeline_copy"
     assert names.topic_key("orders.v1").path == ["my-pipeline", "topics", "orders.v1"]
     assert {names.output(topic) for topic in ("a.b", "a-b", "a_b")} == {"topic_a_dot_b", "topic_a_dash_b", "topic_a__b"}
     assert {names.group_output(group) for group in ("a.b", "a_b")} == {"group_a_dot_b", "group_a__b"}
-    assert names.sensor(first=True) == "k2k_replication_sensor"
-    assert names.offset_sensor(first=True) == "k2k_offset_sync_sensor"
+    assert names.sensor == "k2k_replication_sensor_my__pipeline"
     assert names.is_consumer_group(names.consumer_group_key("a/b"))
     assert names.is_consumer_group(names.undiscovered_groups_key("a/.*"))
     assert not names.is_consumer_group(AssetNames("other").consumer_group_key("a/b"))

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from dagster._core.definitions.utils import is_valid_owner
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
@@ -68,6 +69,17 @@ def test_what_is_no_count(tmp_path: Path, value: object) -> None:
     assert "coordination.commit.batchSize: expected a" in refusal(
         tmp_path, changed({"coordination/commit/batchSize": value})
     )
+
+
+@pytest.mark.parametrize("owner", ["team:payments", "ann@example.com", "a.b+c@mail.example.org"])
+def test_owners(tmp_path: Path, owner: str) -> None:
+    assert load_text(tmp_path, changed({"owners": [owner]})).owners == (owner,)
+    assert is_valid_owner(owner), "Dagster takes it too"
+
+
+@pytest.mark.parametrize("owner", ["", "ann", "team:", "team:a b", "ann@example", "@example.com", 1])
+def test_what_is_no_owner(tmp_path: Path, owner: object) -> None:
+    assert "owners[0]: expected a" in refusal(tmp_path, changed({"owners": [owner]}))
 
 
 def test_configs_are_text(tmp_path: Path) -> None:

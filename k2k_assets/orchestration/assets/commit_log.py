@@ -50,7 +50,7 @@ def commit_log_asset(pipeline: Pipeline, names: AssetNames, upstream: dict[str, 
             )
         },
         ins=upstream,
-        group_name=names.group,
+        group_name=names.offsets_group,
     )
     def commit_log(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         with failures_as_messages(), both_clusters(pipeline) as (source, target):

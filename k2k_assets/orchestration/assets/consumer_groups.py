@@ -46,7 +46,7 @@ def consumer_group_assets(pipeline: Pipeline, names: AssetNames, groups: list[st
 
     @dg.multi_asset(
         name=names.op("consumer_groups"),
-        group_name=names.group,
+        group_name=names.consumer_groups_group,
         description="Commits the translated positions of consumer groups on the target.",
         outs={
             names.group_output(group): dg.AssetOut(
@@ -82,7 +82,7 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
 
     @dg.multi_asset(
         name=names.op("consumer_groups"),
-        group_name=names.group,
+        group_name=names.consumer_groups_group,
         outs={
             names.group_output("undiscovered groups"): dg.AssetOut(
                 key=names.undiscovered_groups_key(pattern),

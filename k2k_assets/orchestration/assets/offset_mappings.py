@@ -30,10 +30,8 @@ _SEGMENT_COLUMNS = {"segment": "string", "runs": "int", "mapped records": "int",
 _PRUNED_COLUMNS = {"topic": "string", "partition": "int", "answers from": "int", "source topic id": "string"}
 
 
-def offset_mappings_asset(
-    pipeline: Pipeline, names: AssetNames, upstream: dict[str, dg.AssetIn]
-) -> dg.AssetsDefinition:
-    """The asset; the arguments as for the commit log."""
+def offset_mappings_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
+    """The asset: it follows the commit log, which follows the topics."""
 
     @dg.multi_asset(
         name=names.op("offset_mappings"),
@@ -46,8 +44,8 @@ def offset_mappings_asset(
                 kinds={"pyspark", "parquet"},
             )
         },
-        ins={**upstream, "commit_log": dg.AssetIn(key=names.commit_log_key, dagster_type=dg.Nothing)},
-        group_name=names.group,
+        ins={"commit_log": dg.AssetIn(key=names.commit_log_key, dagster_type=dg.Nothing)},
+        group_name=names.offsets_group,
         required_resource_keys={names.resource},
     )
     def offset_mappings(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:

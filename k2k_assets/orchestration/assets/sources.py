@@ -44,7 +44,7 @@ def _observable(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic],
     specs = [
         dg.AssetSpec(
             names.source_key(topic.name),
-            group_name=names.group,
+            group_name=names.source_group,
             description=f"Topic `{topic.name}` of the source cluster at {servers}; it is only read.",
             kinds={"kafka"},
             metadata={} if topic.partitions is None else {keys.PARTITIONS: topic.partitions},
@@ -52,7 +52,7 @@ def _observable(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic],
         for topic in topics
     ]
 
-    name = names.op("sources") if number == 0 else names.op(f"sources_{number + 1}")
+    name = names.op("sources", number + 1)
 
     @dg.multi_observable_source_asset(name=name, specs=specs, can_subset=True)  # type: ignore[untyped-decorator]
     def sources(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:

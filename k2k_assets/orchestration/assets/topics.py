@@ -79,7 +79,7 @@ def topic_assets(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]
 
     @dg.multi_asset(
         name=names.op("topics"),
-        group_name=names.group,
+        group_name=names.copy_group,
         description=f"Copies {pipeline.selection.describe()} with one Spark job.",
         outs={
             names.output(topic.name): dg.AssetOut(
@@ -127,7 +127,7 @@ def topic_assets(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]
 def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
     @dg.multi_asset(
         name=names.op("topics"),
-        group_name=names.group,
+        group_name=names.copy_group,
         outs={
             names.output("undiscovered topics"): dg.AssetOut(
                 key=names.undiscovered_key(pipeline.selection.pattern or ""),

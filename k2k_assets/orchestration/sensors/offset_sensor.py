@@ -23,7 +23,7 @@ _LONGEST_WINDOW_SECONDS = 300.0
 
 
 def offset_sync_sensor(
-    pipeline: Pipeline, names: AssetNames, job: dg.UnresolvedAssetJobDefinition, first: bool
+    pipeline: Pipeline, names: AssetNames, job: dg.UnresolvedAssetJobDefinition
 ) -> dg.SensorDefinition:
     """The sensor of a pipeline.
 
@@ -31,11 +31,10 @@ def offset_sync_sensor(
         pipeline: Whose groups to watch.
         names: Its names.
         job: The job that the runs are of: mappings and groups.
-        first: Whether its file is the first of its folder; then the sensor is named `k2k_offset_sync_sensor`.
     """
 
     @dg.sensor(
-        name=names.offset_sensor(first),
+        name=names.offset_sensor,
         job=job,
         minimum_interval_seconds=max(INTERVAL_SECONDS, int(pipeline.groups.poll_interval.total_seconds())),
         default_status=default_status(),

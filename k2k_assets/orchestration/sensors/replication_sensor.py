@@ -44,7 +44,7 @@ def default_status() -> dg.DefaultSensorStatus:
 
 
 def replication_sensor(
-    pipeline: Pipeline, names: AssetNames, jobs: Sequence[dg.UnresolvedAssetJobDefinition], first: bool
+    pipeline: Pipeline, names: AssetNames, jobs: Sequence[dg.UnresolvedAssetJobDefinition]
 ) -> dg.SensorDefinition:
     """The sensor of a pipeline.
 
@@ -52,11 +52,10 @@ def replication_sensor(
         pipeline: What to watch.
         names: Its names.
         jobs: The sync job, and that of the mappings where the pipeline has any.
-        first: Whether its file is the first of its folder; then the sensor is named `k2k_replication_sensor`.
     """
 
     @dg.sensor(
-        name=names.sensor(first),
+        name=names.sensor,
         jobs=jobs,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=default_status(),

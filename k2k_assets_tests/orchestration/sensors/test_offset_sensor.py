@@ -41,7 +41,7 @@ class Ticks:
 
     def tick(self) -> dg.SensorResult | dg.SkipReason:
         repository = build_definitions(self.folder).get_repository_def()
-        sensor = repository.get_sensor_def("k2k_offset_sync_sensor")
+        sensor = repository.get_sensor_def(self.names.offset_sensor)
         answer = sensor(dg.build_sensor_context(instance=self.instance, cursor=self.cursor, repository_def=repository))
         assert isinstance(answer, dg.SensorResult | dg.SkipReason)
         if isinstance(answer, dg.SensorResult):

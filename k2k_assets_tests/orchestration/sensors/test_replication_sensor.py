@@ -50,7 +50,7 @@ class Ticks:
 
     def tick(self) -> dg.SensorResult | dg.SkipReason:
         repository = build_definitions(self.folder).get_repository_def()
-        sensor = repository.get_sensor_def("k2k_replication_sensor")
+        sensor = repository.get_sensor_def(self.names.sensor)
         context = dg.build_sensor_context(
             instance=self.instance,
             cursor=self.cursor,

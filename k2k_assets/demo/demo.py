@@ -144,7 +144,7 @@ def _rows(
                     bytes=int(str(metadata[keys.BYTES])),
                     source_end=_end(source, name, topic.partitions),
                     target_end=_end(target, topic.target, topic.partitions),
-                    runs=int(str(metadata[keys.RUNS])),
+                    runs=int(str(metadata[keys.OFFSET_RANGES])),
                     seconds=float(str(metadata[keys.SECONDS])),
                 )
             )

@@ -10,7 +10,7 @@ from k2k_assets.core.words import plural
 from k2k_assets.demo.groups import Resumed
 from k2k_assets.orchestration.materialize import CheckResult, Materialized
 
-_HEAD = ("topic", "records", "bytes", "source end", "target end", "runs", "seconds")
+_HEAD = ("topic", "records", "bytes", "source end", "target end", "ranges", "seconds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,4 +45,11 @@ if TYPE_CHECKING:
 else:
     from confluent_kafka import Consumer, Message
 
-__all__ = ["Consumer", "Message"]
+__all__ = ["Consumer", "Message", "timestamp_of"]
+
+
+def timestamp_of(message: Message) -> tuple[int | None, bool]:
+    """A record's timestamp, milliseconds since the epoch, None if it has none; and whether a broker has set it."""
+    kind, milliseconds = message.timestamp()
+    known = kind != confluent_kafka.TIMESTAMP_NOT_AVAILABLE
+    return (milliseconds if known else None), kind == confluent_kafka.TIMESTAMP_LOG_APPEND_TIME

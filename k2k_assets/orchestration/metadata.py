@@ -12,10 +12,12 @@ TARGET_TOPIC = "k2k/target_topic"
 COPIED_BY = "k2k/copied_by"
 RECORDS = "k2k/records"
 BYTES = "k2k/bytes"
-RUNS = "k2k/runs"
+OFFSET_RANGES = "k2k/offset_ranges"
 LAG = "k2k/lag"
 SECONDS_BEHIND = "k2k/seconds_behind"
-RATE = "k2k/records_per_second"
+RATE = "k2k/copied_per_second"
+WRITTEN = "k2k/written_per_second"
+WORST = "k2k/worst_partition"
 SECONDS = "k2k/seconds"
 TARGET_END = "k2k/target_end_offset"
 POSITIONS = "k2k/positions"
@@ -24,15 +26,17 @@ END_OFFSETS = "k2k/end_offsets"
 TOPICS = "k2k/topics"
 STOPPED = "k2k/stopped"
 MAPPED = "k2k/mapped_records"
-COMPRESSION = "k2k/records_per_run"
+COMPRESSION = "k2k/records_per_offset_range"
 COVERAGE = "k2k/coverage"
 INDEX_PATH = "k2k/index_path"
+TABLE_PATH = "k2k/table_path"
 INDEX_VERSION = "k2k/index_version"
 LOST = "k2k/lost_mapping_ranges"
 SEGMENTS = "k2k/segments"
 PRUNED = "k2k/pruned"
 SUMMARY = "k2k/summary"
 OFFENDERS = "k2k/offenders"
+SHOW = "k2k/show_first_offender"
 GROUPS = "k2k/groups"
 COMMITTED = "k2k/committed"
 LEFT_ON_SOURCE = "k2k/left_on_source"
@@ -43,20 +47,23 @@ NOT_HANDLED = "k2k/not_handled"
 
 # A table of metadata is one event in Dagster's database; beyond this it would no longer be small.
 MOST_ROWS = 500
+# Of a table that is reported again and again.
+MOST_ROWS_AGAIN = 20
 
 Metadata = dict[str, MetadataValue[Any] | str | int | float]
 Cell = str | int | float | bool | None
 
 
-def table(columns: Mapping[str, str], rows: Iterable[Sequence[Cell]]) -> TableMetadataValue:
-    """A table, cut after `MOST_ROWS` rows.
+def table(columns: Mapping[str, str], rows: Iterable[Sequence[Cell]], most: int = MOST_ROWS) -> TableMetadataValue:
+    """A table.
 
     Args:
         columns: Name to type (`string`, `int`, `float`).
         rows: Cells in the order of the columns.
+        most: How many of them are shown.
     """
     names = list(columns)
-    records = [TableRecord(dict(zip(names, row, strict=True))) for row, _ in zip(rows, range(MOST_ROWS), strict=False)]
+    records = [TableRecord(dict(zip(names, row, strict=True))) for row, _ in zip(rows, range(most), strict=False)]
     return MetadataValue.table(records, TableSchema([TableColumn(name, kind) for name, kind in columns.items()]))
 
 

@@ -108,7 +108,10 @@ def _with_runs(evidence: Evidence, check: Callable[[DataFrame], Verdict]) -> Ver
 
 
 CHECKS: dict[str, tuple[Check, str]] = {
-    "schema_and_ranges": (_schema, "Every column of the runs is there, of its type, not null and in its range."),
+    "schema_and_ranges": (
+        _schema,
+        "Every column of the offset ranges is there, of its type, not null and in its range.",
+    ),
     "ordered_and_disjoint": (_order, "No offset is mapped twice on either side, and both sides rise together."),
     "coverage": (_coverage, "From where copying began to the committed position every offset is answered for."),
     "within_watermarks": (_watermarks, "Every target offset in the mappings lies below the high watermark."),

@@ -33,18 +33,18 @@ def check_order(runs: DataFrame) -> Verdict:
         F.lag(target_end).over(by_target).alias("target_end_before"),
     ).select(
         "*",
-        F.when(F.col("source_end_before") > F.col("source_start"), "overlaps the run before it on the source")
+        F.when(F.col("source_end_before") > F.col("source_start"), "overlaps the range before it on the source")
         .when(F.col("pair_end_before") > F.col("target_start"), "goes back on the target")
-        .when(F.col("target_end_before") > F.col("target_start"), "overlaps another run on the target")
+        .when(F.col("target_end_before") > F.col("target_start"), "overlaps another range on the target")
         .alias("fault"),
     )
-    totals = judged.agg(F.count("*").alias("runs"), F.count("fault").alias("faults")).collect()[0]
+    totals = judged.agg(F.count("*").alias("ranges"), F.count("fault").alias("faults")).collect()[0]
     offenders = []
     if totals["faults"]:
         first = judged.where("fault is not null").orderBy(*SOURCE_PARTITION, "source_start").limit(SHOWN)
         offenders = [
             Offender(
-                f"run {row['source_start']} -> {row['target_start']} x {row['count']} {row['fault']}",
+                f"offset range {row['source_start']} -> {row['target_start']} x {row['count']} {row['fault']}",
                 row["topic"],
                 row["partition"],
                 row["source_start"],
@@ -54,5 +54,7 @@ def check_order(runs: DataFrame) -> Verdict:
             )
             for row in first.collect()
         ]
-    counts = {"runs": totals["runs"], "offending_runs": totals["faults"]}
-    return verdict(offenders, totals["faults"], f"{totals['runs']} runs rise on both sides without overlap", counts)
+    counts = {"offset_ranges": totals["ranges"], "offending_offset_ranges": totals["faults"]}
+    return verdict(
+        offenders, totals["faults"], f"{totals['ranges']} offset ranges rise on both sides without overlap", counts
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import pandera.pyspark as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType
 
+from k2k_assets.verification.pandera_report import broken_rules
 from k2k_assets.verification.verdict import SHOWN, Offender, Verdict, verdict
 
 _TEXTS = ("cluster", "topic", "source_topic_id", "target_topic", "target_topic_id")
@@ -42,23 +42,15 @@ def check_schema(runs: DataFrame) -> Verdict:
     Args:
         runs: Columns `mapping.index.schemas.RUNS`; cached by the caller, as each rule is a Spark job.
     """
-    checked: Any = RunsModel.to_schema().validate(runs)
-    faults = _faults(checked.pandera.errors)  # pyspark's type does not know what pandera adds
+    faults = broken_rules(runs, RunsModel)
     rows = runs.count()
     offenders = [*_offending_rows(runs), *(Offender(what) for what in faults)] if faults else []
     return verdict(
-        offenders, len(faults), f"{rows} runs keep all rules of the schema", {"runs": rows, "broken_rules": len(faults)}
+        offenders,
+        len(faults),
+        f"{rows} offset ranges keep all rules of the schema",
+        {"offset_ranges": rows, "broken_rules": len(faults)},
     )
-
-
-def _faults(errors: Any) -> list[str]:
-    """The broken rules in words, out of pandera's nested report."""
-    return [
-        f"{fault.get('column')}: {fault.get('error') or fault.get('check')}"
-        for kind in (errors or {}).values()
-        for reported in kind.values()
-        for fault in reported
-    ]
 
 
 def _offending_rows(runs: DataFrame) -> list[Offender]:
@@ -70,7 +62,7 @@ def _offending_rows(runs: DataFrame) -> list[Offender]:
     broken = reduce(lambda one, other: one | other, rules)
     return [
         Offender(
-            f"run {row['source_start']} -> {row['target_start']} x {row['count']} breaks a rule",
+            f"offset range {row['source_start']} -> {row['target_start']} x {row['count']} breaks a rule",
             row["topic"],
             row["partition"],
             row["source_start"],

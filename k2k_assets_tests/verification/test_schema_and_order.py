@@ -27,7 +27,7 @@ def test_good_runs_pass_both(spark: SparkSession) -> None:
     runs = _frame(spark, _run(0, 0, 10), _run(12, 11, 3), _run(0, 14, 5, partition=1), _run(15, 0, 5, 0, 1)).cache()
     for verdict in (check_schema(runs), check_order(runs)):
         assert verdict.passed, verdict
-        assert verdict.counts["runs"] == 4
+        assert verdict.counts["offset_ranges"] == 4
 
 
 def test_no_runs_pass_both(spark: SparkSession) -> None:
@@ -51,11 +51,11 @@ def test_a_missing_column_fails_the_schema(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ((_run(0, 0, 10), _run(9, 20, 5)), "overlaps the run before it on the source"),
+        ((_run(0, 0, 10), _run(9, 20, 5)), "overlaps the range before it on the source"),
         ((_run(0, 100, 10), _run(20, 50, 5)), "goes back on the target"),
         ((_run(0, 100, 10), _run(10, 109, 5)), "goes back on the target"),
-        ((_run(0, 100, 10), _run(0, 109, 10, partition=1)), "overlaps another run on the target"),
-        ((_run(0, 0, 10), _run(9, 20, 5, 0, 1)), "overlaps the run before it on the source"),
+        ((_run(0, 100, 10), _run(0, 109, 10, partition=1)), "overlaps another range on the target"),
+        ((_run(0, 0, 10), _run(9, 20, 5, 0, 1)), "overlaps the range before it on the source"),
     ],
 )
 def test_disorder_fails_with_its_row(spark: SparkSession, rows: tuple[Row, ...], says: str) -> None:

@@ -2,30 +2,36 @@
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
-import time
+from collections.abc import Sequence
 
 import dagster as dg
 
-from k2k_assets.control.commit_log import CommitLog, read_commit_log
-from k2k_assets.core.stops.reason import render
+from k2k_assets.control.commit_log import read_commit_log
+from k2k_assets.core.words import plural
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.status.lag import PartitionLag, total_lag
+from k2k_assets.status.lag_reader import read_lags
+from k2k_assets.status.positions import PositionRow, positions_of
 
+# Type and meaning of each column of the table, as Dagster shows them.
 _COLUMNS = {
-    "topic": "string",
-    "partition": "int",
-    "position": "int",
-    "target topic": "string",
-    "target end": "int",
-    "kind": "string",
-    "committed": "string",
-    "age seconds": "float",
-    "owner": "string",
-    "stop code": "string",
-    "stopped": "string",
+    "topic": ("string", "Source topic."),
+    "partition": ("int", "Source partition."),
+    "position": ("int", "Next source offset to copy."),
+    "source_end": ("int", "Where the source ends; empty if it does not say."),
+    "lag": ("int", "Source offsets between both."),
+    "seconds_behind": ("float", "Age of the oldest record that is not copied yet."),
+    "target_topic": ("string", "Where the records went."),
+    "target_end": ("int", "Target offset after the last record copied."),
+    "kind": ("string", "Of the newest record: start, commit, release or override."),
+    "committed": ("timestamp", "When it was written."),
+    "owner": ("string", "Who has written it."),
+    "stop_code": ("string", "Why the partition is stopped, in one word; empty if it is not."),
+    "stop_reason": ("string", "Why it is stopped, and what to do."),
 }
 
 
@@ -45,47 +51,61 @@ def commit_log_asset(pipeline: Pipeline, names: AssetNames, upstream: dict[str, 
                 key=names.commit_log_key,
                 dagster_type=dg.Nothing,
                 description=f"Committed positions of group `{pipeline.group}`, from the target topic "
-                f"`{pipeline.coordination.commit.topic}`.",
-                kinds={"kafka"},
+                f"`{pipeline.coordination.commit.topic}`: a row for each source partition, with its lag.",
+                kinds={"kafka", "pyspark", "parquet"},
+                metadata={
+                    "dagster/column_schema": dg.TableSchema(
+                        [dg.TableColumn(name, kind, meaning) for name, (kind, meaning) in _COLUMNS.items()]
+                    )
+                },
             )
         },
         ins=upstream,
         group_name=names.offsets_group,
+        required_resource_keys={names.resource},
     )
     def commit_log(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+        # With pandera, which a run that copies has no use for.
+        from k2k_assets.tables.commit_log import write_commit_log
+
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
             log = read_commit_log(pipeline, source.cluster_id(), target)
-        return dg.MaterializeResult(metadata=commit_log_metadata(log, int(time.time() * 1000)))
+            lags = read_lags(pipeline, source, {tp: record.position for tp, record in log.positions.items()})
+            positions = positions_of(log.positions, lags)
+            table = write_commit_log(getattr(context.resources, names.resource).session(), pipeline, positions)
+        metadata = commit_log_metadata(positions, len(log.unreadable))
+        return dg.MaterializeResult(metadata={**metadata, keys.TABLE_PATH: dg.MetadataValue.path(str(table))})
 
     return commit_log
 
 
-def commit_log_metadata(log: CommitLog, now: int) -> keys.Metadata:
+def commit_log_metadata(positions: Sequence[PositionRow], unreadable: int, most: int = keys.MOST_ROWS) -> keys.Metadata:
     """What is shown of a commit log.
 
     Args:
-        log: What was read.
-        now: Milliseconds since the epoch.
+        positions: Of all partitions.
+        unreadable: Partitions whose position cannot be read, which stops them.
+        most: Rows of the table; those that are stopped and those that lag most come first.
     """
-    records = [record for _, record in sorted(log.positions.items())]
-    rows = (
-        (
-            record.source.topic,
-            record.source.partition,
-            record.position,
-            record.target_topic,
-            record.target_end,
-            record.kind,
-            keys.instant(record.time),
-            max(0, now - record.time) / 1000,
-            f"generation {record.generation}, slot {record.slot}",
-            *(("", "") if record.reason is None else (record.reason.code, render(record.reason))),
-        )
-        for record in records
-    )
+    lag = total_lag(PartitionLag(p.position, p.source_end, p.seconds_behind) for p in positions)
+    worst = max(positions, key=lambda p: (p.seconds_behind or 0.0, p.lag or 0), default=None)
+    shown = sorted(positions, key=lambda p: (not p.stop_code, -(p.lag or 0), p.topic, p.partition))[:most]
+    topics = len({p.topic for p in positions})
     return {
-        keys.PARTITIONS: len(records),
-        keys.TOPICS: len({record.source.topic for record in records}),
-        keys.STOPPED: sum(record.reason is not None for record in records) + len(log.unreadable),
-        keys.POSITIONS: keys.table(_COLUMNS, rows),
+        keys.LAG: lag.offsets,
+        **({} if lag.seconds is None else {keys.SECONDS_BEHIND: round(lag.seconds, 3)}),
+        keys.WORST: f"{worst.topic}-{worst.partition}" if worst and worst.lag else "none",
+        keys.STOPPED: sum(bool(p.stop_code) for p in positions) + unreadable,
+        keys.PARTITIONS: f"{plural(len(positions), 'partition')} of {plural(topics, 'topic')}",
+        keys.POSITIONS: keys.table(
+            {name.replace("_", " "): kind for name, (kind, _) in _COLUMNS.items()}, map(_cells, shown)
+        ),
     }
+
+
+def _cells(p: PositionRow) -> tuple[keys.Cell, ...]:
+    behind = None if p.seconds_behind is None else round(p.seconds_behind, 3)
+    return (
+        *(p.topic, p.partition, p.position, p.source_end, p.lag, behind, p.target_topic, p.target_end),
+        *(p.kind, keys.instant(p.committed), p.owner, p.stop_code, p.stop_reason),
+    )

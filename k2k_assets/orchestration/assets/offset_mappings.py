@@ -1,4 +1,4 @@
-"""The offset mappings: the index of merged runs, brought up to date by a PySpark job."""
+"""The offset mappings: the index of merged offset ranges, brought up to date by a PySpark job."""
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
@@ -26,7 +26,13 @@ _COLUMNS = {
 }
 
 
-_SEGMENT_COLUMNS = {"segment": "string", "runs": "int", "mapped records": "int", "since": "string", "until": "string"}
+_SEGMENT_COLUMNS = {
+    "segment": "string",
+    "offset ranges": "int",
+    "mapped records": "int",
+    "since": "string",
+    "until": "string",
+}
 _PRUNED_COLUMNS = {"topic": "string", "partition": "int", "answers from": "int", "source topic id": "string"}
 
 
@@ -39,8 +45,8 @@ def offset_mappings_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
             "offset_mappings": dg.AssetOut(
                 key=names.offset_mappings_key,
                 dagster_type=dg.Nothing,
-                description=f"Where each source offset went: the merged runs of `{pipeline.offset_mapping.topic}` "
-                "as Parquet.",
+                description="Where each source offset went: the merged offset ranges of "
+                f"`{pipeline.offset_mapping.topic}` as Parquet.",
                 kinds={"pyspark", "parquet"},
             )
         },
@@ -71,7 +77,7 @@ def index_metadata(index: "MappingIndex", coverage: list[tuple[keys.Cell, ...]])
     """
     manifest = index.manifest
     return {
-        keys.RUNS: manifest.runs,
+        keys.OFFSET_RANGES: manifest.runs,
         keys.MAPPED: manifest.mapped,
         keys.COMPRESSION: round(manifest.mapped / manifest.runs, 2) if manifest.runs else 0.0,
         keys.COVERAGE: keys.table(_COLUMNS, coverage),

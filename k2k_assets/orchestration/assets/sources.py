@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
+from k2k_assets.core.words import plural
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.orchestration import metadata as keys
@@ -47,7 +48,7 @@ def _observable(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic],
             group_name=names.source_group,
             description=f"Topic `{topic.name}` of the source cluster at {servers}; it is only read.",
             kinds={"kafka"},
-            metadata={} if topic.partitions is None else {keys.PARTITIONS: topic.partitions},
+            metadata={} if topic.partitions is None else {keys.PARTITIONS: plural(topic.partitions, "partition")},
         )
         for topic in topics
     ]

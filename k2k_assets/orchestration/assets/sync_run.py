@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import dagster as dg
 
@@ -20,6 +20,7 @@ from k2k_assets.core.stops.reason import StopReason, Stops, render
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
 from k2k_assets.core.words import duration
 from k2k_assets.kafka.leaders import END_UNKNOWN
+from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.commit_log import commit_log_metadata
 from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of
 from k2k_assets.orchestration.assets.report_schedule import Positions, ReportSchedule
@@ -32,6 +33,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Event, HandedOver, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 from k2k_assets.status.lag import PartitionLag, lags, total_lag
+from k2k_assets.status.positions import positions_of
 from k2k_assets.verification.stops import check_copies_on
 
 # How long a run that is to be taken over from goes on after its window, or as long again as a shorter one lasted:
@@ -46,6 +48,14 @@ class EventSink(Protocol):
 
     def log_event(self, event: dg.AssetMaterialization) -> None:
         """Logs an event of this run."""
+
+
+class _Reported(NamedTuple):
+    """When a topic was reported last, with the records copied so far and the sum of its ends."""
+
+    time: float
+    records: int = 0
+    end: int | None = None
 
 
 @dataclass(slots=True)
@@ -86,7 +96,7 @@ class SyncRun:
     _pending_since: float = 0.0
     _versions: dict[str, str] = field(default_factory=dict)
     _stopped: dict[TopicPartition, tuple[StopReason, int]] = field(default_factory=dict)
-    _records: dict[str, tuple[float, int]] = field(default_factory=dict)
+    _reported: dict[str, _Reported] = field(default_factory=dict)
     _last: Mapping[TopicPartition, PartitionProgress] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -168,14 +178,14 @@ class SyncRun:
         arrived = all(_covers(topics[topic], ends) for topic, ends in self._pending.items())
         if not arrived and now - self._pending_since < _CATCH_UP_SECONDS:
             return
-        reported = {tp: part for tp, part in progress.partitions.items() if tp.topic in self._pending}
-        lags_by_topic = by_topic(lags_of(reported, self.oldest))
+        found = lags_of(progress.partitions, self.oldest)
+        lags_by_topic = by_topic(found)
         for topic, ends in self._pending.items():
             behind = total_lag(lags_by_topic[topic].values()).seconds
             self._report(topic, topics[topic], ends, behind, now)
         self._schedule.reported({topic: _positions(topics[topic]) for topic in self._pending}, now)
         self._pending = {}
-        self._report_commit_log()
+        self._report_commit_log(found)
 
     def _seconds_behind(self, progress: Progress) -> float | None:
         return total_lag(lags_of(progress.partitions, self.oldest).values()).seconds
@@ -190,30 +200,32 @@ class SyncRun:
     ) -> None:
         positions = {n: part.position for n, part in parts.items()}
         self._versions[topic] = version_of(positions.items())
-        since, before = self._records.get(topic, (self._started, 0))
-        records = sum(part.records for part in parts.values())
-        self._records[topic] = now, records
-        target = self.pipeline.routing.target_if_any(topic) or ""
-        metadata = live_metadata(target, parts, max(0, records - before), now - since, behind)
+        before = self._reported.get(topic, _Reported(self._started))
+        told = self._reported[topic] = _Reported(now, sum(part.records for part in parts.values()), sum(ends.values()))
+        written = None if before.end is None or told.end is None else max(0, told.end - before.end)
+        metadata = live_metadata(
+            self.pipeline.routing.target_if_any(topic) or "",
+            parts,
+            max(0, told.records - before.records),
+            written,
+            now - before.time,
+            behind,
+        )
         for event in topic_report(self.names, self.pipeline.code_version, topic, ends, positions, metadata):
             if isinstance(event, dg.AssetObservation):
                 self.report(event)  # in the run's log its line would say nothing
             else:
                 self.sink.log_event(event)
 
-    def _report_commit_log(self) -> None:
+    def _report_commit_log(self, lags: Mapping[TopicPartition, PartitionLag]) -> None:
         if (log := self._read_log()) is None:
             return
         key = self.names.commit_log_key
         version = version_of(enumerate(record.position for _, record in sorted(log.positions.items())))
         inputs = {self.names.topic_key(topic): version for topic, version in self._versions.items()}
-        self.sink.log_event(
-            dg.AssetMaterialization(
-                key,
-                metadata=commit_log_metadata(log, int(time.time() * 1000)),
-                tags=provenance_tags(version, None, inputs),
-            )
-        )
+        shown = commit_log_metadata(positions_of(log.positions, lags), len(log.unreadable), keys.MOST_ROWS_AGAIN)
+        tags = provenance_tags(version, None, inputs)
+        self.sink.log_event(dg.AssetMaterialization(key, metadata=shown, tags=tags))
 
     def _read_log(self) -> CommitLog | None:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import dagster as dg
 
+from k2k_assets.core.words import plural
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of, version_tags
 from k2k_assets.orchestration.metadata import Metadata
@@ -19,7 +20,7 @@ def source_metadata(ends: Mapping[int, int]) -> Metadata:
         ends: Where it ends, by partition.
     """
     table = keys.table({"partition": "int", "end": "int"}, sorted(ends.items()))
-    return {keys.PARTITIONS: len(ends), keys.END_OFFSETS: table}
+    return {keys.PARTITIONS: plural(len(ends), "partition"), keys.END_OFFSETS: table}
 
 
 def topic_report(

@@ -25,7 +25,7 @@ _COLUMNS = {
     "target end": "int",
     "records": "int",
     "bytes": "int",
-    "runs": "int",
+    "offset ranges": "int",
 }
 
 
@@ -44,7 +44,7 @@ def materialization(topic: TopicOutcome) -> Shown:
         keys.TARGET_TOPIC: topic.target_topic,
         keys.RECORDS: topic.records,
         keys.BYTES: topic.bytes,
-        keys.RUNS: topic.runs,
+        keys.OFFSET_RANGES: topic.runs,
         keys.LAG: topic.lag,
         keys.SECONDS: round(topic.seconds, 3),
         keys.RATE: round(topic.records / topic.seconds, 1) if topic.seconds > 0 else 0.0,
@@ -59,7 +59,12 @@ def materialization(topic: TopicOutcome) -> Shown:
 
 
 def live_metadata(
-    target_topic: str, parts: Mapping[int, PartitionProgress], records: int, seconds: float, behind: float | None
+    target_topic: str,
+    parts: Mapping[int, PartitionProgress],
+    records: int,
+    written: int | None,
+    seconds: float,
+    behind: float | None,
 ) -> Metadata:
     """What is shown of a topic while it is copied.
 
@@ -67,21 +72,23 @@ def live_metadata(
         target_topic: Where it goes.
         parts: Its partitions.
         records: Copied since it was shown last.
+        written: Offsets that the source's ends have moved on by since then; None the first time.
         seconds: Since then.
         behind: Seconds that it is behind; None where that cannot be told.
     """
     columns = {"partition": "int", "position": "int", "source end": "int", "lag": "int", "records": "int"}
     rows = (
         (n, p.position, None if p.readable_end == END_UNKNOWN else p.readable_end, p.lag, p.records)
-        for n, p in sorted(parts.items())
+        for n, p in sorted(parts.items(), key=lambda item: (-item[1].lag, item[0]))
     )
     return {
         keys.TARGET_TOPIC: target_topic,
         keys.RECORDS: records,
         keys.LAG: sum(p.lag for p in parts.values()),
         keys.RATE: round(records / seconds, 1) if seconds > 0 else 0.0,
+        **({} if written is None or seconds <= 0 else {keys.WRITTEN: round(written / seconds, 1)}),
         **({} if behind is None else {keys.SECONDS_BEHIND: round(behind, 3)}),
-        keys.POSITIONS: keys.table(columns, rows),
+        keys.POSITIONS: keys.table(columns, rows, keys.MOST_ROWS_AGAIN),
     }
 
 

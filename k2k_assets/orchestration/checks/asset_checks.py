@@ -2,7 +2,9 @@
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
-from collections.abc import Collection, Iterable
+import shlex
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 
 import dagster as dg
 
@@ -12,7 +14,7 @@ from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
-from k2k_assets.verification.verdict import Judgement, Verdict
+from k2k_assets.verification.verdict import Judgement, Offender, Verdict
 
 
 def mapping_checks(pipeline: Pipeline, names: AssetNames) -> Iterable[dg.AssetChecksDefinition]:
@@ -46,13 +48,19 @@ def _definition(pipeline: Pipeline, names: AssetNames, name: str, description: s
         resource = getattr(context.op_execution_context.resources, names.resource)
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
             evidence = Evidence(pipeline, resource.session(), MappingIndex.open(pipeline), source, target)
-            return asset_check_result(spec.key, run_check(name, evidence))
+            return asset_check_result(spec.key, run_check(name, evidence), pipeline.files)
 
     return checked
 
 
-def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetCheckResult:
-    """A verdict in Dagster's terms; a doubt is a failure of severity WARN, which blocks nothing."""
+def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict, files: Sequence[Path] = ()) -> dg.AssetCheckResult:
+    """A verdict in Dagster's terms; a doubt is a failure of severity WARN, which blocks nothing.
+
+    Args:
+        check: Which check.
+        verdict: What it found.
+        files: Of the pipeline: with them goes the command that shows the first record that offends.
+    """
     columns = {
         "what": "string",
         "topic": "string",
@@ -66,7 +74,9 @@ def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetChe
         (o.what, o.topic, o.partition, o.source_offset, o.target_topic, o.target_partition, o.target_offset)
         for o in verdict.offenders
     )
-    offenders = {keys.OFFENDERS: keys.table(columns, rows)} if verdict.offenders else {}
+    offenders: keys.Metadata = {keys.OFFENDERS: keys.table(columns, rows)} if verdict.offenders else {}
+    if command := next(filter(None, (_showing(files, offender) for offender in verdict.offenders)), None):
+        offenders[keys.SHOW] = dg.MetadataValue.md(f"`{command}`")
     return dg.AssetCheckResult(
         passed=verdict.passed,
         asset_key=check.asset_key,
@@ -79,3 +89,15 @@ def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetChe
             **offenders,
         },
     )
+
+
+def _showing(files: Sequence[Path], offender: Offender) -> str | None:
+    """The command that shows the records of an offender; None where it names none."""
+    sides = (
+        ("-o", offender.topic, offender.partition, offender.source_offset),
+        ("--target", offender.target_topic, offender.target_partition, offender.target_offset),
+    )
+    places = [part for option, *at in sides if None not in at for part in (option, ":".join(map(str, at)))]
+    if not files or not places:
+        return None
+    return shlex.join(["k2k-tool", "show", *(part for file in files for part in ("-f", str(file))), *places])

@@ -16,6 +16,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.tables.commit_log import read_commit_log_table
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
 from k2k_assets_tests.support.dagster_fixture import DagsterFixture, failure_of
@@ -57,12 +58,19 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
         assert len(shown[keys.POSITIONS].records) == partitions
         assert len(read_all(clusters.target_servers, topic)) == 100
     log = fixture.metadata(names.commit_log_key)
-    assert (log[keys.PARTITIONS], log[keys.TOPICS], log[keys.STOPPED]) == (4, 2, 0)
+    assert (log[keys.PARTITIONS], log[keys.LAG], log[keys.STOPPED]) == ("4 partitions of 2 topics", 0, 0)
+    table = {
+        (row.topic, row.partition): row
+        for row in read_commit_log_table(SparkSession.active(), fixture.pipeline).collect()
+    }
+    assert len(table) == 4
+    assert sum(row.position for row in table.values()) == 200
+    assert {row.lag for row in table.values()} == {0}
     index = fixture.metadata(names.offset_mappings_key)
     assert index[keys.MAPPED] == 200
     assert {row.data["topic"] for row in index[keys.COVERAGE].records} == set(topics)
     (segment,) = (row.data for row in index[keys.SEGMENTS].records)
-    assert (segment["runs"], segment["mapped records"]) == (index[keys.RUNS], 200)
+    assert (segment["offset ranges"], segment["mapped records"]) == (index[keys.OFFSET_RANGES], 200)
     assert index[keys.PRUNED].records == []
     on_mappings, on_groups = _verdicts(result, names.offset_mappings_key), _verdicts(result)
     assert on_mappings == dict.fromkeys(CHECKS, True)

@@ -75,7 +75,7 @@ class Fixture:
         self.instance.report_runless_asset_event(event)
 
     def read_log(self) -> CommitLog:
-        """An empty one."""
+        """One that knows no partition."""
         if not self.reads:
             raise ClusterUnreachable("the target does not answer")
         return CommitLog()
@@ -122,9 +122,13 @@ def test_each_topic_is_told_at_the_start_and_then_as_it_moves(fixture: Fixture) 
     assert fixture.reported() == ["a.b", "quiet", "commit_log"]
     run.see(progress(6, 6))
     assert fixture.reported() == []
-    fixture.now += report_interval(fixture.pipeline.sync.reports_per_day, 1)
+    seconds = report_interval(fixture.pipeline.sync.reports_per_day, 1)
+    fixture.now += seconds
     run.see(progress(8, 8))
-    (moved, _) = fixture.materialized
+    moved, log = fixture.materialized
+    assert moved.metadata["k2k/written_per_second"].value == pytest.approx(3 / seconds, abs=0.05)
+    assert moved.metadata["k2k/copied_per_second"].value == pytest.approx(3 / seconds, abs=0.05)
+    assert (log.metadata["k2k/lag"].value, log.metadata["k2k/worst_partition"].value) == (0, "none")
     assert moved.metadata["k2k/seconds_behind"].value == 0.0
     assert fixture.reported() == ["a.b", "commit_log"]
     assert moved.metadata["k2k/records"].value == 3, "since it was told last"

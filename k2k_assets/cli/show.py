@@ -1,0 +1,159 @@
+"""`k2k-tool show`: a record of the source beside its copy."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from k2k_assets.cli import logs
+from k2k_assets.cli.exit_codes import epilog
+from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
+from k2k_assets.cli.streams import error_console
+from k2k_assets.cli.timestamps import shown
+
+if TYPE_CHECKING:
+    from k2k_assets.verification.record_pair import RecordPlace, ShownRecord
+
+_MOST_SHOWN = 400
+# Of a table that nobody looks at on a terminal.
+_COLUMNS = 160
+_PLACE = "TOPIC:PARTITION:OFFSET"
+
+
+@click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
+@pipeline_files
+@click.option("-o", "--offset", "source", metavar=_PLACE, help="The record on the source.")
+@click.option("--target", metavar=_PLACE, help="The record on the target.")
+@defaults_files
+@template_engine
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; keys, values and headers in base64.")
+def show(
+    files: tuple[Path, ...],
+    source: str | None,
+    target: str | None,
+    defaults: tuple[Path, ...],
+    variables: bool,
+    as_json: bool,
+) -> None:
+    """Shows a record of the source beside its copy, and in what they differ.
+
+    With one of -o and --target, the mappings say where the other one is. A check that fails names the command for the
+    records that it found. What is shown is the data itself.
+    """
+    # Importing Kafka takes a moment: not for --help.
+    from k2k_assets.kafka.clusters import both_clusters
+    from k2k_assets.pipeline import load_pipeline
+    from k2k_assets.verification.record_pair import differences, facing, record_at
+
+    logs.configure(error_console())
+    logging.getLogger("k2k").setLevel(logging.WARNING)
+    there, here = _place(source, "-o"), _place(target, "--target")
+    if there is None and here is None:
+        raise click.UsageError("wanted: -o, --target, or both")
+    pipeline = load_pipeline([*defaults, *files], variables=variables)
+    if there is None:
+        assert here is not None
+        there = facing(pipeline, "target", here)
+    elif here is None:
+        here = facing(pipeline, "source", there)
+    with both_clusters(pipeline) as (on_source, on_target):
+        original = record_at(pipeline, on_source, there) if there else None
+        copy = record_at(pipeline, on_target, here) if here else None
+    features = pipeline.features
+    found = (
+        differences(original, copy, features.header_replication, features.keep_record_creation_timestamp)
+        if original and copy
+        else []
+    )
+    if as_json:
+        sides = {"source": _document(there, original), "target": _document(here, copy)}
+        click.echo(json.dumps({**sides, "differs": found}))
+        return
+    console = Console()
+    table = _table([(there, original), (here, copy)], found)
+    (console if console.is_terminal else Console(width=_COLUMNS)).print(table)
+    click.echo(_words(original, copy, found))
+
+
+def _place(text: str | None, option: str) -> RecordPlace | None:
+    from k2k_assets.verification.record_pair import RecordPlace
+
+    try:
+        return None if text is None else RecordPlace.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=f"'{option}'") from None
+
+
+def _words(original: ShownRecord | None, copy: ShownRecord | None, found: list[str]) -> str:
+    if original and copy:
+        return f"They differ in: {', '.join(found)}." if found else "The copy is what the record is."
+    return "There are not two records to compare: an offset without a record is a marker, was aborted, or was removed."
+
+
+def _table(sides: list[tuple[RecordPlace | None, ShownRecord | None]], found: list[str]) -> Table:
+    table = Table("", "source", "target", show_edge=False)
+    table.add_row("record", *(str(place) if place else "not told by the mappings" for place, _ in sides))
+    for part in ("timestamp", "key", "value", "headers"):
+        cells = (escape(_cell(part, seen)) for _, seen in sides)
+        table.add_row(part, *cells, style="red" if part in found else None)
+    return table
+
+
+def _cell(part: str, seen: ShownRecord | None) -> str:
+    if seen is None:
+        return "no record"
+    if part == "timestamp":
+        if seen.timestamp is None:
+            return "none"
+        return shown(seen.timestamp) + (" (set by the broker)" if seen.by_broker else "")
+    if part == "headers":
+        return "\n".join(f"{name}: {_text(value)}" for name, value in seen.headers) or "none"
+    return _text(seen.key if part == "key" else seen.value)
+
+
+def _text(value: bytes | None) -> str:
+    """Text where it is text, else hexadecimal; the beginning of what is long."""
+    if value is None:
+        return "null"
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if not text.isprintable() or (value and not text):
+        text = f"0x{value[: _MOST_SHOWN // 2].hex()}"
+        return text if len(value) <= _MOST_SHOWN // 2 else f"{text}... ({len(value):,} bytes)"
+    if len(text) > _MOST_SHOWN:
+        return f"{text[:_MOST_SHOWN]}... ({len(value):,} bytes)"
+    return text or "empty"
+
+
+def _document(place: RecordPlace | None, seen: ShownRecord | None) -> dict[str, object] | None:
+    if place is None:
+        return None
+    at: dict[str, object] = {
+        "topic": place.partition.topic,
+        "partition": place.partition.partition,
+        "offset": place.offset,
+    }
+    if seen is None:
+        return {**at, "record": None}
+    record = {
+        "timestamp": seen.timestamp,
+        "timestampByBroker": seen.by_broker,
+        "key": _encoded(seen.key),
+        "value": _encoded(seen.value),
+        "headers": [{"key": name, "value": _encoded(value)} for name, value in seen.headers],
+    }
+    return {**at, "record": record}
+
+
+def _encoded(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()

@@ -1,0 +1,80 @@
+"""A table on disk: Parquet files of one version, and a small file that names it, replaced as a whole.
+
+A reader never meets half a table: the files of a new version are complete before it is named, and those of the version
+before stay until the one after is named.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import uuid
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from k2k_assets.core.atomic_file import write_atomically
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.home import index_directory
+from k2k_assets.pipeline import Pipeline
+
+_POINTER = "table.json"
+
+
+class NoTable(K2KError):
+    """The table was not written yet, or cannot be read."""
+
+
+class BrokenTable(K2KError):
+    """A row breaks a rule of the table's model."""
+
+
+def directory_of(pipeline: Pipeline, table: str) -> Path:
+    """Where a table of a pipeline lies.
+
+    Args:
+        pipeline: Whose.
+        table: Its name.
+    """
+    return index_directory(pipeline.name, pipeline.index.path) / "tables" / table
+
+
+def write(frame: DataFrame, pipeline: Pipeline, table: str) -> Path:
+    """Writes a new version of a table and names it; versions before the last one are removed.
+
+    Returns:
+        The directory of the table.
+    """
+    directory = directory_of(pipeline, table)
+    # Names rise with time, for people who look; the random part keeps two writers apart.
+    version = f"{time.time_ns() // 1_000_000}-{uuid.uuid4().hex[:8]}"
+    frame.coalesce(1).write.parquet(str(directory / version))
+    previous = _named(directory)
+    write_atomically(directory / _POINTER, json.dumps({"version": version, "previous": previous}) + "\n")
+    for old in directory.glob("*-*"):
+        if old.name not in (version, previous) and old.name < version:
+            shutil.rmtree(old, ignore_errors=True)
+    return directory
+
+
+def read(spark: SparkSession, pipeline: Pipeline, table: str) -> DataFrame:
+    """The newest version of a table.
+
+    Raises:
+        NoTable: It was not written yet.
+    """
+    directory = directory_of(pipeline, table)
+    version = _named(directory)
+    if version is None:
+        raise NoTable(f"{directory} holds no table yet: materialize the asset of pipeline {pipeline.name} first")
+    return spark.read.parquet(str(directory / version))
+
+
+def _named(directory: Path) -> str | None:
+    try:
+        return str(json.loads((directory / _POINTER).read_text(encoding="utf-8"))["version"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NoTable(f"{directory / _POINTER} cannot be read ({error}): delete {directory}") from None

@@ -1,0 +1,147 @@
+"""A record of the source beside the one that it became: what a check found, looked at by a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.kafka.messages import Message, timestamp_of
+from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.translation import OffsetTranslator
+
+Role = Literal["source", "target"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    """Where a record is, or would be.
+
+    Attributes:
+        partition: The partition.
+        offset: The offset.
+    """
+
+    partition: TopicPartition
+    offset: int
+
+    @classmethod
+    def parse(cls, text: str) -> RecordPlace:
+        """Out of `TOPIC:PARTITION:OFFSET`.
+
+        Raises:
+            ValueError: It is none.
+        """
+        topic, *numbers = text.rsplit(":", 2)
+        if not topic or len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+            raise ValueError(f"expected TOPIC:PARTITION:OFFSET, such as orders:0:120, found {text!r}")
+        partition, offset = map(int, numbers)
+        return cls(TopicPartition(topic, partition), offset)
+
+    def __str__(self) -> str:
+        return f"{self.partition.topic}:{self.partition.partition}:{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRecord:
+    """A record as it was read.
+
+    Attributes:
+        key: Its key; None if it is null.
+        value: Likewise.
+        headers: In their order.
+        timestamp: Milliseconds since the epoch; None if it has none.
+        by_broker: Whether the broker has set the timestamp.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp: int | None
+    by_broker: bool
+
+
+def facing(pipeline: Pipeline, role: Role, place: RecordPlace) -> RecordPlace | None:
+    """Where the mappings say that a record of one cluster is on the other; None where they do not prove it.
+
+    Args:
+        pipeline: Whose mappings.
+        role: On which cluster `place` is.
+        place: The record.
+
+    Raises:
+        K2KError: See `OffsetTranslator`.
+    """
+    with OffsetTranslator.open(pipeline) as translator:
+        ask = translator.translate if role == "source" else translator.translate_back
+        rows = ask(place.partition.topic, place.partition.partition, [place.offset])
+    for row in rows:
+        if row.state == "exact" and row.to_topic and row.to_partition is not None and row.to_offset is not None:
+            return RecordPlace(TopicPartition(row.to_topic, row.to_partition), row.to_offset)
+    return None
+
+
+def record_at(pipeline: Pipeline, cluster: Cluster, place: RecordPlace) -> ShownRecord | None:
+    """The record at an offset; None where the offset has none: a marker, an aborted record, or one that was removed.
+
+    Args:
+        pipeline: How its clients connect.
+        cluster: Which cluster, of the pipeline's two.
+        place: Where.
+
+    Raises:
+        Refused: The partition is not there, or the offset lies outside its log.
+        K2KError: The cluster does not answer.
+    """
+    tp, offset = place.partition, place.offset
+    if tp not in set(cluster.partitions_of([tp.topic])):
+        raise Refused(f"the {cluster} has no partition {tp}")
+    start = offsets_where_led(cluster, [tp], "earliest").offsets.get(tp)
+    end = offsets_where_led(cluster, [tp], "stable").offsets.get(tp)
+    if start is None or end is None:
+        raise Refused(f"the {cluster} does not say where {tp} starts and ends: it has no leader now")
+    if not start <= offset < end:
+        raise Refused(f"{tp} of the {cluster} holds offsets {start} to {end - 1}; {offset} is not among them")
+    properties = pipeline.client_properties(cluster.role, "consumer")
+    wanted = OffsetRange(tp.topic, tp.partition, offset, offset + 1)
+    return next((_seen(message) for chunk in read_range(properties, wanted) for message in chunk), None)
+
+
+def differences(source: ShownRecord, target: ShownRecord, headers: bool, timestamps: bool) -> list[str]:
+    """The parts in which a copy is not what its record is.
+
+    Args:
+        source: The record.
+        target: Its copy.
+        headers: Whether the pipeline copies headers.
+        timestamps: Whether it keeps timestamps. One that a broker has set is never compared.
+    """
+    judged: Mapping[str, bool] = {
+        "key": source.key != target.key,
+        "value": source.value != target.value,
+        "headers": headers and source.headers != target.headers,
+        "timestamp": timestamps
+        and not (source.by_broker or target.by_broker)
+        and (source.timestamp or 1) != (target.timestamp or 1),  # 0 cannot be written: its copy has 1
+    }
+    return [part for part, differs in judged.items() if differs]
+
+
+def _seen(message: Message) -> ShownRecord:
+    milliseconds, by_broker = timestamp_of(message)
+    try:
+        headers = tuple((name, value) for name, value in message.headers() or ())
+    except SystemError:
+        headers = (("a header key that is not UTF-8: the client cannot read it", None),)
+    return ShownRecord(
+        key=message.key(),
+        value=message.value(),
+        headers=headers,
+        timestamp=milliseconds,
+        by_broker=by_broker,
+    )

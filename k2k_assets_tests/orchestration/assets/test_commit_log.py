@@ -1,0 +1,42 @@
+"""What is shown of the commit log: totals that can be plotted, and a table whose beginning matters most."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.assets.commit_log import commit_log_metadata
+from k2k_assets.status.positions import PositionRow
+
+
+def _position(partition: int, lag: int | None, seconds: float | None, stop_code: str = "") -> PositionRow:
+    end = None if lag is None else 100 + lag
+    return PositionRow(
+        "orders", partition, 100, end, lag, seconds, "orders", 100, "commit", 0, "generation 1", stop_code, ""
+    )
+
+
+def test_totals_and_the_worst_partition() -> None:
+    shown = commit_log_metadata(
+        [_position(0, 0, 0.0), _position(1, 7, 3.25), _position(2, 50, 1.0), _position(3, None, None, "gone")],
+        unreadable=1,
+        most=3,
+    )
+    assert (shown[keys.LAG], shown[keys.SECONDS_BEHIND], shown[keys.STOPPED]) == (57, 3.25, 2)
+    assert shown[keys.WORST] == "orders-1", "it waits for the longest time"
+    assert shown[keys.PARTITIONS] == "4 partitions of 1 topic"
+    table = shown[keys.POSITIONS]
+    assert isinstance(table, dg.TableMetadataValue)
+    rows = [row.data["partition"] for row in table.records]
+    assert rows == [3, 2, 1], "what is stopped, then what lags most"
+
+
+def test_a_copy_without_lag_has_no_worst_partition() -> None:
+    shown = commit_log_metadata([_position(0, 0, 0.0)], unreadable=0)
+    assert (shown[keys.LAG], shown[keys.SECONDS_BEHIND], shown[keys.WORST]) == (0, 0.0, "none")
+
+
+def test_nothing_copied_yet() -> None:
+    shown = commit_log_metadata([], unreadable=0)
+    assert (shown[keys.LAG], shown[keys.WORST], shown[keys.PARTITIONS]) == (0, "none", "0 partitions of 0 topics")
+    assert keys.SECONDS_BEHIND not in shown

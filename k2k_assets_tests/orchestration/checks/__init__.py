@@ -1,0 +1,1 @@
+"""Tests of what Dagster shows of a check."""

@@ -17,7 +17,7 @@ STAMP := $(VENV)/.set-up
 # Modules are compiled once, not by each of the many processes that demo and tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo dev check test storm bench bench-offsets lint docs lock clean
+.PHONY: help setup demo dev check test ui-test screenshots storm bench bench-offsets lint docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,12 @@ check: lint ## Check style and types, and run the tests that need neither cluste
 
 test: setup ## Run the test suite, on real clusters
 	$(BIN)/python -m pytest -n 4 --dist loadfile
+
+ui-test: setup ## Look at Dagster's UI with a real browser (needs Chromium; on Debian: apt-get install chromium)
+	$(BIN)/python -m pytest -m ui k2k_assets_tests/ui
+
+screenshots: setup ## The same, and keep what was seen in docs/images
+	K2K_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m ui k2k_assets_tests/ui
 
 storm: setup ## Kill, freeze and restart everything at random and compare every record (SECONDS=300, SEED=..., MODE=at-least-once); then the slow tests
 	$(BIN)/python -m k2k_assets_tests.storm --seconds $(SECONDS) --mode $(MODE) $(if $(SEED),--seed $(SEED))

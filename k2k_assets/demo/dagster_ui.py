@@ -28,8 +28,8 @@ _START_SECONDS = 120.0
 _END_SECONDS = 15.0
 _POLL_SECONDS = 0.5
 _LINGER_SECONDS = 60.0
-# Mappings that are brought up to date often, so that something is to be seen.
-_OFTEN = "index:\n  interval: 2 minutes\n"
+# What is brought up to date and reported often, so that something is to be seen.
+_OFTEN = "index:\n  interval: 2 minutes\nsync:\n  reportsPerDay: 50000\n"
 
 
 def run_ui(screen: Screen, log: Path, port: int | None) -> None:

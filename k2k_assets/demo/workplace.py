@@ -17,7 +17,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.pipeline_file import pipeline_text, write_pipeline_file
 
-_DAGSTER_SETTINGS = "telemetry:\n  enabled: false\n"
+_DAGSTER_SETTINGS = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
 # A JVM that lives for a minute is quicker without the compiler's second stage; small data needs few partitions.
 _QUICK_SPARK = """spark:
   config:

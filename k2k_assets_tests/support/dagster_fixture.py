@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+from dagster._core.loader import LoadingContextForTest
 
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import Discovery, refresh
@@ -98,6 +100,10 @@ class DagsterFixture:
         latest = self.instance.event_log_storage.get_latest_asset_check_execution_by_key([key]).get(key)
         return latest.evaluation if latest else None
 
+    def is_synced(self, key: dg.AssetKey) -> bool:
+        """What Dagster itself says of an asset that was materialized."""
+        return is_synced(self.instance, build_definitions(self.folder), key)
+
     def metadata(self, key: dg.AssetKey) -> dict[str, Any]:
         """Of the newest materialization."""
         event = self.instance.get_latest_materialization_event(key)
@@ -105,6 +111,14 @@ class DagsterFixture:
         materialization = event.asset_materialization
         assert materialization is not None
         return {name: value.value for name, value in materialization.metadata.items()}
+
+
+def is_synced(instance: dg.DagsterInstance, definitions: dg.Definitions, key: dg.AssetKey) -> bool:
+    """What Dagster itself says of an asset that was materialized."""
+    resolver = CachingStaleStatusResolver(instance, definitions.resolve_asset_graph(), LoadingContextForTest(instance))
+    status = resolver.get_status(key)
+    assert status is not StaleStatus.MISSING
+    return status is StaleStatus.FRESH
 
 
 def failure_of(result: dg.ExecuteInProcessResult) -> str:

@@ -85,11 +85,12 @@ def commit_log_metadata(positions: Sequence[PositionRow], unreadable: int, most:
     Args:
         positions: Of all partitions.
         unreadable: Partitions whose position cannot be read, which stops them.
-        most: Rows of the table; those that are stopped and those that lag most come first.
+        most: Rows of the table: what is stopped, and what lags most.
     """
     lag = total_lag(PartitionLag(p.position, p.source_end, p.seconds_behind) for p in positions)
     worst = max(positions, key=lambda p: (p.seconds_behind or 0.0, p.lag or 0), default=None)
-    shown = sorted(positions, key=lambda p: (not p.stop_code, -(p.lag or 0), p.topic, p.partition))[:most]
+    worst_first = sorted(positions, key=lambda p: (not p.stop_code, -(p.lag or 0), p.topic, p.partition))
+    shown = sorted(worst_first[:most], key=lambda p: (not p.stop_code, p.topic, p.partition))
     topics = len({p.topic for p in positions})
     return {
         keys.LAG: lag.offsets,

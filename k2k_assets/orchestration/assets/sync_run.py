@@ -8,7 +8,7 @@ the topic's check; the others are copied on.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -25,7 +25,7 @@ from k2k_assets.orchestration.assets.commit_log import commit_log_metadata
 from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of
 from k2k_assets.orchestration.assets.report_schedule import Positions, ReportSchedule
 from k2k_assets.orchestration.assets.topic_report import topic_report
-from k2k_assets.orchestration.assets.topic_results import live_metadata
+from k2k_assets.orchestration.assets.topic_results import Movement, live_metadata
 from k2k_assets.orchestration.assets.watched_copy import ProgressLog
 from k2k_assets.orchestration.checks.topic_checks import evaluations
 from k2k_assets.orchestration.names import AssetNames
@@ -51,11 +51,12 @@ class EventSink(Protocol):
 
 
 class _Reported(NamedTuple):
-    """When a topic was reported last, with the records copied so far and the sum of its ends."""
+    """When a topic was reported last, the records copied so far, and the sums of its ends and of its positions."""
 
     time: float
     records: int = 0
-    end: int | None = None
+    ends: int | None = None
+    positions: int | None = None
 
 
 @dataclass(slots=True)
@@ -201,16 +202,16 @@ class SyncRun:
         positions = {n: part.position for n, part in parts.items()}
         self._versions[topic] = version_of(positions.items())
         before = self._reported.get(topic, _Reported(self._started))
-        told = self._reported[topic] = _Reported(now, sum(part.records for part in parts.values()), sum(ends.values()))
-        written = None if before.end is None or told.end is None else max(0, told.end - before.end)
-        metadata = live_metadata(
-            self.pipeline.routing.target_if_any(topic) or "",
-            parts,
-            max(0, told.records - before.records),
-            written,
+        records = sum(part.records for part in parts.values())
+        self._reported[topic] = _Reported(now, records, sum(ends.values()), sum(positions.values()))
+        movement = Movement(
             now - before.time,
-            behind,
+            max(0, records - before.records),
+            _since(before.ends, ends.values()),
+            _since(before.positions, positions.values()),
         )
+        target = self.pipeline.routing.target_if_any(topic) or ""
+        metadata = live_metadata(target, parts, movement, behind)
         for event in topic_report(self.names, self.pipeline.code_version, topic, ends, positions, metadata):
             if isinstance(event, dg.AssetObservation):
                 self.report(event)  # in the run's log its line would say nothing
@@ -258,6 +259,11 @@ def _positions(parts: Mapping[int, PartitionProgress]) -> Positions:
 def _ends(parts: Mapping[int, PartitionProgress]) -> dict[int, int]:
     """Where the source ends; where it has not said, it is seen as far as it is copied."""
     return {n: max(part.readable_end, part.position) for n, part in parts.items()}
+
+
+def _since(before: int | None, now: Iterable[int]) -> int | None:
+    """By how much a sum has grown; a position that was set back by hand is no growth."""
+    return None if before is None else max(0, sum(now) - before)
 
 
 def _covers(parts: Mapping[int, PartitionProgress], ends: Mapping[int, int]) -> bool:

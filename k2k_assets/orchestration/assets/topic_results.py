@@ -10,7 +10,6 @@ import dagster as dg
 from k2k_assets.core.stops.reason import Stops, codes_of, render_topic
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration import metadata as keys
-from k2k_assets.orchestration.assets.data_versions import version_of
 from k2k_assets.orchestration.assets.running_copy import FollowedTopic
 from k2k_assets.orchestration.metadata import Metadata
 from k2k_assets.replication.driver.outcome import Outcome, PartitionOutcome, TopicOutcome
@@ -36,7 +35,21 @@ class Shown(NamedTuple):
     data_version: dg.DataVersion
 
 
-def materialization(topic: TopicOutcome) -> Shown:
+class ShownTopicCopy(NamedTuple):
+    """What is shown of a topic.
+
+    Attributes:
+        ends: Where the source ends, by partition.
+        positions: Next source offset to copy, by partition.
+        metadata: Of the materialization.
+    """
+
+    ends: Mapping[int, int]
+    positions: Mapping[int, int]
+    metadata: Metadata
+
+
+def materialization(topic: TopicOutcome) -> ShownTopicCopy:
     """What is shown of a copied topic."""
     parts = sorted(topic.partitions.items())
     ends = [p.target_end for _, p in parts if p.target_end is not None]
@@ -55,44 +68,62 @@ def materialization(topic: TopicOutcome) -> Shown:
     }
     if ends:
         metadata[keys.TARGET_END] = sum(ends)
-    return Shown(metadata, dg.DataVersion(version_of((n, p.position) for n, p in parts)))
+    positions = {n: p.position for n, p in parts}
+    # Where the source did not say where it ends, it is seen as far as it is copied.
+    seen = {n: max(p.readable_end, p.position) if p.is_end_known else p.position for n, p in parts}
+    return ShownTopicCopy(seen, positions, metadata)
+
+
+class Movement(NamedTuple):
+    """What a topic has done since it was reported last.
+
+    Attributes:
+        seconds: Since then.
+        records: Copied.
+        written: Offsets that the source's ends have moved on by; None the first time.
+        copied: Offsets that the positions have moved on by, likewise.
+    """
+
+    seconds: float
+    records: int
+    written: int | None
+    copied: int | None
 
 
 def live_metadata(
-    target_topic: str,
-    parts: Mapping[int, PartitionProgress],
-    records: int,
-    written: int | None,
-    seconds: float,
-    behind: float | None,
+    target_topic: str, parts: Mapping[int, PartitionProgress], movement: Movement, behind: float | None
 ) -> Metadata:
     """What is shown of a topic while it is copied.
 
     Args:
         target_topic: Where it goes.
-        parts: Its partitions.
-        records: Copied since it was shown last.
-        written: Offsets that the source's ends have moved on by since then; None the first time.
-        seconds: Since then.
+        parts: Its partitions; the table shows those that lag most.
+        movement: Since it was shown last.
         behind: Seconds that it is behind; None where that cannot be told.
     """
     columns = {"partition": "int", "position": "int", "source end": "int", "lag": "int", "records": "int"}
+    worst = sorted(parts, key=lambda n: (-parts[n].lag, n))[: keys.MOST_ROWS_AGAIN]
     rows = (
         (n, p.position, None if p.readable_end == END_UNKNOWN else p.readable_end, p.lag, p.records)
-        for n, p in sorted(parts.items(), key=lambda item: (-item[1].lag, item[0]))
+        for n, p in sorted(parts.items())
+        if n in worst
     )
+    rates = {
+        keys.RATE: movement.records,
+        keys.OFFSETS_WRITTEN: movement.written,
+        keys.OFFSETS_COPIED: movement.copied,
+    }
     return {
         keys.TARGET_TOPIC: target_topic,
-        keys.RECORDS: records,
+        keys.RECORDS: movement.records,
         keys.LAG: sum(p.lag for p in parts.values()),
-        keys.RATE: round(records / seconds, 1) if seconds > 0 else 0.0,
-        **({} if written is None or seconds <= 0 else {keys.WRITTEN: round(written / seconds, 1)}),
+        **{key: round(n / movement.seconds, 1) for key, n in rates.items() if n is not None and movement.seconds > 0},
         **({} if behind is None else {keys.SECONDS_BEHIND: round(behind, 3)}),
-        keys.POSITIONS: keys.table(columns, rows, keys.MOST_ROWS_AGAIN),
+        keys.POSITIONS: keys.table(columns, rows),
     }
 
 
-def followed_materialization(target_topic: str, topic: FollowedTopic) -> Shown:
+def followed_materialization(target_topic: str, topic: FollowedTopic) -> ShownTopicCopy:
     """What is shown of a topic that somebody else copies without end."""
     columns = {"partition": "int", "position": "int", "source end": "int"}
     rows = ((n, topic.positions.get(n), end) for n, end in sorted(topic.ends.items()))
@@ -102,7 +133,10 @@ def followed_materialization(target_topic: str, topic: FollowedTopic) -> Shown:
         keys.LAG: topic.lag,
         keys.POSITIONS: keys.table(columns, rows),
     }
-    return Shown(metadata, dg.DataVersion(version_of(topic.positions.items())))
+    positions = {n: topic.positions.get(n, 0) for n in topic.ends}
+    # The copy may have gone on since the source was asked.
+    seen = {n: max(end, positions[n]) for n, end in topic.ends.items()}
+    return ShownTopicCopy(seen, positions, metadata)
 
 
 def _end(partition: PartitionOutcome) -> int | None:

@@ -20,8 +20,9 @@ from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.running_copy import FollowedTopic, followed_topics
 from k2k_assets.orchestration.assets.shown import ShownTopic
 from k2k_assets.orchestration.assets.sync_run import SyncRun
+from k2k_assets.orchestration.assets.topic_report import topic_report
 from k2k_assets.orchestration.assets.topic_results import (
-    Shown,
+    ShownTopicCopy,
     followed_materialization,
     materialization,
     stopped_failure,
@@ -111,7 +112,7 @@ def topic_assets(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]
             _sync(context, pipeline, names, config, checks)
             return
         followed = _followed(context, pipeline, wanted)
-        yield from _materialized(context, names, selected, _shown(pipeline, followed))
+        yield from _materialized(context, pipeline, names, selected, _shown(pipeline, followed))
         wanted = wanted - followed.keys()
         if not wanted:
             return
@@ -150,7 +151,7 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
             found = refresh(pipeline, source, target)
         context.log.info(f"discovered {plural(len(found.topics), 'topic')}: {', '.join(found.topics)}")
         followed = _followed(context, pipeline, found.topics.keys())
-        yield from _materialized(context, names, set(), _shown(pipeline, followed))
+        yield from _materialized(context, pipeline, names, set(), _shown(pipeline, followed))
         rest = found.topics.keys() - followed.keys()
         if followed and not rest:
             yield dg.MaterializeResult(metadata={keys.TOPICS: ", ".join(sorted(followed))})
@@ -287,12 +288,12 @@ def _results(
     """The good topics first, so that they count; then the failure that names those that were stopped, or left out."""
     stopped: Mapping[str, Stops] = {**outcome.stopped, **(left_out or {})}
     good = {topic: materialization(result) for topic, result in outcome.topics.items() if topic not in stopped}
-    yield from _materialized(context, names, selected, good)
+    yield from _materialized(context, pipeline, names, selected, good)
     if stopped:
         raise stopped_failure(pipeline.name, stopped, outcome)
 
 
-def _shown(pipeline: Pipeline, followed: Mapping[str, FollowedTopic]) -> dict[str, Shown]:
+def _shown(pipeline: Pipeline, followed: Mapping[str, FollowedTopic]) -> dict[str, ShownTopicCopy]:
     return {
         topic: followed_materialization(pipeline.routing.target_if_any(topic) or "", copy)
         for topic, copy in sorted(followed.items())
@@ -300,12 +301,22 @@ def _shown(pipeline: Pipeline, followed: Mapping[str, FollowedTopic]) -> dict[st
 
 
 def _materialized(
-    context: dg.AssetExecutionContext, names: AssetNames, selected: Set[str], topics: Mapping[str, Shown]
+    context: dg.AssetExecutionContext,
+    pipeline: Pipeline,
+    names: AssetNames,
+    selected: Set[str],
+    topics: Mapping[str, ShownTopicCopy],
 ) -> Iterator[dg.MaterializeResult[None]]:
-    """The results of topics that are selected; of those that have no asset yet, an event in the log."""
+    """The results of topics that are selected; of those that have no asset yet, an event in the log.
+
+    Each says itself what it was made from: by Dagster's own account that would be what its source was observed to hold
+    before.
+    """
     for topic, shown in topics.items():
-        key = names.topic_key(topic)
-        if topic in selected:
-            yield dg.MaterializeResult(asset_key=key, metadata=shown.metadata, data_version=shown.data_version)
-        else:
-            context.log_event(dg.AssetMaterialization(asset_key=key, metadata=shown.metadata))
+        for event in topic_report(names, pipeline.code_version, topic, shown.ends, shown.positions, shown.metadata):
+            if isinstance(event, dg.AssetObservation):
+                context.instance.report_runless_asset_event(event)
+            elif topic in selected:
+                yield dg.MaterializeResult(asset_key=event.asset_key, metadata=event.metadata, tags=event.tags)
+            else:
+                context.log_event(event)

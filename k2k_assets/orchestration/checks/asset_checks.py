@@ -16,6 +16,9 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Offender, Verdict
 
+# Counts that tell something as a plot; the others are in a table.
+_PLOTTED = ("offending", "compared", "skipped", "read_again", "not_comparable")
+
 
 def mapping_checks(pipeline: Pipeline, names: AssetNames) -> Iterable[dg.AssetChecksDefinition]:
     """The blocking checks on a pipeline's offset mappings, each an op of its own."""
@@ -85,7 +88,8 @@ def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict, files: Sequenc
         description=verdict.summary,
         metadata={
             keys.SUMMARY: verdict.summary,
-            **{f"k2k/{what}": count for what, count in verdict.counts.items()},
+            **{f"k2k/{what}": verdict.counts[what] for what in _PLOTTED if what in verdict.counts},
+            keys.COUNTS: keys.table({"what": "string", "count": "int"}, sorted(verdict.counts.items())),
             **offenders,
         },
     )

@@ -28,7 +28,7 @@ def test_totals_and_the_worst_partition() -> None:
     table = shown[keys.POSITIONS]
     assert isinstance(table, dg.TableMetadataValue)
     rows = [row.data["partition"] for row in table.records]
-    assert rows == [3, 2, 1], "what is stopped, then what lags most"
+    assert rows == [3, 1, 2], "what is stopped comes first; what does not lag is left out"
 
 
 def test_a_copy_without_lag_has_no_worst_partition() -> None:

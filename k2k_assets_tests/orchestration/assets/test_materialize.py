@@ -57,6 +57,7 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
         assert (shown[keys.RECORDS], shown[keys.LAG], shown[keys.TARGET_TOPIC]) == (100, 0, topic)
         assert len(shown[keys.POSITIONS].records) == partitions
         assert len(read_all(clusters.target_servers, topic)) == 100
+        assert fixture.is_synced(names.topic_key(topic))
     log = fixture.metadata(names.commit_log_key)
     assert (log[keys.PARTITIONS], log[keys.LAG], log[keys.STOPPED]) == ("4 partitions of 2 topics", 0, 0)
     table = {
@@ -117,6 +118,7 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     assert again.success
     assert [e.asset_key for e in again.get_asset_materialization_events()] == [names.topic_key(topics[0])]
     assert fixture.metadata(names.topic_key(topics[0]))[keys.RECORDS] == 7
+    assert all(fixture.is_synced(names.topic_key(topic)) for topic in topics)
 
 
 def test_by_mappings_that_are_wrong_no_group_is_moved(

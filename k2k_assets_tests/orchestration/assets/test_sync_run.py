@@ -9,8 +9,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
-from dagster._core.loader import LoadingContextForTest
 
 from k2k_assets import discovery
 from k2k_assets.control.commit_log import CommitLog
@@ -27,6 +25,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.driver.events import HandedOver, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
+from k2k_assets_tests.support.dagster_fixture import is_synced
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 WINDOW = 3600.0
@@ -82,11 +81,7 @@ class Fixture:
 
     def is_synced(self, topic: str) -> bool:
         """What Dagster itself says of the copy."""
-        graph = build_definitions(self.folder).resolve_asset_graph()
-        resolver = CachingStaleStatusResolver(self.instance, graph, LoadingContextForTest(self.instance))
-        status = resolver.get_status(self.names.topic_key(topic))
-        assert status is not StaleStatus.MISSING
-        return status is StaleStatus.FRESH
+        return is_synced(self.instance, build_definitions(self.folder), self.names.topic_key(topic))
 
     def reported(self) -> list[str]:
         """The topics that were reported since the last call; the commit log under its own name."""
@@ -126,8 +121,8 @@ def test_each_topic_is_told_at_the_start_and_then_as_it_moves(fixture: Fixture) 
     fixture.now += seconds
     run.see(progress(8, 8))
     moved, log = fixture.materialized
-    assert moved.metadata["k2k/written_per_second"].value == pytest.approx(3 / seconds, abs=0.05)
-    assert moved.metadata["k2k/copied_per_second"].value == pytest.approx(3 / seconds, abs=0.05)
+    assert moved.metadata["k2k/offsets_written_per_second"].value == pytest.approx(3 / seconds, abs=0.05)
+    assert moved.metadata["k2k/offsets_copied_per_second"].value == pytest.approx(3 / seconds, abs=0.05)
     assert (log.metadata["k2k/lag"].value, log.metadata["k2k/worst_partition"].value) == (0, "none")
     assert moved.metadata["k2k/seconds_behind"].value == 0.0
     assert fixture.reported() == ["a.b", "commit_log"]

@@ -11,11 +11,14 @@ import dagster as dg
 import pytest
 
 from k2k_assets.orchestration.assets import topics
+from k2k_assets.orchestration.assets.data_versions import version_of, version_tags
 from k2k_assets.orchestration.assets.running_copy import FollowedTopic
 from k2k_assets.orchestration.assets.shown import ShownTopic
+from k2k_assets.orchestration.assets.sources import source_assets
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome, TopicOutcome
+from k2k_assets_tests.support.dagster_fixture import is_synced
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 
@@ -49,6 +52,7 @@ def _materialize(
     there: Collection[str],
     followed: Collection[str] = (),
     also: Sequence[str] = (),
+    instance: dg.DagsterInstance | None = None,
 ) -> tuple[list[set[str]], dg.ExecuteInProcessResult]:
     """What the engine was asked for, and the result; topics `a`, `b` and `c` are shown.
 
@@ -73,7 +77,8 @@ def _materialize(
     spark = Resource(replicate)
     resources = {names.resource: dg.ResourceDefinition.hardcoded_resource(spark)}
     config = {"ops": {names.op("topics"): {"config": {"also": list(also)}}}}
-    return asked, dg.materialize([assets], resources=resources, run_config=config, raise_on_error=False)
+    result = dg.materialize([assets], resources=resources, run_config=config, raise_on_error=False, instance=instance)
+    return asked, result
 
 
 def _failure(result: dg.ExecuteInProcessResult) -> str:
@@ -133,3 +138,24 @@ def test_what_somebody_copies_is_told_and_only_the_rest_is_copied(
     assert told.keys() == {names.topic_key(topic) for topic in ("a", "b", "c", "new")}
     for topic in ("a", "new"):
         assert told[names.topic_key(topic)].materialization.metadata["k2k/copied_by"].value == "k2k start"
+
+
+def test_a_click_leaves_a_topic_that_has_no_lag_synced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By Dagster's own account it would be made from what its source was observed to hold before."""
+    pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", ".*")
+    names = AssetNames(pipeline.name)
+    shown = [ShownTopic(topic, topic, 1) for topic in "abc"]
+    definitions = dg.Definitions(
+        [*source_assets(pipeline, names, shown), topics.topic_assets(pipeline, names, shown)],
+        resources={names.resource: dg.ResourceDefinition.none_resource()},
+    )
+    with dg.DagsterInstance.ephemeral() as instance:
+        for topic in "ab":
+            before = version_tags(version_of([(0, 3)]))
+            instance.report_runless_asset_event(dg.AssetObservation(names.source_key(topic), tags=before))
+        _, result = _materialize(monkeypatch, pipeline, "abc", followed="a", instance=instance)
+        assert result.success
+        assert is_synced(instance, definitions, names.topic_key("a"))
+        after = version_tags(version_of([(0, 9)]))
+        instance.report_runless_asset_event(dg.AssetObservation(names.source_key("a"), tags=after))
+        assert not is_synced(instance, definitions, names.topic_key("a")), "more has come"

@@ -1,0 +1,169 @@
+"""A browser, and a replication under `dagster dev` that it looks at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import TimeoutError as NotShown
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.dagster_dev import DagsterDev
+from k2k_assets_tests.support.groups import commit
+from k2k_assets_tests.support.kafka import create_topic, produce
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+# How long the UI may take to show what has happened.
+PATIENCE_MS = 120_000
+_SIZE: ViewportSize = {"width": 1440, "height": 900}
+# Without these Chromium asks its maker's servers, which a machine behind a firewall cannot reach.
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_SCREENSHOTS = "K2K_SCREENSHOTS"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A pipeline that is kept in sync by Dagster's sensors.
+
+    Attributes:
+        clusters: Source and target.
+        pipeline: What is copied.
+        names: Its names.
+        dev: Dagster.
+        orders: A topic that is copied.
+        stopped: A topic whose target has too few partitions.
+        group: A consumer group on `orders`.
+    """
+
+    clusters: KafkaSandbox
+    pipeline: Pipeline
+    names: AssetNames
+    dev: DagsterDev
+    orders: str = "shop.orders"
+    stopped: str = "shop.returns"
+    group: str = "billing"
+
+
+@dataclass(frozen=True, slots=True)
+class Ui:
+    """Pages of Dagster's UI.
+
+    Attributes:
+        page: The browser's page.
+        url: Where the UI is.
+        pictures: Where screenshots are kept.
+    """
+
+    page: Page
+    url: str
+    pictures: Path
+
+    def open(self, path: str, shows: str) -> None:
+        """Goes to a page and waits until it shows a text."""
+        self.page.goto(f"{self.url}{path}")
+        self.page.get_by_text(shows).first.wait_for()
+
+    def await_text(self, path: str, text: str) -> None:
+        """Loads a page again until it shows a text."""
+        for _ in range(10):
+            self.page.goto(f"{self.url}{path}")
+            try:
+                self.page.get_by_text(text).first.wait_for(timeout=PATIENCE_MS / 10)
+            except NotShown:
+                continue
+            return
+        raise AssertionError(f"{path} does not show {text!r}; see {self.picture('failed')}")
+
+    def picture(self, name: str) -> Path:
+        """Keeps what is seen now."""
+        path = self.pictures / f"{name}.png"
+        self.page.screenshot(path=path, timeout=PATIENCE_MS)
+        return path
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, without a window."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("there is no Chromium on this machine (on Debian: apt-get install chromium)")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=_FLAGS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def world(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The pipeline with its Dagster, for all tests."""
+    directory = tmp_path_factory.mktemp("ui")
+    folder, dagster_home = directory / "pipelines", directory / "dagster"
+    for each in (folder, dagster_home):
+        each.mkdir()
+    (dagster_home / "dagster.yaml").write_text("telemetry:\n  enabled: false\nnux:\n  enabled: false\n")
+    path = write_pipeline(
+        folder,
+        clusters.source_servers,
+        clusters.target_servers,
+        "shop[.].*",
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"},
+        groups={"consumerGroups": "billing"},
+        index={"interval": "20 seconds"},
+        sync={"reportsPerDay": 100000},
+        owners=["team:shop"],
+    )
+    text = path.read_text()
+    path.unlink()
+    pipeline = load_pipeline([path := _named(folder / "shop.yaml", text)])
+    environment = {
+        "DAGSTER_HOME": str(dagster_home),
+        "K2K_HOME": str(directory / "home"),
+        "K2K_PIPELINES": str(folder),
+        "K2K_SENSORS": "running",
+    }
+    dev = DagsterDev(directory, environment, AssetNames(pipeline.name))
+    made = World(clusters, pipeline, dev.names, dev)
+    create_topic(clusters.source_servers, made.orders, 3)
+    create_topic(clusters.source_servers, made.stopped, 2)
+    create_topic(clusters.target_servers, made.stopped, 1)
+    for topic in (made.orders, made.stopped):
+        produce(clusters.source_servers, topic, [(b"%d" % n, b"value %d" % n) for n in range(300)])
+    commit(clusters.source_servers, made.group, {TopicPartition(made.orders, 0): 50})
+    try:
+        dev.await_answer()
+        yield made
+    finally:
+        dev.stop()
+
+
+def _named(path: Path, text: str) -> Path:
+    """The pipeline file under a name that looks well in a picture."""
+    path.write_text("\n".join("name: shop" if line.startswith("name:") else line for line in text.splitlines()) + "\n")
+    return path
+
+
+@pytest.fixture
+def ui(browser: Browser, world: World, tmp_path: Path) -> Iterator[Ui]:
+    """A new page."""
+    page = browser.new_page(viewport=_SIZE)
+    page.set_default_timeout(PATIENCE_MS)
+    pictures = Path(os.environ.get(_SCREENSHOTS) or tmp_path)
+    pictures.mkdir(parents=True, exist_ok=True)
+    yield Ui(page, f"http://127.0.0.1:{world.dev.port}", pictures)
+    page.close()

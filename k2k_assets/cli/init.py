@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -11,45 +10,7 @@ import click
 
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.new_files import ensure_new, write_checked
-from k2k_assets.pipeline.substitution import escaped
-
-_TEXT = """\
-# Copies topics of one Kafka cluster to another, exactly once. `k2k init` wrote it; it is yours to change.
-# Check it:  {validate}
-name: {name}
-
-features:
-  exactlyOnce: enabled # each record once, in order: records, progress and mappings are one transaction of the target
-  headerReplication: enabled # copy the headers of records; they are dropped without it
-  offsetMapping: enabled # note which target offset each source offset became: consumer groups can move over
-  autoCreateTopics: enabled # create missing topics on the target, with the partitions and settings of the source's
-  autoCreateControlTopics: enabled # progress and mappings are kept in topics of the target; create them when missing
-
-source: # only read: no topic, group or offset is written here
-  kafka:
-    common:
-      "bootstrap.servers": {source}
-      # A cluster that asks who connects wants lines like these, for the target too. Passwords stay in their own files.
-      # "security.protocol": SASL_SSL
-      # "sasl.mechanism": SCRAM-SHA-512
-      # "sasl.username": replicator
-      # "sasl.password": "${{file:/run/secrets/source-password}}"
-    consumer:
-      "group.id": {group} # names the progress: with another name everything is copied anew. No group is joined.
-      # "auto.offset.reset": latest # begin at the end; without this line everything that is there is copied
-
-target:
-  kafka:
-    common:
-      "bootstrap.servers": {target}
-
-replication:
-  - source:
-      topic: {topics} # a regular expression that matches the whole name, or a list of names: [orders, payments]
-  - sink:
-      topic: source # the same name on the target; {{ prefix: "copy." }} puts something before it
-      partition: source # the same partition
-"""
+from k2k_assets.pipeline.first_file import first_file
 
 
 @click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
@@ -73,13 +34,8 @@ def init(file: Path, source: str | None, target: str | None, topics: str, name: 
         raise click.UsageError(f"source and target are both {source}: a cluster cannot be copied to itself")
     name = name or file.stem
     shown = shlex.quote(str(file))
-    text = _TEXT.format(
-        validate=f"k2k validate -f {shown} --connect",
-        name=_quoted(name),
-        group=_quoted(f"k2k.{name}"),
-        source=_quoted(source),
-        target=_quoted(target),
-        topics=_quoted(topics),
+    text = first_file(
+        name, source, target, topics, f"`k2k init` wrote it; check it:  k2k validate -f {shown} --connect"
     )
     write_checked(file, text)
     click.echo(f"{file}: a pipeline from {source} to {target}, exactly once, with headers and offset mappings\n\nNext:")
@@ -102,8 +58,3 @@ def _address(role: str, given: str | None) -> str:
             f"{address!r} is no address: expected HOST:PORT, or several with commas", param_hint=f"'--{role}'"
         )
     return ",".join(servers)
-
-
-def _quoted(text: str) -> str:
-    """In YAML's double quotes, and not taken for a variable."""
-    return escaped(json.dumps(text, ensure_ascii=False))

@@ -30,7 +30,7 @@ VERSION = 1
 _log = logging.getLogger(__name__)
 
 # What a file raises that is no state file, or one of another release.
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def load(pipeline_name: str) -> Discovery | None:
         return None
     try:
         return _read(path, pipeline_name)
-    except (OSError, *_UNREADABLE) as error:
+    except (OSError, *UNREADABLE) as error:
         # It is only a memory: the next discovery writes it anew.
         _log.warning("%s cannot be read and is left out (%s); the next discovery replaces it", path, error)
         return None
@@ -196,7 +196,7 @@ def _read(path: Path, pipeline_name: str) -> Discovery | None:
 
     Raises:
         OSError: It cannot be read.
-        _UNREADABLE: It holds nothing that this release understands.
+        UNREADABLE: It holds nothing that this release understands.
     """
     try:
         discovery = Discovery.of(json.loads(path.read_text(encoding="utf-8")))
@@ -241,7 +241,7 @@ def remember_topics(pipeline: Pipeline, topics: Mapping[str, int], source_id: st
     path = discovery_file(pipeline.name)
     try:
         before = _read(path, pipeline.name)
-    except _UNREADABLE:
+    except UNREADABLE:
         before = None  # as in `load`, it is replaced
     found = _discovery(pipeline, topics, source_id, target_id)
     if before is not None:

@@ -18,8 +18,8 @@ import yaml
 from k2k_assets import discovery
 from k2k_assets.definitions import FOLDER_VARIABLE, build_definitions, pipelines_folder
 from k2k_assets.discovery import DiscoveredTopic, Discovery
-from k2k_assets.orchestration.component import pipeline_definitions
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets_tests.support.pipelines import write_pipeline
 

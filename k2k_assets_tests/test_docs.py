@@ -83,6 +83,8 @@ def test_every_documented_command_exists_with_its_flags(page: str, command: list
         "make": _check_make,
         **{name: partial(_check_program, command) for name, command in PROGRAMS.items()},
         "dagster": _check_dagster,
+        "create-dagster": partial(_check_run_in_a_project, page),
+        "dg": partial(_check_run_in_a_project, page),
         "python": _check_python,
         "kafka-topics.sh": _check_topic_creation,
         "kafka-console-consumer.sh": _check_topic_name,
@@ -112,6 +114,11 @@ def _check_program(command: click.Command, arguments: list[str]) -> None:
 def _check_dagster(arguments: list[str]) -> None:
     assert arguments == ["dev", "-w", "workspace.yaml"]  # k2k_assets_tests/orchestration/sensors/test_daemon.py runs it
     assert (ROOT / "workspace.yaml").is_file()
+
+
+def _check_run_in_a_project(page: str, arguments: list[str]) -> None:
+    assert arguments
+    assert page == "dagster.md"  # all of whose commands k2k_assets_tests/orchestration/project/test_own_project.py runs
 
 
 def _check_python(arguments: list[str]) -> None:

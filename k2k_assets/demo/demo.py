@@ -21,7 +21,6 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.traffic import write_sample_traffic
 from k2k_assets.spark.sessions import stop_active_session
-from k2k_assets.verification.mapping_checks import CHECKS
 
 if TYPE_CHECKING:
     from k2k_assets.orchestration.materialize import EventLogEntry
@@ -85,11 +84,12 @@ class _Events:
     def __init__(self, loaded: Loaded, step: Step) -> None:
         self._step = step
         names = loaded.names
+        self._checks_on_mappings = names.mapping_checks_op
         self._words = {
             names.op("topics"): "copying topics with one Spark job",
             names.op("commit_log"): "reading the commit log",
             names.op("offset_mappings"): "building the index of offset mappings with PySpark",
-            **{names.check_op(check): f"checking {check}" for check in CHECKS},
+            names.mapping_checks_op: "checking the offset mappings",
             names.op("consumer_groups"): "moving the consumer groups",
         }
         self._assets: list[Mapping[str, object]] = []
@@ -107,11 +107,18 @@ class _Events:
             metadata = event.step_materialization_data.materialization.metadata
             self._assets.append({key: value.value for key, value in metadata.items()})
         elif event.event_type_value == "ASSET_CHECK_EVALUATION":
-            self._named.append(f"check {event.asset_check_evaluation_data.check_name}")
-        elif event.is_step_success:
-            self._step.done(self._told())
+            self._checked(event.step_key, f"check {event.asset_check_evaluation_data.check_name}")
+        elif event.is_step_success and (told := self._told()):
+            self._step.done(told)
         elif event.is_step_failure and not interrupted(event):
             self._step.done(f"FAILED: {self._words.get(event.step_key or '', event.step_key or '')}")
+
+    def _checked(self, step: str | None, check: str) -> None:
+        """Those on the mappings take seconds each, and are told one by one."""
+        if step == self._checks_on_mappings:
+            self._step.done(check)
+        else:
+            self._named.append(check)
 
     def _told(self) -> str:
         records = [int(str(m[keys.RECORDS])) for m in self._assets if keys.RECORDS in m]

@@ -219,9 +219,15 @@ class AssetNames:
         """
         return f"{self._label}_{_OPS[what]}" + (f"_{number}" if number > 1 else "")
 
-    def check_op(self, check: str) -> str:
-        """The op that runs a check on the offset mappings, or on the replicated topics."""
-        return f"{self._label}_check_{check}"
+    @property
+    def mapping_checks_op(self) -> str:
+        """The op that runs the checks on the offset mappings."""
+        return f"{self._label}_check_offset_mappings"
+
+    @property
+    def topic_checks_op(self) -> str:
+        """The op that runs the checks on the replicated topics."""
+        return f"{self._label}_check_copies_on"
 
     def output(self, topic: str) -> str:
         """The output of the topics op for one topic."""

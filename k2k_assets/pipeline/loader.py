@@ -29,7 +29,7 @@ from k2k_assets.pipeline.substitution import substitute
 
 
 def load_pipeline(
-    paths: Sequence[str | FilePath] | str | FilePath, *, defaults: str = "", variables: bool = True
+    paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str], *, defaults: str = "", variables: bool = True
 ) -> Pipeline:
     """Load one pipeline from one or more files, later files over earlier ones.
 
@@ -47,6 +47,32 @@ def load_pipeline(
     root = _read_all([str(file) for file in files], variables)
     if defaults:
         root = filled(root, parse_document(defaults, "defaults"))
+    pipeline = _checked(root)
+    pipeline._files = tuple(FilePath(file).absolute() for file in files)
+    return pipeline
+
+
+def load_pipeline_in(file: str | FilePath, section: Path, lines: range) -> Pipeline:
+    """Load a pipeline that stands in a section of some other YAML file.
+
+    Args:
+        file: the file.
+        section: where it stands: keys from the top of the document.
+        lines: those of the document that it stands in, counted from 1.
+
+    Raises:
+        PipelineFileError: it cannot be used; the message lists every fault with the file's own lines.
+    """
+    try:
+        # The other lines stay, empty: so each line keeps its number.
+        kept = (line if at in lines else "" for at, line in enumerate(_read_text(str(file)).split("\n"), start=1))
+        root = parse_document(substitute("\n".join(kept), str(file)), str(file))
+    except DocumentError as error:
+        raise fail(error.problems) from None
+    return _checked(root.at(section))
+
+
+def _checked(root: Node) -> Pipeline:
     problems = list(_without_values(root, ()))
     document = cast(dict[str, object], _without_nulls(root.plain()))
     problems += [problem_at(root, path, message) for path, message in known_keys.take_out(document)]
@@ -58,7 +84,6 @@ def load_pipeline(
     if problems or not pipeline:
         raise fail(problems, redacting(root))
     pipeline._warnings = checks.warnings(pipeline)
-    pipeline._files = tuple(FilePath(file).absolute() for file in files)
     return pipeline
 
 

@@ -99,7 +99,7 @@ class Pipeline(Section):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that it was loaded from, as absolute paths."""
+        """The files that it was loaded from, as absolute paths; none of a section of another file."""
         return self._files
 
     @property

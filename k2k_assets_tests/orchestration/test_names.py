@@ -16,7 +16,6 @@ from k2k_assets.orchestration.names import (
     key_part,
     label,
 )
-from k2k_assets.verification.mapping_checks import CHECKS
 
 _TRICKY = st.text(alphabet="ab_.-x25e/ ü0dot", max_size=12)
 _NAMES = st.one_of(st.text(min_size=1, max_size=30), _TRICKY.filter(bool))
@@ -46,7 +45,8 @@ def _op_names(pipeline: str) -> list[str]:
     return [
         *(names.op(what) for what in made),
         names.op("sources", 2),
-        *(names.check_op(check) for check in (*CHECKS, "copies_on")),
+        names.mapping_checks_op,
+        names.topic_checks_op,
         names.job,
         names.sync_job,
         names.mappings_job,

@@ -31,6 +31,7 @@ from k2k_assets.orchestration.assets.topic_results import (
 from k2k_assets.orchestration.assets.watched_copy import ProgressLog, watched
 from k2k_assets.orchestration.checks.topic_checks import evaluations, topic_check_keys
 from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.hooks import DEFAULT, CopyResults, Hooks
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome
@@ -72,10 +73,12 @@ class CopyConfig(dg.Config):
     )
 
 
-def topic_assets(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]) -> dg.AssetsDefinition:
+def topic_assets(
+    pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic], hooks: Hooks = DEFAULT
+) -> dg.AssetsDefinition:
     """The multi-asset; one that stands for all topics when none is known yet."""
     if not topics:
-        return _undiscovered(pipeline, names)
+        return _undiscovered(pipeline, names, hooks)
     by_key = {names.topic_key(topic.name): topic.name for topic in topics}
 
     @dg.multi_asset(
@@ -102,9 +105,10 @@ def topic_assets(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]
         can_subset=True,
         required_resource_keys={names.resource},
     )
-    def copy_topics(
-        context: dg.AssetExecutionContext, config: CopyConfig
-    ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]:
+    def copy_topics(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
+        yield from hooks.execute(context, lambda: copied(context, config))
+
+    def copied(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
         selected = {by_key[key] for key in context.selected_asset_keys}
         wanted = selected.union(config.also)
         checks = topic_check_keys(names, by_key.values())
@@ -125,7 +129,7 @@ def topic_assets(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]
     return copy_topics
 
 
-def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
+def _undiscovered(pipeline: Pipeline, names: AssetNames, hooks: Hooks) -> dg.AssetsDefinition:
     @dg.multi_asset(
         name=names.op("topics"),
         group_name=names.copy_group,
@@ -141,9 +145,10 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
         },
         required_resource_keys={names.resource},
     )
-    def discover_and_copy(
-        context: dg.AssetExecutionContext, config: CopyConfig
-    ) -> Iterator[dg.MaterializeResult[None]]:
+    def discover_and_copy(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
+        yield from hooks.execute(context, lambda: copied(context, config))
+
+    def copied(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
         if config.extent is ExtentChoice.continuous:
             _sync(context, pipeline, names, config, {})
             return

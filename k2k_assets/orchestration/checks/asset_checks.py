@@ -3,7 +3,7 @@
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -20,9 +20,34 @@ from k2k_assets.verification.verdict import Judgement, Offender, Verdict
 _PLOTTED = ("offending", "compared", "skipped", "read_again", "not_comparable")
 
 
-def mapping_checks(pipeline: Pipeline, names: AssetNames) -> Iterable[dg.AssetChecksDefinition]:
-    """The blocking checks on a pipeline's offset mappings, each an op of its own."""
-    return [_definition(pipeline, names, name, description) for name, (_, description) in CHECKS.items()]
+def mapping_checks(pipeline: Pipeline, names: AssetNames) -> dg.AssetChecksDefinition:
+    """The blocking checks on a pipeline's offset mappings.
+
+    All in one op: where an executor gives each step a process of its own, each step starts a JVM.
+    """
+    specs = {
+        name: dg.AssetCheckSpec(name, asset=names.offset_mappings_key, description=description, blocking=True)
+        for name, (_, description) in CHECKS.items()
+    }
+
+    @dg.multi_asset_check(
+        name=names.mapping_checks_op,
+        specs=list(specs.values()),
+        can_subset=True,
+        required_resource_keys={names.resource},
+    )
+    def checked(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        from k2k_assets.mapping.index import MappingIndex
+
+        step = context.op_execution_context
+        resource = getattr(step.resources, names.resource)
+        with failures_as_messages(), both_clusters(pipeline) as (source, target):
+            evidence = Evidence(pipeline, resource.session(), MappingIndex.open(pipeline), source, target)
+            for name, spec in specs.items():
+                if spec.key in step.selected_asset_check_keys:
+                    yield asset_check_result(spec.key, run_check(name, evidence), pipeline.files)
+
+    return checked
 
 
 def group_check_specs(names: AssetNames, groups: Collection[str]) -> dict[str, dg.AssetCheckSpec]:
@@ -39,21 +64,6 @@ def group_check_specs(names: AssetNames, groups: Collection[str]) -> dict[str, d
         )
         for group, check in names.group_checks(groups).items()
     }
-
-
-def _definition(pipeline: Pipeline, names: AssetNames, name: str, description: str) -> dg.AssetChecksDefinition:
-    spec = dg.AssetCheckSpec(name, asset=names.offset_mappings_key, description=description, blocking=True)
-
-    @dg.multi_asset_check(name=names.check_op(name), specs=[spec], required_resource_keys={names.resource})
-    def checked(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        from k2k_assets.mapping.index import MappingIndex
-
-        resource = getattr(context.op_execution_context.resources, names.resource)
-        with failures_as_messages(), both_clusters(pipeline) as (source, target):
-            evidence = Evidence(pipeline, resource.session(), MappingIndex.open(pipeline), source, target)
-            return asset_check_result(spec.key, run_check(name, evidence), pipeline.files)
-
-    return checked
 
 
 def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict, files: Sequence[Path] = ()) -> dg.AssetCheckResult:

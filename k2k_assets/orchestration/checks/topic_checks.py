@@ -47,7 +47,7 @@ def topic_checks(pipeline: Pipeline, names: AssetNames, topics: Collection[str])
         for key in keys.values()
     ]
 
-    @dg.multi_asset_check(name=names.check_op("copies_on"), specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=names.topic_checks_op, specs=specs, can_subset=True)
     def copies_on(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
             TopicCheck(pipeline, source, target, "checks").ensure_existing()

@@ -1,6 +1,13 @@
-"""All that Dagster shows of one pipeline: assets, checks, the job, the resource."""
+"""All that Dagster shows of one pipeline: assets, checks, jobs, sensors, the resource.
+
+Its own jobs run in one process each, because then a run needs one JVM. Nothing is said of the executor of other jobs:
+that is the project's, of which these definitions are a part.
+"""
 
 from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
 
 import dagster as dg
 
@@ -14,6 +21,7 @@ from k2k_assets.orchestration.assets.topics import topic_assets
 from k2k_assets.orchestration.catalog import Catalog
 from k2k_assets.orchestration.checks.asset_checks import mapping_checks
 from k2k_assets.orchestration.checks.topic_checks import topic_checks
+from k2k_assets.orchestration.hooks import DEFAULT, AssetKind, AssetProps, Hooks
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.offset_sensor import offset_sync_sensor
 from k2k_assets.orchestration.sensors.replication_sensor import replication_sensor
@@ -22,17 +30,17 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.spark_settings import spark_conf
 
 
-def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None) -> dg.Definitions:
+def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks: Hooks = DEFAULT) -> dg.Definitions:
     """The definitions of a pipeline.
 
     Args:
         pipeline: The pipeline.
         discovery: What was found on the clusters; None before the first discovery.
+        hooks: What a project wants to have otherwise.
     """
     names = AssetNames(pipeline.name)
     topics = shown_topics(pipeline, discovery)
-    catalog = Catalog(pipeline, discovery)
-    replicated = topic_assets(pipeline, names, topics)
+    replicated = topic_assets(pipeline, names, topics, hooks)
     # An input a topic, under an escaped name: Dagster's own would be one for `a.b` and `a-b`.
     upstream = {
         names.topic_input(key.path[-1]): dg.AssetIn(key=key, dagster_type=dg.Nothing) for key in replicated.keys
@@ -42,7 +50,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None) -> dg.
     groups: list[dg.AssetsDefinition] = []
     if pipeline.features.offset_mapping:
         assets.append(offset_mappings_asset(pipeline, names))
-        checks.extend(mapping_checks(pipeline, names))
+        checks.append(mapping_checks(pipeline, names))
         groups.append(consumer_group_assets(pipeline, names, shown_groups(pipeline, discovery)))
     assets.extend(groups)
     job = dg.define_asset_job(
@@ -87,10 +95,41 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None) -> dg.
         sensors.append(offset_sync_sensor(pipeline, names, moving))
     # Not as a configured resource: its settings may hold secrets, and Dagster's UI shows configuration.
     spark = dg.ResourceDefinition.hardcoded_resource(PipelineSparkResource(spark_config=spark_conf(pipeline)))
+    with warnings.catch_warnings():
+        # In beta for years; the release of Dagster is pinned to a minor one.
+        for used in ("multi_observable_source_asset", "CodeReference"):
+            warnings.filterwarnings("ignore", category=dg.BetaWarning, message=f".*{used}.*")
+        sources = source_assets(pipeline, names, topics)
+        catalog = Catalog(pipeline, discovery)
+    looks = _looks(pipeline, names, discovery, hooks)
     return dg.Definitions(
-        assets=[catalog.describe(each) for each in (*source_assets(pipeline, names, topics), *assets)],
+        assets=[catalog.describe(asset).map_asset_specs(looks) for asset in [*sources, *assets]],
         asset_checks=checks,
         jobs=jobs,
         sensors=sensors,
         resources={names.resource: spark},
     )
+
+
+def _looks(
+    pipeline: Pipeline, names: AssetNames, discovery: Discovery | None, hooks: Hooks
+) -> Callable[[dg.AssetSpec], dg.AssetSpec]:
+    """How the hooks want assets to look."""
+    kinds: dict[dg.AssetKey, tuple[AssetKind, str]] = {
+        names.commit_log_key: ("commit_log", ""),
+        names.offset_mappings_key: ("offset_mappings", ""),
+        names.undiscovered_key(pipeline.selection.pattern or ""): ("topic", pipeline.selection.pattern or ""),
+    }
+    for topic in shown_topics(pipeline, discovery):
+        kinds[names.source_key(topic.name)] = "source", topic.name
+        kinds[names.topic_key(topic.name)] = "topic", topic.name
+    pattern = str(pipeline.groups.consumer_groups)
+    kinds[names.undiscovered_groups_key(pattern)] = "consumer_group", pattern
+    for group in shown_groups(pipeline, discovery):
+        kinds[names.consumer_group_key(group)] = "consumer_group", group
+
+    def look(spec: dg.AssetSpec) -> dg.AssetSpec:
+        kind, name = kinds[spec.key]
+        return hooks.asset_spec(AssetProps(pipeline.name, kind, name, spec))
+
+    return look

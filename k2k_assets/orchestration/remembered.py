@@ -1,0 +1,68 @@
+"""The definitions of a pipeline, from what is remembered of its clusters: loading them asks no broker.
+
+What the clusters hold comes from the discovery state file (`k2k_assets.discovery`). A code location reads it once, when
+it is loaded. Its runs get what it has read along: they are other processes, and topics may have been discovered, or
+deleted, between the request of a run and its start.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+
+import dagster as dg
+
+# Not exported by `dagster` itself, but what its own libraries build on; `dagster>=1.13,<1.14` is asked for.
+from dagster._core.definitions.definitions_load_context import StateBackedDefinitionsLoader
+
+from k2k_assets import discovery
+from k2k_assets.discovery import Discovery
+from k2k_assets.orchestration.hooks import DEFAULT, Hooks
+from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
+from k2k_assets.pipeline import Pipeline
+
+_log = logging.getLogger(__name__)
+
+
+def remembered_definitions(pipeline: Pipeline, hooks: Hooks = DEFAULT) -> dg.Definitions:
+    """The definitions of a pipeline, as far as its clusters are known.
+
+    Args:
+        pipeline: The pipeline.
+        hooks: As for `pipeline_definitions`.
+    """
+    with warnings.catch_warnings():
+        # What Dagster's own libraries do need not be said at each load.
+        warnings.filterwarnings("ignore", message=".*with_reconstruction_metadata.*")
+        return _Remembered(pipeline, hooks).build_defs()
+
+
+def state_of(found: Discovery | None) -> str:
+    """What was discovered, or that nothing was, as the text that definitions are loaded from."""
+    return json.dumps(found.document() if found else None)
+
+
+def discovery_in(state: str) -> Discovery | None:
+    """What such a text says; nothing where another release wrote it."""
+    try:
+        document = json.loads(state)
+        return Discovery.of(document) if document else None
+    except discovery.UNREADABLE as error:
+        _log.warning("the state of the definitions cannot be read and is left out: %s", error)
+        return None
+
+
+class _Remembered(StateBackedDefinitionsLoader[str]):
+    def __init__(self, pipeline: Pipeline, hooks: Hooks) -> None:
+        self._pipeline, self._hooks = pipeline, hooks
+
+    @property
+    def defs_key(self) -> str:
+        return f"k2k/discovery/{self._pipeline.name}"
+
+    def fetch_state(self) -> str:
+        return state_of(discovery.load(self._pipeline.name))
+
+    def defs_from_state(self, state: str) -> dg.Definitions:
+        return pipeline_definitions(self._pipeline, discovery_in(state), self._hooks)

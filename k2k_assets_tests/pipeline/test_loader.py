@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.core.errors import PipelineFileError
-from k2k_assets.pipeline import load_pipeline, loader
+from k2k_assets.pipeline import load_pipeline, load_pipeline_in, loader
 from k2k_assets_tests.pipeline.files import TUTORIAL, changed, load_text, refusal
 
 SECRET = "hunter2-do-not-print"
@@ -52,6 +52,19 @@ def test_a_fault_names_the_file_that_won(tmp_path: Path) -> None:
     assert "1.yaml:3: coordination.commit.batchSize: expected a number of at least 1" in refusal(
         tmp_path, base, override
     )
+
+
+def test_a_pipeline_in_a_section_of_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAME", "from-a-variable")
+    file = tmp_path / "defs.yaml"
+    text = "".join(f"    {line}\n" for line in changed({"name": "${NAME}"}).splitlines())
+    first = f"type: a.B\nattributes:\n  pipeline:\n{text}"
+    file.write_text(f"{first}---\n{first}    foo: 1\n")
+    last = first.count("\n")
+    section = ("attributes", "pipeline")
+    assert load_pipeline_in(file, section, range(1, last + 1)).name == "from-a-variable"
+    with pytest.raises(PipelineFileError, match=rf"defs.yaml:{2 * last + 2}: foo: unknown key"):
+        load_pipeline_in(file, section, range(last + 2, 2 * last + 3))
 
 
 def test_all_faults_at_once(tmp_path: Path) -> None:

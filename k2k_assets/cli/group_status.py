@@ -26,7 +26,7 @@ _log = logging.getLogger("k2k.groups")
 _QUIET_SECONDS = 60.0
 _SPARE_LINES = 7
 # Words that say that all is well.
-_FINE = ("exact", "ahead")
+_FINE = ("exact", "ahead", "waiting")
 
 
 class GroupStatus(NamedTuple):

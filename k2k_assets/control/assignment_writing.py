@@ -7,7 +7,7 @@ import socket
 import uuid
 from typing import cast
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from k2k_assets.control.assignment_records import (
     PARTITION,
@@ -85,29 +85,58 @@ def write_records(pipeline: Pipeline, records: list[tuple[bytes, bytes | None]])
         ClusterUnreachable: One was not taken.
         NotAllowed: The topic may not be written.
     """
-    if not records:
-        return []
-    answers: list[tuple[KafkaError | None, int]] = []
+    return AssignmentWriter(pipeline).write(records)
 
-    def answer(error: KafkaError | None, message: Message) -> None:
-        answers.append((error, -1 if error else cast("int", message.offset())))
 
-    settings = {"enable.idempotence": True, "acks": "all", "message.timeout.ms": int(_WRITE_TIMEOUT * 1000)}
-    properties = pipeline.client_properties("target", "producer")
-    properties = {k: v for k, v in properties.items() if k != "transaction.timeout.ms"}
-    producer = clients.producer(properties, settings)
-    topic = pipeline.coordination.assignment.topic
-    try:
-        clients.know_cluster(producer, _WRITE_TIMEOUT)
-    except KafkaException as error:
-        raise clients.unreachable("target", properties, clients.error_of(error).str()) from None
-    for key, value in records:
-        producer.produce(topic, value, key, PARTITION, answer)
-    producer.flush(_WRITE_TIMEOUT + 5)
-    failure = next((error for error, _ in answers if error is not None), None)
-    if failure is not None and clients.is_about_rights(failure):
-        raise NotAllowed(f"the target does not let {topic} be written: {failure.str()}{clients.advice(failure)}")
-    if failure is not None or len(answers) < len(records):
-        why = failure.str() if failure else "no answer in time"
-        raise clients.unreachable("target", properties, f"writing to {topic} failed: {why}")
-    return [offset for _, offset in answers]
+class AssignmentWriter:
+    """Writes records of the assignment topic, again and again with one client.
+
+    Args:
+        pipeline: Names the topic.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._topic = pipeline.coordination.assignment.topic
+        properties = pipeline.client_properties("target", "producer")
+        self._properties = {k: v for k, v in properties.items() if k != "transaction.timeout.ms"}
+        self._producer: Producer | None = None
+
+    def write(self, records: list[tuple[bytes, bytes | None]]) -> list[int]:
+        """As `write_records`; after an error with another client."""
+        if not records:
+            return []
+        try:
+            return self._write(records)
+        except BaseException:
+            self._producer = None
+            raise
+
+    def _write(self, records: list[tuple[bytes, bytes | None]]) -> list[int]:
+        answers: list[tuple[KafkaError | None, int]] = []
+
+        def answer(error: KafkaError | None, message: Message) -> None:
+            answers.append((error, -1 if error else cast("int", message.offset())))
+
+        producer = self._connected()
+        for key, value in records:
+            producer.produce(self._topic, value, key, PARTITION, answer)
+        producer.flush(_WRITE_TIMEOUT + 5)
+        failure = next((error for error, _ in answers if error is not None), None)
+        if failure is not None and clients.is_about_rights(failure):
+            said = f"the target does not let {self._topic} be written: {failure.str()}{clients.advice(failure)}"
+            raise NotAllowed(said)
+        if failure is not None or len(answers) < len(records):
+            why = failure.str() if failure else "no answer in time"
+            raise clients.unreachable("target", self._properties, f"writing to {self._topic} failed: {why}")
+        return [offset for _, offset in answers]
+
+    def _connected(self) -> Producer:
+        if self._producer is None:
+            settings = {"enable.idempotence": True, "acks": "all", "message.timeout.ms": int(_WRITE_TIMEOUT * 1000)}
+            producer = clients.producer(self._properties, settings)
+            try:
+                clients.know_cluster(producer, _WRITE_TIMEOUT)
+            except KafkaException as error:
+                raise clients.unreachable("target", self._properties, clients.error_of(error).str()) from None
+            self._producer = producer
+        return self._producer

@@ -1,4 +1,4 @@
-"""The claims of mappers, which lie in the assignment topic beside those of slots: the record, and its fold. Pure."""
+"""Claims and heartbeats of mappers, which lie in the assignment topic beside those of slots: records and fold. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 import socket
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from k2k_assets.core import json_codec
 
 KIND = "mapper"
+# Of its own kind: by the offset of a claim the later mapper is right, so a claim is never written twice.
+HEARTBEAT_KIND = "mapper-beat"
 VERSION = 1
 
 
@@ -38,7 +40,7 @@ class MapperClaim:
     @classmethod
     def new(cls, pipeline: str, group: str) -> MapperClaim:
         """This process as a mapper."""
-        return cls(pipeline, group, uuid.uuid4().hex, socket.gethostname(), os.getpid(), int(time.time() * 1000))
+        return cls(pipeline, group, uuid.uuid4().hex, socket.gethostname(), os.getpid(), _now())
 
     def key_bytes(self) -> bytes:
         """The record's key. What the replicator writes of its groups has other kinds."""
@@ -48,6 +50,53 @@ class MapperClaim:
     def value_bytes(self) -> bytes:
         """The record's value."""
         return json_codec.encode({"version": VERSION, "host": self.host, "pid": self.pid, "time": self.time})
+
+
+@dataclass(frozen=True, slots=True)
+class MapperHeartbeat:
+    """The sign of life of a mapper that goes on until it is stopped, also before it has claimed anything.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        group: Its `group.id`, or the one that stands for all.
+        mapper: A name that nobody else has.
+        host: Where it runs, for people.
+        pid: Likewise.
+        time: Milliseconds since the epoch, UTC, likewise.
+        run: Id of the Dagster run that it is; None for `k2k-offset-mapping`.
+    """
+
+    pipeline: str
+    group: str
+    mapper: str
+    host: str
+    pid: int
+    time: int
+    run: str | None = None
+
+    def __str__(self) -> str:
+        what = f"Dagster run {self.run}" if self.run else "k2k-offset-mapping"
+        return f"{what} on {self.host}, process {self.pid}"
+
+    @classmethod
+    def new(cls, pipeline: str, group: str, run: str | None) -> MapperHeartbeat:
+        """Of this process."""
+        return cls(pipeline, group, uuid.uuid4().hex, socket.gethostname(), os.getpid(), _now(), run)
+
+    def now(self) -> MapperHeartbeat:
+        """The next one of the same mapper."""
+        return replace(self, time=_now())
+
+    def key_bytes(self) -> bytes:
+        """The record's key."""
+        return json_codec.encode(
+            {"kind": HEARTBEAT_KIND, "pipeline": self.pipeline, "mapper": self.mapper, "group": self.group}
+        )
+
+    def value_bytes(self) -> bytes:
+        """The record's value."""
+        run = {"run": self.run} if self.run else {}
+        return json_codec.encode({"version": VERSION, "host": self.host, "pid": self.pid, "time": self.time, **run})
 
 
 @dataclass(slots=True)
@@ -60,11 +109,17 @@ class ClaimedMappers:
 
     pipeline: str
     _newest: dict[str, tuple[int, MapperClaim | None]] = field(default_factory=dict)
+    _heartbeats: dict[str, tuple[int, MapperHeartbeat | None]] = field(default_factory=dict)
 
     @property
     def claims(self) -> dict[int, MapperClaim]:
         """The claims that were not removed, by their offsets."""
         return {offset: claim for offset, claim in self._newest.values() if claim is not None}
+
+    @property
+    def heartbeats(self) -> dict[int, MapperHeartbeat]:
+        """The last heartbeat of each mapper that has not ended, by their offsets."""
+        return {offset: heartbeat for offset, heartbeat in self._heartbeats.values() if heartbeat is not None}
 
     def apply(self, offset: int, key: bytes | None, value: bytes | None, where: str) -> None:
         """Takes in one record; those of other pipelines and kinds are passed over.
@@ -73,15 +128,20 @@ class ClaimedMappers:
             ValueError: It cannot be read.
         """
         head = json_codec.decode(key, f"{where}, key")
-        if head.get("kind") != KIND or head.get("pipeline") != self.pipeline:
+        if head.get("kind") not in (KIND, HEARTBEAT_KIND) or head.get("pipeline") != self.pipeline:
             return
         try:
-            name = str(head["mapper"])
-            claim = None if value is None else _claim(self.pipeline, head.get("group"), name, value, where)
+            name, group = str(head["mapper"]), head.get("group")
+            if head["kind"] == KIND:
+                claim = None if value is None else _claim(self.pipeline, group, name, value, where)
+                if offset >= self._newest.get(name, (-1, None))[0]:
+                    self._newest[name] = offset, claim
+            else:
+                heartbeat = None if value is None else _heartbeat(self.pipeline, str(group), name, value, where)
+                if offset >= self._heartbeats.get(name, (-1, None))[0]:
+                    self._heartbeats[name] = offset, heartbeat
         except (KeyError, TypeError) as error:
             raise ValueError(f"field missing or of a wrong type: {error}") from None
-        if offset >= self._newest.get(name, (-1, None))[0]:
-            self._newest[name] = offset, claim
 
 
 def _claim(pipeline: str, group: str | None, mapper: str, value: bytes, where: str) -> MapperClaim:
@@ -89,3 +149,14 @@ def _claim(pipeline: str, group: str | None, mapper: str, value: bytes, where: s
     json_codec.check_version(body, VERSION, where)
     host, pid, written = str(body.get("host", "?")), int(body.get("pid", 0)), int(body.get("time", 0))
     return MapperClaim(pipeline, group, mapper, host, pid, written)
+
+
+def _heartbeat(pipeline: str, group: str, mapper: str, value: bytes, where: str) -> MapperHeartbeat:
+    body = json_codec.decode(value, where)
+    json_codec.check_version(body, VERSION, where)
+    host, pid, written = str(body.get("host", "?")), int(body.get("pid", 0)), int(body.get("time", 0))
+    return MapperHeartbeat(pipeline, group, mapper, host, pid, written, body.get("run"))
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -7,10 +7,11 @@ ids of the mappers before it, so that whoever was fenced finds a later claim tha
 from __future__ import annotations
 
 import logging
+import time
 
 from k2k_assets.control.assignment_records import PARTITION
 from k2k_assets.control.assignment_writing import write_record
-from k2k_assets.control.mapper_claims import ClaimedMappers, MapperClaim
+from k2k_assets.control.mapper_claims import ClaimedMappers, MapperClaim, MapperHeartbeat
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.messages import Message
@@ -19,6 +20,8 @@ from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.groups")
+
+_FORGOTTEN_AFTER_SECONDS = 3600.0
 
 
 class MapperClaims:
@@ -92,10 +95,26 @@ class MapperClaims:
         return before - {own} if own in before else {*before, None}
 
     def forget_older(self) -> None:
-        """Removes the claims of mappers that have been fenced."""
+        """Removes the claims of mappers that have been fenced, and the heartbeats of those that ended long ago."""
         for offset, claim in self._claims.items():
             if offset < self._offset:
                 write_record(self._pipeline, claim.key_bytes(), None)
+        # By their own clocks: this only tidies up, and nobody is fenced for it.
+        before = (time.time() - _FORGOTTEN_AFTER_SECONDS) * 1000
+        for heartbeat in self._mappers.heartbeats.values():
+            if heartbeat.time < before:
+                write_record(self._pipeline, heartbeat.key_bytes(), None)
+
+    def heartbeats(self) -> dict[int, MapperHeartbeat]:
+        """The last heartbeats of mappers that may commit for the same groups, by their offsets; also of dead ones.
+
+        Raises:
+            ClusterUnreachable: The topic was not read to its end.
+            Refused: It is not what it was, or holds a record that cannot be read.
+        """
+        self._catch_up()
+        own, found = self._pipeline.group, self._mappers.heartbeats
+        return {offset: heartbeat for offset, heartbeat in found.items() if _moves_groups_of(heartbeat, own)}
 
     def close(self) -> None:
         """Lets go of the client."""
@@ -139,6 +158,6 @@ class MapperClaims:
             raise self._unreadable from None
 
 
-def _moves_groups_of(claim: MapperClaim, group: str) -> bool:
+def _moves_groups_of(claim: MapperClaim | MapperHeartbeat, group: str) -> bool:
     """Whether its mapper may commit for the same consumer groups as one with this `group.id`."""
     return claim.group is None or ANY_GROUP in (claim.group, group) or claim.group == group

@@ -5,6 +5,7 @@ For each target partition the first rule that fits:
 | what is found | said of it | committed |
 | --- | --- | --- |
 | a source commit is a translation itself (two-way pipelines) | translation | no |
+| copying of its source partitions has not begun | waiting | no |
 | the mappings have no answer | unknown, not replicated | no |
 | the target's group is no consumer group | not handled | no |
 | the target holds a commit that is not ours, and `skip` | foreign | no |
@@ -16,7 +17,7 @@ For each target partition the first rule that fits:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -33,6 +34,7 @@ class CommitDecision(StrEnum):
 
     EXACT = "exact"
     AHEAD = "ahead"  # of the copy: committed at the end of what is mapped, and refined as copying goes on
+    WAITING = "waiting"  # for the copy, which has not begun with the partition: committed as soon as it has
     EXPIRED = "expired"  # the record was deleted on the target: committed at the log start
     UNKNOWN = "unknown"
     NOT_REPLICATED = "not replicated"
@@ -54,6 +56,7 @@ class Rules:
         foreign: `groups.onForeignTargetCommit`.
         renew_before: A poll number, and so a time: what was committed before it is committed again though nothing
             changed, since brokers delete offsets of groups without members some days after their commit.
+        not_begun: Source partitions with which copying has not begun.
     """
 
     version: Version
@@ -61,6 +64,7 @@ class Rules:
     guard: bool = True
     foreign: Literal["skip", "overwrite"] = "skip"
     renew_before: int = 0
+    not_begun: Collection[TopicPartition] = frozenset()
 
 
 class Row(NamedTuple):
@@ -141,6 +145,8 @@ def _row(
     answer: Answer, held: CommittedOffset | None, ends: Ends | None, rules: Rules, state: GroupState | None
 ) -> Row:
     offset, word = _place(answer, ends)
+    if word is CommitDecision.NOT_REPLICATED and all(source in rules.not_begun for source, _ in answer.sources):
+        word = CommitDecision.WAITING
     active = state is not None and state.active
     commit = False
     if offset < 0:

@@ -46,6 +46,7 @@ class FollowedMappings:
 
     Attributes:
         mapped: The source partitions that are mapped, of the topic ids that the source had at the last look.
+        known: All source partitions that are mapped or copied, also of topics that were created anew since.
         routing: Where records go, as known at the last look.
 
     Raises:
@@ -66,6 +67,7 @@ class FollowedMappings:
         self._source = source
         self._patience = patience
         self.mapped: dict[TopicPartition, SourcePartition] = {}
+        self.known: frozenset[TopicPartition] = frozenset()
         self.routing = pipeline.routing
         self._live = LiveMappings(pipeline, source.cluster_id(), target, others)
         try:
@@ -87,7 +89,8 @@ class FollowedMappings:
             ClusterUnreachable: The source does not answer.
         """
         self.mapped, self.routing = self._seen()
-        return {source.topic for source in self._live.sources()}
+        self.known = frozenset(TopicPartition(source.topic, source.partition) for source in self._live.sources())
+        return {tp.topic for tp in self.known}
 
     def cut(self) -> CopiedAtCut:
         """What is copied now, without `source_ends`; `map_of` answers for it.

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
+from k2k_assets.groups.heartbeat import MapperHeartbeats
 from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.cluster import Cluster
@@ -72,7 +73,9 @@ def sync(
     *,
     observer: Observer | None = None,
     timeout: float = 15.0,
-    give_up: float | None = None,
+    on_trouble: Callable[[K2KError], None] | None = None,
+    run: str | None = None,
+    held_back: Callable[[], str] = str,
 ) -> None:
     """Translates and commits the positions of all groups, poll after poll, until it is stopped.
 
@@ -81,21 +84,26 @@ def sync(
     Args:
         pipeline: Whose groups; `groups.pollInterval` lies between the beginnings of two polls.
         stop: When set, it ends after the poll that is under way.
-        observer: Called with the result of each poll.
+        observer: Called with the result of each poll, once readers see what it has committed.
         timeout: Seconds that a call to a cluster may take.
-        give_up: Seconds without a good poll after which it ends with what is wrong; None: what passes is waited out
-            however long it takes.
+        on_trouble: Called with what is waited out.
+        run: Id of the Dagster run that it is; None outside Dagster.
+        held_back: Asked right before each commit: why nothing may be committed now; empty if it may.
 
     Raises:
-        ClusterUnreachable: A cluster does not answer at the start, or for too long.
+        ClusterUnreachable: A cluster does not answer at the start.
         Refused: Something stands against it, and does not pass.
         Superseded: A newer mapper has taken over.
         ActiveGroup: See `errorHandling.onActiveConsumerGroupCommit`.
         MultipleMappings: See `errorHandling.onMultipleTargetCommittedOffsets`.
     """
     interval = pipeline.groups.poll_interval.total_seconds()
-    trouble = _Trouble(give_up)
-    with both_clusters(pipeline, timeout) as (source, target), Poller(pipeline, source, target) as poller:
+    trouble = _Trouble()
+    alive = MapperHeartbeats(pipeline, run)
+    with (
+        both_clusters(pipeline, timeout) as (source, target),
+        Poller(pipeline, source, target, alive=alive, held_back=held_back) as poller,
+    ):
         poller.start()
         while not stop.is_set():
             began = time.monotonic()
@@ -103,13 +111,17 @@ def sync(
                 cluster.renew_if_disturbed()
             try:
                 result = poller.poll()
+                if observer:
+                    poller.await_visible(result)
             except Replaced:
                 raise
             except (ClusterUnreachable, Refused) as error:
+                if on_trouble:
+                    on_trouble(error)
                 _renew(source, target)
                 stop.wait(trouble.pause(error))
                 continue
-            trouble = _Trouble(give_up)
+            trouble = _Trouble()
             if result.failed:
                 _renew(source, target)
             if observer:
@@ -126,8 +138,7 @@ def _renew(*clusters: Cluster) -> None:
 class _Trouble:
     """Polls that failed in a row."""
 
-    def __init__(self, give_up: float | None) -> None:
-        self._give_up = give_up
+    def __init__(self) -> None:
         self._since: float | None = None
         self._pause = _FIRST_PAUSE
 
@@ -137,8 +148,6 @@ class _Trouble:
             self._since = time.monotonic()
         lasted = time.monotonic() - self._since
         if isinstance(error, Refused) and lasted > _REFUSED_SECONDS:
-            raise error
-        if self._give_up is not None and lasted > self._give_up:
             raise error
         log.warning("the poll failed and is tried again in %.1f s: %s", self._pause, error)
         pause, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)

@@ -2,8 +2,8 @@
 
 ```
  mappings read to the end > claim > fence the mappers before > generation above all that groups hold
-   poll:  mapped topics > groups and offsets on the source > cut: L, ends of the mapping topic, mappings read up to
-          them > translate > what the target's groups hold > decide > fenced commit
+   poll:  no newer claim > mapped topics > groups and offsets on the source > cut: L, ends of the mapping topic,
+          mappings read up to them > translate > what the target's groups hold > decide > fenced commit
 ```
 
 A poll remembers nothing but the mappings: it compares with what the target holds, so whatever somebody else wrote there
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.control.group_versions import Version, generation_above, next_poll, parse
@@ -30,6 +30,7 @@ from k2k_assets.groups.mapper_file import are_published, with_mappings
 from k2k_assets.groups.policies import ensure_none_active
 from k2k_assets.groups.position_translator import PositionTranslator, TranslatedGroups
 from k2k_assets.groups.report import PollResult
+from k2k_assets.groups.shard import CommitReport
 from k2k_assets.groups.source_groups import SourceGroups, SourceObservation
 from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
 from k2k_assets.kafka.cluster import Cluster
@@ -54,13 +55,25 @@ class Poller:
         source: The source cluster; it is only read.
         target: The target cluster.
         patience: Seconds without a mapping record after which reading them is given up.
+        alive: Shows that it is alive: entered as soon as the control topics are there.
+        held_back: Asked right before each commit: why nothing may be committed now; empty if it may.
     """
 
-    def __init__(self, pipeline: Pipeline, source: Cluster, target: Cluster, patience: float = 30.0) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        source: Cluster,
+        target: Cluster,
+        patience: float = 30.0,
+        alive: AbstractContextManager[object] | None = None,
+        held_back: Callable[[], str] = str,
+    ) -> None:
         self._pipeline = pipeline
         self._source = source
         self._target = target
         self._patience = patience
+        self._alive = alive or nullcontext()
+        self._held_back = held_back
         self._policies = pipeline.error_handling
         self._source_groups = SourceGroups(source, GroupSelection(pipeline.groups.consumer_groups))
         self._target_groups = TargetGroups(target)
@@ -68,8 +81,8 @@ class Poller:
         self._poll = 0
         self._stack = ExitStack()
         self._translator: PositionTranslator
-        self._claims: MapperClaims
-        self._committer: GroupCommitter
+        self._claims: MapperClaims | None = None
+        self._committer: GroupCommitter | None = None
 
     def start(self) -> None:
         """Reads the mappings to the end, then takes over from the mapper before.
@@ -79,17 +92,7 @@ class Poller:
             Refused: A control topic is missing, or something stands against it.
             Superseded: A newer mapper came meanwhile.
         """
-        clusters = self._pipeline, self._source, self._target
-        permissions = TopicCheck(*clusters, "mapper")
-        refuse([*permissions.before_creation(), *missing_on_groups(*clusters, "mapper")])
-        self._create_control_topics()
-        refuse(permissions.after_creation())
-        # The mapper before goes on while the mappings are read, which may take long.
-        self._translator = self._stack.enter_context(
-            PositionTranslator(
-                *clusters, self._patience, lambda *on: TopicCheck(*clusters, "mapper", *on).ensure_existing()
-            )
-        )
+        self._read_mappings()
         self._claims = self._stack.enter_context(MapperClaims(self._pipeline, self._target))
         claim = self._claims.write()
         self._committer = self._stack.enter_context(
@@ -99,6 +102,33 @@ class Poller:
         self._generation = generation_above(claim, self._target_groups.held_versions(self._prefix))
         self._claims.forget_older()
         log.info("offset mapper of pipeline %s: claim %d, generation %d", self._pipeline.name, claim, self._generation)
+
+    def look_on(self) -> None:
+        """Reads the mappings to the end, and takes over from nobody: then polls commit nothing.
+
+        Raises:
+            ClusterUnreachable: A cluster does not answer.
+            Refused: A control topic is missing, or something stands against it.
+        """
+        self._read_mappings()
+        held = self._target_groups.held_versions(self._prefix)
+        # What is held now is no later observation than the first poll, and what is committed after that one is.
+        self._generation = max((version.generation for version in held), default=0)
+
+    def _read_mappings(self) -> None:
+        clusters = self._pipeline, self._source, self._target
+        permissions = TopicCheck(*clusters, "mapper")
+        refuse([*permissions.before_creation(), *missing_on_groups(*clusters, "mapper")])
+        self._create_control_topics()
+        refuse(permissions.after_creation())
+        if self._target.describe([self._pipeline.coordination.assignment.topic]):
+            self._stack.enter_context(self._alive)
+        # The mapper before goes on while the mappings are read, which may take long.
+        self._translator = self._stack.enter_context(
+            PositionTranslator(
+                *clusters, self._patience, lambda *on: TopicCheck(*clusters, "mapper", *on).ensure_existing()
+            )
+        )
 
     @without_cycle_collection()
     def poll(self) -> PollResult:
@@ -112,13 +142,18 @@ class Poller:
             Refused: A cluster refuses.
         """
         started = time.monotonic()
+        if self._claims:
+            self._claims.ensure_newest()  # who commits nothing is fenced by nobody
         self._poll = next_poll(self._poll)
         version = Version(self._generation, self._poll)
         seen, found = self._look()
         held = self._target_groups.observe(list(found.answers))
         decisions = self._decide(found, held, version)
         self._look_at_versions(decisions)
-        report = self._committer.commit(decisions, version)
+        held_back = self._held_back()
+        report = CommitReport()
+        if self._committer and not held_back:
+            report = self._committer.commit(decisions, version)
         ensure_none_active(decisions, self._policies.on_active_consumer_group_commit, report.active)
         return PollResult(
             version=version,
@@ -132,6 +167,7 @@ class Poller:
             source_ends=found.source_ends,
             target_ends=found.target_ends,
             offline_partitions=found.offline_partitions,
+            held_back=held_back,
             seconds=time.monotonic() - started,
         )
 
@@ -191,6 +227,7 @@ class Poller:
             self._pipeline.features.mappings_guard,
             self._pipeline.groups.on_foreign_target_commit,
             renew_before=version.poll - RENEW_SECONDS * 1000,
+            not_begun=found.not_begun,
         )
         return [
             decide_group(group, answers, held.groups[group].offsets, found.target_ends, rules, held.states.get(group))
@@ -206,7 +243,7 @@ class Poller:
             for row in decision.rows
             if row.decision is CommitDecision.OLDER and row.held
         ]
-        if not later:
+        if not later or not self._claims:
             return
         self._claims.ensure_newest()
         versions = (parse(held.metadata, self._prefix) for held in later)

@@ -26,12 +26,15 @@ class TranslatedGroups:
         source_ends: End of what can be read in each source partition.
         target_ends: Log start and end of what can be read in each target partition.
         offline_partitions: Partitions on either side that have no leader, with the reason: their ends are not there.
+        not_begun: Source partitions in which a group stands and with which copying has not begun, though the pipeline
+            selects their topic.
     """
 
     answers: dict[str, list[Answer]]
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, Ends]
     offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
+    not_begun: frozenset[TopicPartition] = frozenset()
 
 
 class PositionTranslator:
@@ -105,7 +108,7 @@ class PositionTranslator:
         now = offsets_where_led(self._target, copied.ends, "stable").offsets
         ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
         offline = {**copied.offline_partitions, **without_end, **without_log}
-        return TranslatedGroups(answers, source_ends, ends, offline)
+        return TranslatedGroups(answers, source_ends, ends, offline, self._not_begun(groups))
 
     def close(self) -> None:
         """Lets go of the clients."""
@@ -116,6 +119,11 @@ class PositionTranslator:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _not_begun(self, groups: Mapping[str, GroupOffsets]) -> frozenset[TopicPartition]:
+        standing = {tp for group in groups.values() for tp in group.offsets}
+        matches = self._pipeline.selection.matches
+        return frozenset(tp for tp in standing - self._mappings.known if matches(tp.topic))
 
     def _farthest(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Of a partition that has no leader now, more may have been copied than anybody knows."""

@@ -72,6 +72,8 @@ class PollResult:
         target_ends: Log start and last stable offset of each target partition.
         offline_partitions: Partitions on either side that have no leader, with the reason: what can only be read
             there is left unanswered.
+        moved_by: Who moves the groups, where this was a look at them alone; empty where it was not.
+        held_back: Why nothing was committed for any group; empty if nothing stood against it.
         seconds: How long it took.
     """
 
@@ -86,6 +88,8 @@ class PollResult:
     source_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     target_ends: Mapping[TopicPartition, Ends] = field(default_factory=dict)
     offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
+    moved_by: str = ""
+    held_back: str = ""
     seconds: float = 0.0
 
     @property

@@ -46,6 +46,8 @@ LEFT_ON_TARGET = "k2k/left_on_target"
 STATE = "k2k/state"
 OBSERVATION = "k2k/observation"
 NOT_HANDLED = "k2k/not_handled"
+HELD_BACK = "k2k/held_back"
+MOVED_BY = "k2k/moved_by"
 
 # A table of metadata is one event in Dagster's database; beyond this it would no longer be small.
 MOST_ROWS = 500

@@ -83,12 +83,13 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks:
         )
     sensors.append(replication_sensor(pipeline, names, jobs[1:]))
     if groups:
-        mapped = dg.AssetSelection.assets(names.offset_mappings_key, *groups[0].keys)
         moving = dg.define_asset_job(
             names.offset_sync_job,
-            selection=mapped,
-            description="Brings the offset mappings up to date, checks them, and moves the consumer groups.",
+            selection=dg.AssetSelection.assets(*groups[0].keys).without_checks(),
+            description="Moves the consumer groups until its next run takes over, and reports meanwhile. The offset "
+            "sync sensor asks for it.",
             tags=names.offset_sync_tags,
+            config={"ops": {names.op("consumer_groups"): {"config": {"extent": "continuous"}}}},
             executor_def=dg.in_process_executor,
         )
         jobs.append(moving)

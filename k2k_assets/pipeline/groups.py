@@ -48,3 +48,10 @@ class Groups(Section):
         description="What to do where the target's group holds a commit that is not ours: `skip` leaves it alone and "
         "reports it, `overwrite` replaces it. Our own.",
     )
+    reports_per_day: int = Field(
+        default=1500,
+        ge=100,
+        description="Events by which runs that move groups tell Dagster in a day where the groups stand: some 6 KB "
+        "each in its database. The more groups move, the longer is the time between two reports; at least 30 seconds. "
+        "Our own.",
+    )

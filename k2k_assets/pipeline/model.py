@@ -25,7 +25,7 @@ from k2k_assets.pipeline.features import Features
 from k2k_assets.pipeline.groups import Groups
 from k2k_assets.pipeline.java_properties import Scalar
 from k2k_assets.pipeline.kafka import SourceSection, TargetSection
-from k2k_assets.pipeline.own_sections import Index, Spark, Sync
+from k2k_assets.pipeline.own_sections import Checks, Index, Spark, Sync
 from k2k_assets.pipeline.routing import Routing
 from k2k_assets.pipeline.selection import TopicSelection
 from k2k_assets.pipeline.stages import Stages
@@ -55,6 +55,7 @@ class Pipeline(Section):
     spark: Spark = Field(default_factory=Spark, description="Where the copying runs. Our own.")
     sync: Sync = Field(default_factory=Sync, description="How long a run lasts. Our own.")
     index: Index = Field(default_factory=Index, description="The index of offset mappings. Our own.")
+    checks: Checks = Field(default_factory=Checks, description="The checks that go on beside the copy. Our own.")
     owners: tuple[Owner, ...] = Field(
         default=(),
         description="Who answers for the pipeline: Dagster shows it on each asset. Email addresses, and teams such as "

@@ -63,3 +63,13 @@ class Index(Section):
         description="Mappings older than this leave the index, but for the newest of each partition. Absent: it keeps "
         "everything.",
     )
+
+
+class Checks(Section):
+    """The checks that go on beside the copy."""
+
+    interval: PositiveDuration = Field(
+        default=timedelta(minutes=10),
+        description="Shortest time between two comparisons of a consumer group by content (`resumes_exactly`) in a run "
+        "that moves groups. One that has not moved since it passed is not compared again.",
+    )

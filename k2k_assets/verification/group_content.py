@@ -154,6 +154,7 @@ def _places(
         for row in result.decisions[group].rows:
             word = CommitDecision.ACTIVE if row.commit and group in result.active else row.decision
             told[group].words[word.value] += 1
+            told[group].counts["waiting"] += word is CommitDecision.WAITING
             if word in _COMPARED and row.target in feeds:
                 sources, alone = feeds[row.target]
                 yield _Place(group, (row.target, row.offset), _standing(row, sources, own), alone, word)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.control.mapper_claims import ClaimedMappers, MapperClaim
+from k2k_assets.control.mapper_claims import ClaimedMappers, MapperClaim, MapperHeartbeat
 
 
 def claim(mapper: str, pipeline: str = "p") -> MapperClaim:
@@ -28,6 +28,25 @@ def test_a_claim_lives_until_it_is_removed_or_written_again() -> None:
     apply(mappers, 4, claim("a"))
     apply(mappers, 5, claim("b"), written=False)
     assert mappers.claims == {4: claim("a")}
+
+
+def test_a_heartbeat_is_no_claim_and_the_last_one_counts() -> None:
+    """By the offset of a claim the later mapper is right: a heartbeat must not make an older one the later."""
+    mappers = ClaimedMappers("p")
+    beat = MapperHeartbeat("p", "g", "a", "host", 1, 1, "run")
+    apply(mappers, 1, claim("a"))
+    apply(mappers, 2, claim("b"))
+    for offset in (3, 5, 4):
+        mappers.apply(offset, beat.key_bytes(), beat.value_bytes(), "claims-0")
+    assert mappers.claims == {1: claim("a"), 2: claim("b")}
+    assert mappers.heartbeats == {5: beat}
+    mappers.apply(6, beat.key_bytes(), None, "claims-0")
+    assert mappers.heartbeats == {}
+
+
+def test_who_shows_a_heartbeat_is_told() -> None:
+    assert str(MapperHeartbeat("p", "g", "a", "host", 7, 1, "r1")) == "Dagster run r1 on host, process 7"
+    assert str(MapperHeartbeat("p", "g", "a", "host", 7, 1)) == "k2k-offset-mapping on host, process 7"
 
 
 RECORDS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=10)

@@ -8,7 +8,7 @@ import pytest
 
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_record import is_other_kind
-from k2k_assets.control.mapper_claims import MapperClaim
+from k2k_assets.control.mapper_claims import MapperClaim, MapperHeartbeat
 from k2k_assets.core.errors import ClusterUnreachable, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups import claim as module
@@ -25,11 +25,11 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 
 
 def test_the_replicator_passes_them_over() -> None:
-    claim = MapperClaim.new("p", "g")
-    assignments = Assignments()
-    assignments.apply("g", 3, claim.key_bytes(), claim.value_bytes())
-    assert assignments == Assignments()
-    assert is_other_kind(claim.key_bytes()), "commit and assignment records may share a topic"
+    for record in (MapperClaim.new("p", "g"), MapperHeartbeat.new("p", "g", None)):
+        assignments = Assignments()
+        assignments.apply("g", 3, record.key_bytes(), record.value_bytes())
+        assert assignments == Assignments()
+        assert is_other_kind(record.key_bytes()), "commit and assignment records may share a topic"
 
 
 @pytest.mark.integration

@@ -62,6 +62,7 @@ def said(decision: GroupDecision) -> tuple[CommitDecision, int | None]:
         ({"offset": 0, "ends": Ends(0, 0)}, "exact", 0),
         ({"offset": -1, "state": TranslationState.UNKNOWN}, "unknown", None),
         ({"offset": -1, "state": TranslationState.NOT_REPLICATED}, "not replicated", None),
+        ({"offset": -1, "state": TranslationState.NOT_REPLICATED, "not_begun": {SOURCE}}, "waiting", None),
         ({"ends": None}, "not replicated", None),
         ({"translated": True}, "translation", None),
         ({"group": GroupState(GroupKind.OTHER, False, "unknown")}, "not handled", None),

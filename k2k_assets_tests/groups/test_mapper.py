@@ -310,6 +310,7 @@ def test_words_are_those_of_the_docs() -> None:
     assert {word.value for word in CommitDecision} >= {
         "exact",
         "ahead",
+        "waiting",
         "expired",
         "unknown",
         "not replicated",

@@ -65,11 +65,10 @@ class DagsterFixture:
         with both_clusters(self.pipeline) as (source, target):
             return refresh(self.pipeline, source, target)
 
-    def move(self, *groups: dg.AssetKey, **config: Any) -> dg.ExecuteInProcessResult:
-        """Materializes consumer groups alone."""
-        job = build_definitions(self.folder).resolve_job_def(self.names.offset_sync_job)
+    def move(self, *groups: dg.AssetKey) -> dg.ExecuteInProcessResult:
+        """Materializes consumer groups alone, as a click does."""
+        job = build_definitions(self.folder).resolve_job_def(self.names.job)
         return job.execute_in_process(
-            run_config={"ops": {self.names.op("consumer_groups"): {"config": config}}},
             asset_selection=groups,
             instance=self.instance,
             raise_on_error=False,

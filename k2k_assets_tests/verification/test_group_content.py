@@ -229,6 +229,30 @@ def test_a_group_ahead_of_the_copy_waits_and_an_unknown_one_is_a_doubt(clusters:
     assert verdicts[unknown].summary.startswith("nothing was compared: 1 unknown")
 
 
+def test_a_group_in_a_partition_that_the_copy_has_not_begun_with_waits(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    topic, source = unique("begins"), clusters.source_servers
+    for servers in (source, clusters.target_servers):
+        create_topic(servers, topic, 2)
+        for partition in range(2):
+            produce(servers, topic, RECORDS, partition)
+    hand = HandCopy(_pipeline(clusters, tmp_path, [topic]))
+    hand.mapping(topic, (0, 10), [(0, 0, 10)])
+    hand.commit(topic, 10)
+    alone, both = unique("alone"), unique("both")
+    zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    verdicts = _moved(hand.pipeline, source, {alone: {one: 4}, both: {zero: 4, one: 4}})
+    assert verdicts[alone].passed, verdicts[alone]
+    assert verdicts[alone].counts["state_waiting"] == 1
+    assert "1 ahead: waiting for the copy" in verdicts[alone].summary
+    assert verdicts[both].passed, verdicts[both]
+    assert verdicts[both].counts["compared"] == 1
+
+    hand.mapping(topic, (0, 10), [(0, 0, 10)], partition=1)
+    hand.commit(topic, 10, partition=1)
+    verdicts = _moved(hand.pipeline, source, {alone: {one: 4}})
+    assert verdicts[alone].counts["compared"] == 1
+
+
 def test_many_to_one_nothing_is_skipped_and_what_is_read_again_is_shown(clusters: KafkaSandbox, tmp_path: Path) -> None:
     source, topic = clusters.source_servers, unique("many")
     create_topic(source, topic, 2)

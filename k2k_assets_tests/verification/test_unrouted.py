@@ -58,7 +58,7 @@ def test_one_topic_without_a_target_stops_no_others(
     seen = observe(pipeline)
     assert set(seen.found.topics) == {routed, other, new}
     assert (seen.ends, seen.positions) == ({routed: [6]}, {routed: [6]})
-    assert set(observe_groups(pipeline).groups) == {group}
+    assert set(observe_groups(pipeline).found.groups) == {group}
     with both_clusters(pipeline) as (source, target):
         evidence = Evidence(pipeline, spark, update_index(spark, pipeline, source, target), source, target)
         verdicts = {name: run_check(name, evidence) for name in CHECKS}

@@ -3,6 +3,7 @@
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
 from collections.abc import Iterator, Mapping
+from enum import Enum
 
 import dagster as dg
 from pydantic import Field
@@ -10,8 +11,11 @@ from pydantic import Field
 from k2k_assets.discovery import refresh
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration.assets.data_versions import current_version
 from k2k_assets.orchestration.assets.group_results import failed_groups, group_materialization, groups_summary
+from k2k_assets.orchestration.assets.watched_copy import watched
 from k2k_assets.orchestration.checks.asset_checks import asset_check_result, group_check_specs
+from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
@@ -21,19 +25,24 @@ from k2k_assets.verification.verdict import Verdict
 Results = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 
 
+class MoveExtent(Enum):
+    """How far a run goes."""
+
+    once = "once"
+    continuous = "continuous"
+
+
 class GroupsConfig(dg.Config):
     """Run config of the consumer groups op."""
 
-    window_seconds: float = Field(
-        default=0,
-        ge=0,
-        description="Poll the groups each `groups.pollInterval` for so long, and end early when nothing had to be "
-        "committed for `sync.idle`. 0: once.",
+    extent: MoveExtent = Field(
+        default=MoveExtent.once,
+        description="once: the selected groups, once. continuous: all groups of the pipeline each "
+        "`groups.pollInterval`, until another run takes over, which the offset sync sensor asks for after "
+        "`sync.window`.",
     )
-    also: list[str] = Field(
-        default_factory=list,
-        description="Consumer groups that have no asset yet: they were discovered after the definitions were loaded. "
-        "Their materializations are recorded all the same.",
+    window_seconds: float | None = Field(
+        default=None, gt=0, description="Over `sync.window` of the pipeline file, with `extent: continuous`."
     )
 
 
@@ -64,10 +73,13 @@ def consumer_group_assets(pipeline: Pipeline, names: AssetNames, groups: list[st
         check_specs=list(specs.values()),
     )
     def move_groups(context: dg.AssetExecutionContext, config: GroupsConfig) -> Results:
+        if config.extent is MoveExtent.continuous:
+            _keep_in_step(context, pipeline, names, config, groups)
+            return
         from k2k_assets.orchestration.assets.group_sync import limited_to
 
         selected = {by_key[key] for key in context.selected_asset_keys}
-        result, verdicts = _sync(context, limited_to(pipeline, selected.union(config.also)), config)
+        result, verdicts = _sync(limited_to(pipeline, selected))
         for group in sorted(selected.difference(result.decisions, result.failed)):
             context.log.warning(f"group {group} has no commit on a mapped topic of the source: nothing to translate")
         yield from _results(context, names, result, verdicts, {group: specs[group].key for group in selected})
@@ -95,10 +107,13 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
         ins=_upstream(names),
     )
     def discover_and_move(context: dg.AssetExecutionContext, config: GroupsConfig) -> Results:
+        if config.extent is MoveExtent.continuous:
+            _keep_in_step(context, pipeline, names, config, [])
+            return
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
             found = refresh(pipeline, source, target)
         context.log.info(f"discovered {len(found.groups)} consumer groups: {', '.join(found.groups)}")
-        result, verdicts = _sync(context, pipeline, config)
+        result, verdicts = _sync(pipeline)
         yield from _results(context, names, result, verdicts, {})
         if result.failed:
             raise failed_groups(pipeline.name, result.failed)
@@ -111,17 +126,52 @@ def _upstream(names: AssetNames) -> dict[str, dg.AssetIn]:
     return {"offset_mappings": dg.AssetIn(key=names.offset_mappings_key, dagster_type=dg.Nothing)}
 
 
-def _sync(
-    context: dg.AssetExecutionContext, pipeline: Pipeline, config: GroupsConfig
-) -> tuple[PollResult, dict[str, Verdict]]:
+def _sync(pipeline: Pipeline) -> tuple[PollResult, dict[str, Verdict]]:
     # With pyarrow, which a run that copies has no use for.
     from k2k_assets.orchestration.assets.group_sync import sync_groups
     from k2k_assets.verification.group_content import check_groups
 
     with failures_as_messages():
-        result = sync_groups(pipeline, config.window_seconds, context.log.info)
+        result = sync_groups(pipeline)
         with both_clusters(pipeline) as (source, target):
             return result, check_groups(pipeline, result, source, target, turn=next_turn(pipeline.name))
+
+
+def _keep_in_step(
+    context: dg.AssetExecutionContext, pipeline: Pipeline, names: AssetNames, config: GroupsConfig, groups: list[str]
+) -> None:
+    """Moves groups until another run takes over; all of the pipeline, also those that appear meanwhile."""
+    from k2k_assets.orchestration.assets.group_run import GroupRun
+    from k2k_assets.orchestration.assets.group_sync import keep_in_step
+    from k2k_assets.verification.group_content import check_groups
+
+    with failures_as_messages(), both_clusters(pipeline) as (source, target):
+        run = GroupRun(
+            pipeline=pipeline,
+            names=names,
+            window=pipeline.sync.window.total_seconds() if config.window_seconds is None else config.window_seconds,
+            shown=groups,
+            sink=context,
+            report=context.instance.report_runless_asset_event,
+            verify=lambda result, some: check_groups(
+                pipeline, result, source, target, some, turn=next_turn(pipeline.name)
+            ),
+            mappings_version=lambda: current_version(context.instance, names.offset_mappings_key),
+            log=context.log.info,
+            warn=context.log.warning,
+        )
+        context.log.info(
+            "the consumer groups are moved until the next run of this job takes over. Terminated by hand, it ends "
+            "after the commit that is under way, and the sensor starts no other run until it is switched off and on "
+            "again, or this job is launched"
+        )
+        superseded = watched(
+            lambda stop, listener: keep_in_step(
+                pipeline, stop, listener, context.run_id, lambda: why_unproven(context.instance, names)
+            ),
+            run,
+        )
+        context.log.info(run.ending(superseded))
 
 
 def _results(

@@ -17,6 +17,7 @@ from dagster._core.definitions.data_version import (
     DATA_VERSION_TAG,
     INPUT_EVENT_POINTER_TAG_PREFIX,
     NULL_EVENT_POINTER,
+    extract_data_version_from_entry,
     get_input_data_version_tag,
 )
 
@@ -34,6 +35,13 @@ def version_of(offsets: Iterable[tuple[int, int]]) -> str:
 def version_tags(version: str) -> dict[str, str]:
     """The tags of an observation."""
     return {DATA_VERSION_TAG: version}
+
+
+def current_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str | None:
+    """The data version that Dagster knows of an asset; None where it was never made."""
+    record = instance.get_latest_data_version_record(key)
+    version = extract_data_version_from_entry(record.event_log_entry) if record else None
+    return version.value if version else None
 
 
 def provenance_tags(version: str, code_version: str | None, inputs: Mapping[dg.AssetKey, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from textwrap import shorten
 
 import dagster as dg
 
+from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.groups.report import Line, PollResult
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.topic_results import Shown
@@ -25,6 +26,9 @@ _COLUMNS = {
     "committed": "bool",
     "metadata": "string",
 }
+# It has read what is not copied yet, and all is well.
+_AHEAD = "ahead: waiting"
+_WORDS = {CommitDecision.AHEAD: _AHEAD, CommitDecision.WAITING: _AHEAD}
 # Applications may write some thousand characters beside each commit.
 _MOST_METADATA = 120
 _SUMMARY_COLUMNS = {
@@ -38,8 +42,13 @@ _SUMMARY_COLUMNS = {
 
 
 def group_materialization(result: PollResult, group: str) -> Shown:
-    """What is shown of a translated group. What is left is counted in offsets, to the end of what can be read."""
-    lines = result.lines(group)
+    """What is shown of a group. What is left is counted in offsets, to the end of what can be read.
+
+    Args:
+        result: The poll.
+        group: Its name; one without a commit on a mapped topic of the source has no positions.
+    """
+    lines = result.lines(group) if group in result.decisions else []
     metadata: keys.Metadata = {
         keys.PARTITIONS: len(lines),
         keys.STATE: states(lines),
@@ -49,13 +58,17 @@ def group_materialization(result: PollResult, group: str) -> Shown:
         keys.OBSERVATION: f"{result.version.generation}.{result.version.poll}",
         keys.POSITIONS: keys.table(_COLUMNS, _rows(lines)),
     }
+    if result.moved_by:
+        metadata[keys.MOVED_BY] = result.moved_by
+    if result.held_back:
+        metadata[keys.HELD_BACK] = result.held_back
     offsets = ",".join(f"{line.partition}@{line.target.offset if line.target else ''}" for line in lines)
     return Shown(metadata, dg.DataVersion(hashlib.sha256(offsets.encode()).hexdigest()[:16]))
 
 
 def states(lines: Collection[Line]) -> str:
     """How many partitions each word is said of."""
-    counts = Counter(line.decision.value for line in lines)
+    counts = Counter(_WORDS.get(line.decision, line.decision.value) for line in lines)
     return ", ".join(f"{count} {word}" for word, count in counts.most_common()) or "no positions"
 
 
@@ -98,7 +111,13 @@ def failed_groups(pipeline: str, failed: Mapping[str, str]) -> dg.Failure:
 def _rows(lines: Collection[Line]) -> Iterator[tuple[keys.Cell, ...]]:
     for line in lines:
         offset, left = (line.target.offset, line.target.left) if line.target else (None, None)
-        target = (line.partition.topic, line.partition.partition, offset, line.decision.value, left)
+        target = (
+            line.partition.topic,
+            line.partition.partition,
+            offset,
+            _WORDS.get(line.decision, line.decision.value),
+            left,
+        )
         for source in line.sources or (None,):
             where = (str(source.partition), source.offset, source.left) if source else (None, None, None)
             yield (*target, *where, line.committed, shorten(line.metadata, _MOST_METADATA, placeholder=" ..."))

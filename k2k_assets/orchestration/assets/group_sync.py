@@ -1,20 +1,19 @@
-"""Runs the mapper from a Dagster step: once, or poll after poll for a bounded time."""
+"""Runs the mapper from a Dagster step: once, or poll after poll until another one takes over."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from k2k_assets.core.errors import Superseded
 from k2k_assets.groups.mapper import sync, sync_once
+from k2k_assets.groups.onlooker import look_on, running_mapper
 from k2k_assets.groups.policies import ActiveGroup, ensure_none_active
 from k2k_assets.groups.report import PollResult
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.error_handling import Policy
-
-# In how many polls without a commit it shows that groups stand still.
-_QUIET_POLLS = 2
 
 
 def limited_to(pipeline: Pipeline, groups: Collection[str]) -> Pipeline:
@@ -23,14 +22,22 @@ def limited_to(pipeline: Pipeline, groups: Collection[str]) -> Pipeline:
     return pipeline.model_copy(update={"groups": chosen})
 
 
-def sync_groups(pipeline: Pipeline, window: float, log: Callable[[str], None]) -> PollResult:
-    """Translates and commits.
+@dataclass(frozen=True, slots=True)
+class PollFailed:
+    """A poll that failed, and is tried again.
+
+    Attributes:
+        reason: What went wrong.
+    """
+
+    reason: str
+
+
+def sync_groups(pipeline: Pipeline) -> PollResult:
+    """Translates and commits once; where another mapper moves the groups, looks how far that has come.
 
     Args:
         pipeline: Whose groups.
-        window: Seconds of polling, each `groups.pollInterval`; it ends early when nothing had to be committed for
-            `sync.idle`. 0: once.
-        log: Told of each poll that committed something.
 
     Returns:
         The last poll, with the groups that any poll has committed. Groups that `onActiveConsumerGroupCommit: fail` is
@@ -39,16 +46,47 @@ def sync_groups(pipeline: Pipeline, window: float, log: Callable[[str], None]) -
     Raises:
         K2KError: See `groups.mapper`.
     """
-    policy = pipeline.error_handling.on_active_consumer_group_commit
+    with both_clusters(pipeline) as (_, target):
+        moved_by = running_mapper(pipeline, target)
     going_on = _leaving_active_groups_alone(pipeline)
-    if not window:
-        return with_active_failed(sync_once(going_on, observer=lambda result: log(describe(result))), policy)
-    watch = _Watch(pipeline, window, log)
-    # A poll that fails shows nothing that could end the watch.
-    sync(going_on, watch.stop, observer=watch.see, give_up=window)
-    last = watch.last
-    assert last is not None, "it is stopped by what it sees"
-    return with_active_failed(replace(last, committed=watch.committed), policy)
+    result = look_on(going_on, moved_by) if moved_by else sync_once(going_on)
+    return with_active_failed(result, pipeline.error_handling.on_active_consumer_group_commit)
+
+
+def keep_in_step(
+    pipeline: Pipeline,
+    stop: threading.Event,
+    listener: Callable[[PollResult | PollFailed], None],
+    run: str,
+    held_back: Callable[[], str],
+) -> str:
+    """Translates and commits, poll after poll, until it is stopped or another mapper takes over.
+
+    Args:
+        pipeline: Whose groups.
+        stop: Ends it after the poll that is under way.
+        listener: Told of each poll. Groups that have members on the target are left alone, whatever the policy says.
+        run: Id of the Dagster run that it is.
+        held_back: Asked right before each commit: why nothing may be committed now; empty if it may.
+
+    Returns:
+        What is said of the mapper that has taken over; empty if it was stopped.
+
+    Raises:
+        K2KError: See `groups.mapper`.
+    """
+    try:
+        sync(
+            _leaving_active_groups_alone(pipeline),
+            stop,
+            observer=listener,
+            on_trouble=lambda error: listener(PollFailed(str(error))),
+            run=run,
+            held_back=held_back,
+        )
+    except Superseded as error:
+        return str(error)
+    return ""
 
 
 def _leaving_active_groups_alone(pipeline: Pipeline) -> Pipeline:
@@ -81,28 +119,3 @@ def describe(result: PollResult) -> str:
         f"{len(result.decisions)} groups ({words or 'no positions'}), {len(result.committed)} committed in "
         f"{result.seconds:.2f} s{failed}{others}"
     )
-
-
-class _Watch:
-    """Ends the polling when the time is up, or when groups stand still."""
-
-    def __init__(self, pipeline: Pipeline, window: float, log: Callable[[str], None]) -> None:
-        self.stop = threading.Event()
-        self.last: PollResult | None = None
-        self.committed: frozenset[str] = frozenset()
-        self._log = log
-        self._until = time.monotonic() + window
-        interval = pipeline.groups.poll_interval.total_seconds()
-        self._idle = max(pipeline.sync.idle.total_seconds(), _QUIET_POLLS * interval)
-        self._moved = time.monotonic()
-
-    def see(self, result: PollResult) -> None:
-        """The observer."""
-        now = time.monotonic()
-        self.last = result
-        self.committed |= result.committed
-        if result.committed or result.failed:
-            self._moved = now
-            self._log(describe(result))
-        if now >= self._until or now - self._moved >= self._idle:
-            self.stop.set()

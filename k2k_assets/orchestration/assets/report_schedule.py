@@ -1,12 +1,12 @@
-"""When a run that copies for long reports its topics to Dagster. Pure.
+"""When a run that stays for long reports its topics, or its consumer groups, to Dagster. Pure.
 
 An event costs some kilobytes of Dagster's database, and nothing removes it but a job of the user's. So the time between
-two reports follows from how many events a day may cost, and from how many topics move.
+two reports follows from how many events a day may cost, and from how many topics or groups move.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 SHORTEST_SECONDS = 30.0
 _DAY_SECONDS = 86_400.0
@@ -14,54 +14,68 @@ _DAY_SECONDS = 86_400.0
 _EVENTS_PER_TOPIC = 2
 # The commit log's own.
 _EVENTS_PER_REPORT = 1
+# A materialization; its check comes at a pace of its own.
+_EVENTS_PER_GROUP = 1
 
 Positions = tuple[int, ...]
 
 
 def report_interval(events_per_day: int, topics: int) -> float:
-    """Seconds between two reports.
+    """Seconds between two reports of topics.
 
     Args:
         events_per_day: How many events they may be, in the long run.
         topics: How many topics move.
     """
-    events = topics * _EVENTS_PER_TOPIC + _EVENTS_PER_REPORT
+    return _interval(events_per_day, topics * _EVENTS_PER_TOPIC + _EVENTS_PER_REPORT)
+
+
+def group_report_interval(events_per_day: int, groups: int) -> float:
+    """Seconds between two reports of consumer groups; the arguments as in `report_interval`."""
+    return _interval(events_per_day, groups * _EVENTS_PER_GROUP)
+
+
+def _interval(events_per_day: int, events: int) -> float:
     return max(SHORTEST_SECONDS, events * _DAY_SECONDS / events_per_day)
 
 
 class ReportSchedule:
-    """Says which topics are to be reported.
+    """Says which topics, or groups, are to be reported.
 
     Args:
-        events_per_day: How many events the reports may be, in the long run.
+        interval: Seconds between two reports in which so many of them have moved.
     """
 
-    def __init__(self, events_per_day: int) -> None:
-        self._per_day = events_per_day
-        self._reported: dict[str, Positions] = {}
+    def __init__(self, interval: Callable[[int], float]) -> None:
+        self._interval = interval
+        self._reported: dict[str, Hashable] = {}
         self._last: float | None = None
 
-    def due(self, positions: Mapping[str, Positions], now: float) -> list[str]:
-        """The topics to report now: each once at the start, then those that moved, when it is time.
+    def due(self, states: Mapping[str, Hashable], now: float) -> list[str]:
+        """Those to report now: each once at the start, then those that moved, when it is time.
 
         Args:
-            positions: Of each partition, by topic.
+            states: Where each of them stands.
             now: Seconds that only rise.
         """
-        new = sorted(positions.keys() - self._reported.keys())
+        new = sorted(states.keys() - self._reported.keys())
         if new:
             return new
-        moved = sorted(topic for topic, now_at in positions.items() if self._reported[topic] != now_at)
-        if not moved or (self._last is not None and now < self._last + report_interval(self._per_day, len(moved))):
+        moved = sorted(name for name, state in states.items() if self._reported[name] != state)
+        if not moved or (self._last is not None and now < self._last + self._interval(len(moved))):
             return []
         return moved
 
-    def reported(self, positions: Mapping[str, Positions], now: float) -> None:
+    def reported(self, states: Mapping[str, Hashable], now: float) -> None:
         """Notes what was reported.
 
         Args:
-            positions: Of the topics that were.
+            states: Of those that were.
             now: Seconds that only rise.
         """
-        self._reported.update(positions)
+        self._reported.update(states)
         self._last = now
+
+    def begin_anew(self) -> None:
+        """Has all of them reported once more."""
+        self._reported.clear()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import dagster as dg
@@ -23,11 +24,12 @@ from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.commit_log import commit_log_metadata
 from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of
-from k2k_assets.orchestration.assets.report_schedule import Positions, ReportSchedule
+from k2k_assets.orchestration.assets.report_schedule import Positions, ReportSchedule, report_interval
+from k2k_assets.orchestration.assets.run_window import RunWindow
 from k2k_assets.orchestration.assets.topic_report import topic_report
 from k2k_assets.orchestration.assets.topic_results import Movement, live_metadata
 from k2k_assets.orchestration.assets.watched_copy import ProgressLog
-from k2k_assets.orchestration.checks.topic_checks import evaluations
+from k2k_assets.orchestration.checks.asset_checks import evaluations
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Event, HandedOver, PartitionStopped, ProgressRead
@@ -36,9 +38,6 @@ from k2k_assets.status.lag import PartitionLag, lags, total_lag
 from k2k_assets.status.positions import positions_of
 from k2k_assets.verification.stops import check_copies_on
 
-# How long a run that is to be taken over from goes on after its window, or as long again as a shorter one lasted:
-# nobody may be there to do so.
-LINGER_SECONDS = 120.0
 # How long a topic that moves is waited for to have come as far as its source was seen to be.
 _CATCH_UP_SECONDS = 3.0
 
@@ -90,7 +89,7 @@ class SyncRun:
     warn: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
     handed_over_to: str = ""
-    _started: float = field(init=False)
+    _window: RunWindow = field(init=False)
     _progress_log: ProgressLog = field(init=False)
     _schedule: ReportSchedule = field(init=False)
     _pending: Mapping[str, dict[int, int]] = field(default_factory=dict)
@@ -102,9 +101,9 @@ class SyncRun:
 
     def __post_init__(self) -> None:
         """Begins the window."""
-        self._started = self.clock()
+        self._window = RunWindow(self.window, self.clock)
         self._progress_log = ProgressLog(self.log, self._seconds_behind, self.clock)
-        self._schedule = ReportSchedule(self.pipeline.sync.reports_per_day)
+        self._schedule = ReportSchedule(partial(report_interval, self.pipeline.sync.reports_per_day))
 
     def see(self, event: Event) -> None:
         """Reports what is to be reported."""
@@ -123,8 +122,7 @@ class SyncRun:
 
     def is_over(self) -> bool:
         """Whether somebody has taken over, or nobody has for long after the window."""
-        longest = self.window + min(LINGER_SECONDS, self.window)
-        return bool(self.handed_over_to) or self.clock() - self._started >= longest
+        return bool(self.handed_over_to) or self._window.is_long_over()
 
     def ending(self) -> str:
         """Why the run ended, in words."""
@@ -201,7 +199,7 @@ class SyncRun:
     ) -> None:
         positions = {n: part.position for n, part in parts.items()}
         self._versions[topic] = version_of(positions.items())
-        before = self._reported.get(topic, _Reported(self._started))
+        before = self._reported.get(topic, _Reported(self._window.started))
         records = sum(part.records for part in parts.values())
         self._reported[topic] = _Reported(now, records, sum(ends.values()), sum(positions.values()))
         movement = Movement(

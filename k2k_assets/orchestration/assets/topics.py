@@ -29,7 +29,8 @@ from k2k_assets.orchestration.assets.topic_results import (
     summary,
 )
 from k2k_assets.orchestration.assets.watched_copy import ProgressLog, watched
-from k2k_assets.orchestration.checks.topic_checks import evaluations, topic_check_keys
+from k2k_assets.orchestration.checks.asset_checks import evaluations
+from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.hooks import DEFAULT, CopyResults, Hooks
 from k2k_assets.orchestration.names import AssetNames

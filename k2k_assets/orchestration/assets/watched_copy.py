@@ -1,4 +1,4 @@
-"""Runs `replicate` from a Dagster step, and ends it at a commit when the run is terminated."""
+"""Runs what lasts from a Dagster step, a copy for one, and ends it at a commit when the run is terminated."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from k2k_assets.core.words import abbreviate, plural
-from k2k_assets.replication.driver.events import Committed, Event, Listener, PartitionClaimed, ProgressRead
-from k2k_assets.replication.driver.outcome import Outcome
+from k2k_assets.replication.driver.events import Committed, Event, PartitionClaimed, ProgressRead
 from k2k_assets.replication.driver.progress import Progress
 
 LOG_SECONDS = 30.0
@@ -19,65 +18,67 @@ LOG_SECONDS = 30.0
 STOP_SECONDS = 60.0
 _TICK_SECONDS = 0.5
 
-Copy = Callable[[threading.Event, Listener], Outcome]
+E = TypeVar("E")
+E_contra = TypeVar("E_contra", contravariant=True)
+R = TypeVar("R")
 
 
-class Watcher(Protocol):
-    """Follows a copy, in the thread in which Dagster wants its events."""
+class Watcher(Protocol[E_contra]):
+    """Follows what runs, in the thread in which Dagster wants its events."""
 
-    def see(self, event: Event) -> None:
-        """Told of each event but single commits and claims."""
+    def see(self, event: E_contra) -> None:
+        """Told of each event but single commits and claims of a copy."""
 
     def is_over(self) -> bool:
-        """Whether the copy is to end; asked about twice a second."""
+        """Whether it is to end; asked about twice a second."""
 
 
-def watched(copy: Copy, watcher: Watcher) -> Outcome:
-    """Runs a copy in a thread while this one watches it.
+def watched(work: Callable[[threading.Event, Callable[[E], None]], R], watcher: Watcher[E]) -> R:
+    """Runs a copy, or what else lasts, in a thread while this one watches it.
 
     Dagster interrupts the main thread. A copy that ran there would be torn out of a call; so it runs beside it, is told
     to stop, and commits what it has before the interruption goes on.
 
     Args:
-        copy: Gets the stop event and the listener.
+        work: Gets the stop event and the listener.
         watcher: Told what happens.
 
     Raises:
-        K2KError: Whatever the copy raises.
+        K2KError: Whatever the work raises.
     """
     stop = threading.Event()
-    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-    copying: Future[Outcome] = Future()
+    events: queue.SimpleQueue[E] = queue.SimpleQueue()
+    working: Future[R] = Future()
 
-    def listen(event: Event) -> None:
+    def listen(event: E) -> None:
         if not isinstance(event, Committed | PartitionClaimed):
             events.put(event)
 
     def run() -> None:
         try:
-            copying.set_result(copy(stop, listen))
+            working.set_result(work(stop, listen))
         except BaseException as error:
-            copying.set_exception(error)
+            working.set_exception(error)
 
-    thread = threading.Thread(target=run, name="k2k-copy", daemon=True)
+    thread = threading.Thread(target=run, name="k2k-work", daemon=True)
     try:
         thread.start()
-        while wait([copying], timeout=_TICK_SECONDS).not_done:
+        while wait([working], timeout=_TICK_SECONDS).not_done:
             for event in _taken(events):
                 watcher.see(event)
             if watcher.is_over():
                 stop.set()
         for event in _taken(events):
             watcher.see(event)
-        return copying.result()
+        return working.result()
     except BaseException:
         stop.set()
         if thread.ident is not None:
-            wait([copying], timeout=STOP_SECONDS)
+            wait([working], timeout=STOP_SECONDS)
         raise
 
 
-def _taken(events: queue.SimpleQueue[Event]) -> Iterator[Event]:
+def _taken(events: queue.SimpleQueue[E]) -> Iterator[E]:
     while True:
         try:
             yield events.get_nowait()

@@ -3,7 +3,7 @@
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -103,6 +103,29 @@ def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict, files: Sequenc
             **offenders,
         },
     )
+
+
+def evaluations(
+    keys: Mapping[str, dg.AssetCheckKey], verdicts: Mapping[str, Verdict], files: Sequence[Path] = ()
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Verdicts as events that belong to no run of the check itself.
+
+    Args:
+        keys: The check of each topic, or group, that is shown; others are left out.
+        verdicts: Likewise by name.
+        files: Of the pipeline.
+    """
+    for name, verdict in verdicts.items():
+        if name in keys:
+            result = asset_check_result(keys[name], verdict, files)
+            yield dg.AssetCheckEvaluation(
+                asset_key=keys[name].asset_key,
+                check_name=keys[name].name,
+                passed=bool(result.passed),
+                metadata=result.metadata,
+                severity=result.severity,
+                description=result.description,
+            )
 
 
 def _showing(files: Sequence[Path], offender: Offender) -> str | None:

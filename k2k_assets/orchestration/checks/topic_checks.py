@@ -2,7 +2,7 @@
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 import dagster as dg
 
@@ -14,7 +14,6 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on
-from k2k_assets.verification.verdict import Verdict
 
 
 def topic_check_keys(names: AssetNames, topics: Collection[str]) -> dict[str, dg.AssetCheckKey]:
@@ -58,25 +57,3 @@ def topic_checks(pipeline: Pipeline, names: AssetNames, topics: Collection[str])
                 yield asset_check_result(key, check_copies_on(topic, log))
 
     return [copies_on]
-
-
-def evaluations(
-    keys: Mapping[str, dg.AssetCheckKey], verdicts: Mapping[str, Verdict]
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Verdicts of topics as events that belong to no run of the check itself.
-
-    Args:
-        keys: The check of each topic that is shown; others are left out.
-        verdicts: By topic.
-    """
-    for topic, verdict in verdicts.items():
-        if topic in keys:
-            result = asset_check_result(keys[topic], verdict)
-            yield dg.AssetCheckEvaluation(
-                asset_key=keys[topic].asset_key,
-                check_name=keys[topic].name,
-                passed=bool(result.passed),
-                metadata=result.metadata,
-                severity=result.severity,
-                description=result.description,
-            )

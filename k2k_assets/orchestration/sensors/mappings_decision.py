@@ -11,6 +11,7 @@ class MappingsFacts(BaseModel):
     Attributes:
         now: Seconds since the epoch.
         behind: Whether the index knows less than is committed.
+        unproven: Whether a check on the mappings has no verdict, or a bad one: no group is moved meanwhile.
         interval: `index.interval` in seconds.
         running: Id of a run in progress that brings the index up to date; None if there is none.
         last_run: Id of the newest such run of the mappings job.
@@ -21,6 +22,7 @@ class MappingsFacts(BaseModel):
 
     now: float
     behind: bool
+    unproven: bool = False
     interval: float
     running: str | None = None
     last_run: str | None = None
@@ -29,7 +31,7 @@ class MappingsFacts(BaseModel):
 
 def decide_mappings(facts: MappingsFacts) -> str | None:
     """The key of the run to ask for; None to ask for none."""
-    if not facts.behind or facts.running:
+    if not (facts.behind or facts.unproven) or facts.running:
         return None
     if facts.last_ended is not None and facts.now < facts.last_ended + facts.interval:
         return None

@@ -6,7 +6,6 @@ progress of that as materializations of the same assets.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,14 +18,16 @@ from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import version_of
 from k2k_assets.orchestration.assets.report_schedule import report_interval
 from k2k_assets.orchestration.assets.topic_report import topic_report
-from k2k_assets.orchestration.checks.topic_checks import evaluations, topic_check_keys
+from k2k_assets.orchestration.checks.asset_checks import evaluations
+from k2k_assets.orchestration.checks.last_verdicts import why_unproven
+from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings
 from k2k_assets.orchestration.sensors.observation import Observation, observe
-from k2k_assets.orchestration.sensors.reloading import reload_soon
 from k2k_assets.orchestration.sensors.run_history import last_run, running
+from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
 from k2k_assets.orchestration.sensors.sync_decision import SyncCursor, SyncDecision, SyncFacts, decide_sync
-from k2k_assets.orchestration.sensors.sync_history import sync_runs
+from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_runs
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on
 from k2k_assets.verification.verdict import Judgement
@@ -71,17 +72,17 @@ def replication_sensor(
             cursor = before.model_copy(update={"heard": {}})
             return dg.SensorResult(skip_reason=str(error), cursor=cursor.model_dump_json())
         decision = decide_sync(_facts(context, pipeline, names, looked, seen), before.heard)
-        for run_id in decision.dead:
-            _report_dead(context.instance, run_id)
+        report_dead(context.instance, decision.dead)
         stopped, shown = _stopped(seen), shown_assets(context, names)
         cursor = before.model_copy(update={"heard": decision.heard, "stopped": stopped})
         events: list[Event] = []
         if not decision.run_reports:
             events += _turned(names, before.stopped, stopped, seen, shown)
-        if decision.copied_by:
-            cursor, reports = _reported(pipeline, names, seen, decision.copied_by, cursor)
+        if decision.others:
+            cursor, reports = _reported(pipeline, names, seen, decision.others, cursor)
             events += reports
-        cursor = _shown_anew(context, names, seen, shown, cursor)
+        not_shown = show_anew(context, names, seen.found, shown, before.not_shown)
+        cursor = cursor.model_copy(update={"not_shown": not_shown})
         requests = [*_sync_request(names, decision), *_mappings_request(context.instance, pipeline, names, seen)]
         return dg.SensorResult(
             run_requests=requests,
@@ -93,23 +94,6 @@ def replication_sensor(
     return sensor
 
 
-def _shown_anew(
-    context: dg.SensorEvaluationContext,
-    names: AssetNames,
-    seen: Observation,
-    shown: frozenset[dg.AssetKey],
-    cursor: SyncCursor,
-) -> SyncCursor:
-    """Has the definitions loaded anew, once, when something is discovered that they do not show."""
-    keys = {names.topic_key(topic) for topic in seen.found.topics}
-    keys |= {names.consumer_group_key(group) for group in seen.found.groups}
-    new = sorted(key.to_user_string() for key in keys - shown)
-    digest = hashlib.sha256("\n".join(new).encode()).hexdigest()[:16] if new else ""
-    if new and digest != cursor.not_shown and context.code_location_origin is not None:
-        reload_soon(context.code_location_origin.location_name)
-    return cursor.model_copy(update={"not_shown": digest})
-
-
 def _facts(
     context: dg.SensorEvaluationContext, pipeline: Pipeline, names: AssetNames, looked: float, seen: Observation
 ) -> SyncFacts:
@@ -119,21 +103,12 @@ def _facts(
         now=time.time(),
         switched_on=context.last_sensor_start_time or 0.0,
         window=pipeline.sync.window.total_seconds(),
-        topics=len(seen.ends),
+        nothing_to_do="" if seen.ends else "no topic of the source is selected",
         active=tuple(active),
         ended=tuple(ended),
         instances=seen.instances,
         heartbeat_timeout=heartbeat_timeout_seconds(pipeline),
     )
-
-
-def _report_dead(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Dagster's default launcher does not watch the processes that it has started."""
-    run = instance.get_run_by_id(run_id)
-    if run is not None and not run.is_finished:
-        instance.report_run_failed(
-            run, "the process of this run is gone: it has written no heartbeat to the assignment topic for too long"
-        )
 
 
 def _sync_request(names: AssetNames, decision: SyncDecision) -> Iterator[dg.RunRequest]:
@@ -152,6 +127,7 @@ def _mappings_request(
             now=time.time(),
             behind=seen.mappings != seen.positions,
             interval=pipeline.index.interval.total_seconds(),
+            unproven=_is_anything_copied(seen) and bool(why_unproven(instance, names)),
             running=running(instance, names.mappings_tags, [names.offset_mappings_key], besides={}),
             last_run=last.run_id,
             last_ended=last.ended,
@@ -159,6 +135,10 @@ def _mappings_request(
     )
     if decision is not None:
         yield dg.RunRequest(run_key=decision, job_name=names.mappings_job, tags=names.mappings_tags)
+
+
+def _is_anything_copied(seen: Observation) -> bool:
+    return any(position is not None for positions in seen.positions.values() for position in positions)
 
 
 # -- what is reported -------------------------------------------------------------------------------------------------
@@ -206,12 +186,3 @@ def _reported(
         }
         events.extend(topic_report(names, pipeline.code_version, topic, ends, positions[topic], metadata))
     return cursor.model_copy(update={"reported": versions, "reported_at": now}), events
-
-
-def shown_assets(context: dg.SensorEvaluationContext, names: AssetNames) -> frozenset[dg.AssetKey]:
-    """The assets of the pipeline that the loaded definitions can materialize."""
-    definition = context.repository_def
-    graph = definition.asset_graph if definition else None
-    if graph is None:
-        return frozenset()
-    return frozenset(key for key in graph.materializable_asset_keys if key.path[0] == names.commit_log_key.path[0])

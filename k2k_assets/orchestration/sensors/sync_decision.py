@@ -1,13 +1,15 @@
-"""Decides what the replication sensor asks for: pure, so that every case can be tested.
+"""Decides when a sensor asks for the next run of a job that stays: pure, so that every case can be tested.
 
-One run of the sync job copies at a time. When it has copied for `sync.window`, the next one is asked for, which takes
-over while the first one still copies. A run whose instance has fallen silent is dead, whatever Dagster knows of it.
-Nothing is asked for while a `k2k start` copies, or after somebody has terminated the last run.
+One run of the job is at work at a time: it copies, or moves groups. When it has for `sync.window`, the next one is
+asked for, which takes over while the first one is still at it. A run that has fallen silent is dead, whatever Dagster
+knows of it. Nothing is asked for while a `k2k start`, or a `k2k-offset-mapping`, does the work, or after somebody has
+terminated the last run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -27,6 +29,45 @@ START_SECONDS = 180.0
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What is said of the work of a job.
+
+    Attributes:
+        does: What a run of it does.
+        done: What it has done after its window.
+        by_others: What is said of others who do it.
+        undone: What is said where nobody does it.
+        job: The job.
+        key: Begins the keys of its runs.
+    """
+
+    does: str
+    done: str
+    by_others: str
+    undone: str
+    job: str
+    key: str
+
+
+COPYING = Wording(
+    does="copies",
+    done="has copied",
+    by_others="copied without end by",
+    undone="nothing is copied",
+    job="the sync job",
+    key="sync",
+)
+MOVING_GROUPS = Wording(
+    does="moves the groups",
+    done="has moved the groups",
+    by_others="the groups are moved by",
+    undone="no group is moved",
+    job="the offset sync job",
+    key="groups",
+)
 
 
 class SyncCursor(SensorCursor):
@@ -49,7 +90,7 @@ class SyncCursor(SensorCursor):
 
 
 class ActiveRun(_Model):
-    """A run of the sync job that has not ended.
+    """A run that has not ended.
 
     Attributes:
         run_id: Its id.
@@ -70,7 +111,7 @@ class ActiveRun(_Model):
 
 
 class EndedRun(_Model):
-    """A run of the sync job that has ended.
+    """A run that has ended.
 
     Attributes:
         run_id: Its id.
@@ -98,10 +139,10 @@ class SyncFacts(_Model):
         now: When it was over, likewise.
         switched_on: When the sensor was switched on, likewise.
         window: `sync.window` in seconds.
-        topics: How many topics there are to copy.
-        active: Runs of the sync job that have not ended, the newest first.
+        nothing_to_do: Why no run is needed; empty if one is.
+        active: Runs of the job that have not ended, the newest first.
         ended: The newest ones that have, likewise.
-        instances: Continuous instances, by name.
+        instances: Continuous instances, or mappers, by name.
         heartbeat_timeout: After so many seconds without a heartbeat one counts as dead.
     """
 
@@ -109,7 +150,7 @@ class SyncFacts(_Model):
     now: float
     switched_on: float = 0.0
     window: float
-    topics: int
+    nothing_to_do: str = ""
     active: tuple[ActiveRun, ...] = ()
     ended: tuple[EndedRun, ...] = ()
     instances: dict[str, Presence] = {}
@@ -123,8 +164,8 @@ class SyncDecision(_Model):
         run_key: Of the run to ask for; None to ask for none.
         reason: Why none, or why one, in words.
         dead: Ids of runs to report as failed.
-        run_reports: Whether runs of the sync job copy, which report by themselves, and nobody else.
-        copied_by: Who copies that is no run of the sync job; empty if nobody.
+        run_reports: Whether runs of the job do the work, which report by themselves, and nobody else.
+        others: Who does it that is no run of the job; empty if nobody.
         heard: To remember.
     """
 
@@ -132,52 +173,56 @@ class SyncDecision(_Model):
     reason: str
     dead: tuple[str, ...] = ()
     run_reports: bool = False
-    copied_by: str = ""
+    others: str = ""
     heard: dict[str, LastSign]
 
 
-def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign]) -> SyncDecision:
-    """What a tick asks for."""
+def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording = COPYING) -> SyncDecision:
+    """What a tick asks for.
+
+    Args:
+        facts: What it has seen.
+        before: The last signs of life, as known before.
+        words: What is said of the work.
+    """
     heard = last_signs({name: presence.sign for name, presence in facts.instances.items()}, before, facts.now)
     # From the end of the look that heard of it to the beginning of this one: a look that stalls is nobody's silence.
     living = {name for name in facts.instances if heard[name].is_alive(facts.looked, facts.heartbeat_timeout)}
     dead = tuple(run.run_id for run in facts.active if _is_dead(run, facts, heard))
     active = [run for run in facts.active if run.run_id not in dead]
-    copied_by = _others(facts, living, active)
+    others = _others(facts, living, active)
 
     def answer(reason: str, asks: bool = False) -> SyncDecision:
         known: list[ActiveRun | EndedRun] = [*facts.active, *facts.ended]
         newest = max(known, key=lambda run: run.begun, default=None)
-        key = f"sync-after-{newest.run_id if newest else 'none'}" if asks else None
-        reports = not copied_by and any(not run.waits for run in active)
-        return SyncDecision(
-            run_key=key, reason=reason, dead=dead, run_reports=reports, copied_by=copied_by, heard=heard
-        )
+        key = f"{words.key}-after-{newest.run_id if newest else 'none'}" if asks else None
+        reports = not others and any(not run.waits for run in active)
+        return SyncDecision(run_key=key, reason=reason, dead=dead, run_reports=reports, others=others, heard=heard)
 
     if active:
         youngest = active[0]
         if youngest.waits:
-            return answer(f"run {youngest.run_id} copies as soon as it leaves Dagster's queue")
+            return answer(f"run {youngest.run_id} {words.does} as soon as it leaves Dagster's queue")
         if youngest.ends:
             return answer(f"run {youngest.run_id} is being terminated")
         if facts.now - youngest.since < facts.window:
-            return answer(f"run {youngest.run_id} copies")
-        return answer(f"run {youngest.run_id} has copied for its window; the next one takes over", asks=True)
-    if copied_by:
-        return answer(f"copied without end by {copied_by}; stop it to let runs copy")
-    if not facts.topics:
-        return answer("no topic of the source is selected")
+            return answer(f"run {youngest.run_id} {words.does}")
+        return answer(f"run {youngest.run_id} {words.done} for its window; the next one takes over", asks=True)
+    if others:
+        return answer(f"{words.by_others} {others}; stop it to let runs do it")
+    if facts.nothing_to_do:
+        return answer(facts.nothing_to_do)
     if dead:
         return answer(f"run {', '.join(dead)} is dead; the next one takes over", asks=True)
     if (terminated := _terminated(facts)) is not None:
         return answer(
-            f"run {terminated.run_id} was terminated by hand: nothing is copied until the sensor is switched off and "
-            "on again, or the sync job is launched"
+            f"run {terminated.run_id} was terminated by hand: {words.undone} until the sensor is switched off and on "
+            f"again, or {words.job} is launched"
         )
     wait = _ready(facts.ended) - facts.now
     if wait > 0:
         return answer(f"the last {plural(_failures(facts.ended), 'run')} failed; the next one in {wait:.0f} s")
-    return answer("nothing copies", asks=True)
+    return answer(words.undone, asks=True)
 
 
 def back_off(attempts: int) -> float:

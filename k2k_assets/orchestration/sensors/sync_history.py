@@ -1,8 +1,8 @@
-"""The runs of a pipeline's sync job, as Dagster's instance knows them."""
+"""The runs of a job that stay until the next one takes over, as Dagster's instance knows them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import dagster as dg
@@ -33,3 +33,13 @@ def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[li
             since = record.start_time or created
             active.append(ActiveRun(run_id=run.run_id, waits=waits, ends=ends, since=since))
     return active, ended
+
+
+def report_dead(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> None:
+    """Reports runs as failed: Dagster's default launcher does not watch the processes that it has started."""
+    for run_id in run_ids:
+        run = instance.get_run_by_id(run_id)
+        if run is not None and not run.is_finished:
+            instance.report_run_failed(
+                run, "the process of this run is gone: it has written no heartbeat to the assignment topic for too long"
+            )

@@ -10,7 +10,7 @@ from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.orchestration import metadata as keys
-from k2k_assets.orchestration.assets.group_results import group_materialization, groups_summary
+from k2k_assets.orchestration.assets.group_results import group_materialization, groups_summary, states
 from k2k_assets.orchestration.assets.group_sync import describe
 
 
@@ -33,6 +33,14 @@ def test_long_metadata_is_cut() -> None:
     cells = [str(record.data["metadata"]) for record in table.records]
     assert cells[0] == "short"
     assert all(len(cell) <= 120 and cell.endswith("...") for cell in cells[1:])
+
+
+def test_who_is_ahead_of_the_copy_waits() -> None:
+    at = TopicPartition("t", 0)
+    words = (CommitDecision.AHEAD, CommitDecision.WAITING, CommitDecision.EXACT)
+    rows = [Row(at, ((at, CommittedOffset(5)),), 7, None, word, False) for word in words]
+    result = PollResult(Version(1, 2), {"g": GroupDecision("g", {}, rows)})
+    assert states(result.lines("g")) == "2 ahead: waiting, 1 exact"
 
 
 def test_groups_that_are_no_consumer_groups_are_listed() -> None:

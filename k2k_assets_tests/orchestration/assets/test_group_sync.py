@@ -1,14 +1,15 @@
-"""A window of polling ends, whatever the clusters do."""
+"""The mapper as a step runs it: it goes on until another one takes over, and a group fails itself alone."""
 
 from __future__ import annotations
 
-import time
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from k2k_assets.control.group_versions import Version
-from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.errors import ClusterUnreachable, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.groups.policies import ensure_none_active
@@ -16,28 +17,45 @@ from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.orchestration.assets import group_sync
+from k2k_assets.orchestration.assets.group_sync import PollFailed
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 
-@pytest.mark.parametrize(("good_polls", "window"), [(0, 0.5), (2, 3.0)])
-def test_a_cluster_that_does_not_answer_any_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good_polls: int, window: float
+def test_a_poll_that_fails_is_told_and_tried_again_until_it_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    polls: list[float] = []
+    stop, told = threading.Event(), list[PollResult | PollFailed]()
+    good = PollResult(Version(1, 2), committed=frozenset("g"))
+    polls: Iterator[PollResult | ClusterUnreachable] = iter([good, ClusterUnreachable("no answer"), good])
 
     def poll(self: Poller) -> PollResult:
-        polls.append(time.monotonic())
-        if len(polls) > good_polls:
-            raise ClusterUnreachable("it does not answer")
-        return PollResult(Version(1, 2), committed=frozenset("g"))
+        answer = next(polls)
+        if isinstance(answer, ClusterUnreachable):
+            raise answer
+        return answer
+
+    def listen(event: PollResult | PollFailed) -> None:
+        told.append(event)
+        if len(told) == 3:
+            stop.set()
 
     monkeypatch.setattr(Poller, "start", lambda self: None)
     monkeypatch.setattr(Poller, "poll", poll)
-    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", "t", groups={"pollInterval": "50 milliseconds"})
-    with pytest.raises(ClusterUnreachable, match="it does not answer"):
-        group_sync.sync_groups(pipeline, window, print)
-    assert len(polls) > good_polls + 1
-    assert polls[-1] - polls[0] < 30
+    monkeypatch.setattr(Poller, "await_visible", lambda self, result: None)
+    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", "t", groups={"pollInterval": "1 millisecond"})
+    assert group_sync.keep_in_step(pipeline, stop, listen, "r1", str) == ""
+    assert told == [good, PollFailed("no answer"), good]
+
+
+def test_it_ends_when_another_mapper_takes_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def poll(self: Poller) -> PollResult:
+        raise Superseded("a newer one has taken over")
+
+    monkeypatch.setattr(Poller, "start", lambda self: None)
+    monkeypatch.setattr(Poller, "poll", poll)
+    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", "t")
+    ended = group_sync.keep_in_step(pipeline, threading.Event(), print, "r1", str)
+    assert ended == "a newer one has taken over"
 
 
 def test_a_group_that_is_active_on_the_target_fails_itself_alone(
@@ -60,10 +78,11 @@ def test_a_group_that_is_active_on_the_target_fails_itself_alone(
         return result
 
     monkeypatch.setattr(Poller, "poll", poll)
+    monkeypatch.setattr(group_sync, "running_mapper", lambda *_: "")
     for policy, failed in (("fail", {"met", "late"}), ("ignore", set())):
         handling = {"onActiveConsumerGroupCommit": policy}
         pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", "t", errorHandling=handling)
-        found = group_sync.sync_groups(pipeline, 0, print)
+        found = group_sync.sync_groups(pipeline)
         assert set(found.failed) == failed
         assert found.committed == {"left"}
         assert all("has members on the target cluster" in why for why in found.failed.values())

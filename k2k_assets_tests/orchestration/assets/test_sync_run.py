@@ -19,7 +19,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.assets.report_schedule import report_interval
-from k2k_assets.orchestration.assets.sync_run import LINGER_SECONDS, SyncRun
+from k2k_assets.orchestration.assets.run_window import LINGER_SECONDS
+from k2k_assets.orchestration.assets.sync_run import SyncRun
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline

@@ -16,3 +16,9 @@ def test_an_index_that_is_behind_is_brought_up_to_date_each_interval() -> None:
 def test_one_at_a_time_and_only_where_there_is_something_new() -> None:
     assert decide_mappings(BEHIND.model_copy(update={"running": "m2"})) is None
     assert decide_mappings(BEHIND.model_copy(update={"behind": False})) is None
+
+
+def test_mappings_without_a_good_verdict_are_checked_again_each_interval() -> None:
+    unproven = BEHIND.model_copy(update={"behind": False, "unproven": True})
+    assert decide_mappings(unproven) == "mappings-after-m1"
+    assert decide_mappings(unproven.model_copy(update={"now": 999.0})) is None

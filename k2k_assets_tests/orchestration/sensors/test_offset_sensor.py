@@ -1,90 +1,39 @@
-"""Ticks of the offset sync sensor on real clusters, without a daemon."""
+"""Ticks of the offset sync sensor, without a daemon; the rules themselves are in `test_sync_decision.py`."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
 
+from k2k_assets.coordination.liveness import Presence
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.definitions import build_definitions
-from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.pipeline import load_pipeline
+from k2k_assets.discovery import Discovery
+from k2k_assets.groups.heartbeat import MapperHeartbeats
+from k2k_assets.orchestration.sensors import offset_sensor
+from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.verification.mapping_checks import CHECKS
-from k2k_assets_tests.support.groups import commit, delete_group, member
+from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import create_topic, delete_records, delete_topic, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.sensor_ticks import Ticks, reason, requests
+
+FEATURES = {"offsetMapping": "enabled"}
 
 
-class Ticks:
-    """The sensor, ticked by hand."""
+class GroupTicks(Ticks):
+    """The offset sync sensor."""
 
-    def __init__(self, folder: Path, source: str, target: str, topic: str, groups: str) -> None:
-        folder.mkdir()
-        self.folder = folder
-        path = write_pipeline(
-            folder,
-            source,
-            target,
-            [topic],
-            features={"offsetMapping": "enabled"},
-            groups={"consumerGroups": groups},
-            sync={"window": "20 seconds"},
-        )
-        self.pipeline = load_pipeline([path])
-        self.names = AssetNames(self.pipeline.name)
-        self.instance = dg.DagsterInstance.ephemeral()
-        self.cursor: str | None = None
-
-    def tick(self) -> dg.SensorResult | dg.SkipReason:
-        repository = build_definitions(self.folder).get_repository_def()
-        sensor = repository.get_sensor_def(self.names.offset_sensor)
-        answer = sensor(dg.build_sensor_context(instance=self.instance, cursor=self.cursor, repository_def=repository))
-        assert isinstance(answer, dg.SensorResult | dg.SkipReason)
-        if isinstance(answer, dg.SensorResult):
-            self.cursor = answer.cursor
-        return answer
-
-    def request(self) -> dg.RunRequest:
-        answer = self.tick()
-        assert isinstance(answer, dg.SensorResult)
-        (request,) = answer.run_requests or []
-        return request
-
-    def last_asset(self) -> dg.AssetKey:
-        assets = self.request().asset_selection
-        assert assets
-        return assets[-1]
-
-    def reason(self) -> str:
-        answer = self.tick()
-        skip = answer.skip_reason if isinstance(answer, dg.SensorResult) else answer
-        assert skip is not None
-        return str(skip.skip_message)
-
-    def run(self, status: dg.DagsterRunStatus, job: str, tags: dict[str, str]) -> dg.DagsterRun:
-        return self.instance.create_run_for_job(
-            build_definitions(self.folder).resolve_job_def(job), status=status, tags=tags
-        )
-
-    def settle(self) -> None:
-        """The run that was asked for, if one was, ends well; the sensor asks for nothing more."""
-        run = self.run(dg.DagsterRunStatus.STARTED, self.names.offset_sync_job, self.names.offset_sync_tags)
-        self.instance.handle_new_event(_ended(run, self.names.offset_sync_job))
-        answer = self.tick()
-        if isinstance(answer, dg.SensorResult) and answer.run_requests:
-            self.settle()
-
-    def judge(self, passed: bool) -> None:
-        """Records a verdict of each check on the mappings."""
-        for name in CHECKS:
-            evaluation = dg.AssetCheckEvaluation(
-                asset_key=self.names.offset_mappings_key, check_name=name, passed=passed, metadata={}
-            )
-            self.instance.report_runless_asset_event(evaluation)
+    @property
+    def sensor_name(self) -> str:
+        """The name of the sensor."""
+        return self.names.offset_sensor
 
 
 @pytest.fixture
@@ -93,76 +42,70 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "pipelines"
 
 
+def _seen(pipeline: Pipeline, mappers: dict[str, Presence]) -> GroupObservation:
+    return GroupObservation(Discovery(pipeline.name, 0, "s", "t", {}, ("billing",)), True, mappers)
+
+
 @pytest.mark.integration
-def test_it_asks_for_the_groups_that_moved(clusters: KafkaSandbox, place: Path) -> None:
+def test_it_asks_for_a_run_once_there_is_something_to_move(clusters: KafkaSandbox, place: Path) -> None:
     topic, group = unique("orders"), unique("billing")
-    at = TopicPartition(topic, 0)
     for servers in (clusters.source_servers, clusters.target_servers):
         create_topic(servers, topic)
         produce(servers, topic, [b"%d" % n for n in range(10)], partition=0)
-    ticks = Ticks(place, clusters.source_servers, clusters.target_servers, topic, f"{group}.*")
-    names = ticks.names
-    hand = HandCopy(ticks.pipeline)
-    assert ticks.reason() == "no selected consumer group of the source has a commit on a topic that is copied"
-    commit(clusters.source_servers, group, {at: 4})
-    assert ticks.reason() == "nothing is copied yet, so there is nothing to translate by"
-    hand.mapping(topic, (0, 10), [(0, 0, 10)])
-    hand.commit(topic, 10)
+    groups = {"consumerGroups": f"{group}.*"}
+    both = clusters.source_servers, clusters.target_servers
+    ticks = GroupTicks(place, *both, [topic], features=FEATURES, groups=groups)
+    assert reason(ticks.tick()) == "no selected consumer group of the source has a commit on a topic that is copied"
+    commit(clusters.source_servers, group, {TopicPartition(topic, 0): 4})
+    assert reason(ticks.tick()) == "nothing is copied yet, so there is nothing to translate by"
+    HandCopy(ticks.pipeline)
+    (request,) = requests(ticks.tick())
+    assert (request.run_key, request.tags) == ("groups-after-none", ticks.names.offset_sync_tags)
+    assert request.asset_selection is None, "all groups, also those that appear later"
 
-    # The mappings have never been checked: a run in progress that copies does it, else the run that is asked for.
-    copying = ticks.run(dg.DagsterRunStatus.STARTED, names.job, names.tags)
-    assert "one moves offsets at a time" in ticks.reason(), "it makes everything, the groups too"
-    ticks.instance.report_run_canceled(copying)
-    first = ticks.request()
-    assert first.asset_selection == [names.offset_mappings_key, names.consumer_group_key(group)]
-    assert first.tags == names.offset_sync_tags
-    config = first.run_config["ops"][names.op("consumer_groups")]["config"]
-    assert config == {"window_seconds": 20.0, "also": []}
+    with MapperHeartbeats(ticks.pipeline):
+        wait_until(lambda: observe_groups(ticks.pipeline).mappers, 30, "the first heartbeat")
+        told = reason(ticks.tick())
+    assert told.startswith("the groups are moved by k2k-offset-mapping on ")
 
-    moving = ticks.run(dg.DagsterRunStatus.STARTED, names.offset_sync_job, names.offset_sync_tags)
-    assert f"run {moving.run_id} is in progress" in ticks.reason()
-    ticks.instance.handle_new_event(_ended(moving, names.offset_sync_job))
-    assert "all 1 groups stand where they stood" in ticks.reason()
 
-    # Its members on the target, and what it holds there, count too.
-    with member(clusters.target_servers, group, topic, "classic"):
-        assert ticks.last_asset() == names.consumer_group_key(group)
-        ticks.settle()
-    assert ticks.last_asset() == names.consumer_group_key(group)
-    ticks.settle()
-    commit(clusters.target_servers, group, {at: 4}, "k2k_1.1")
-    ticks.settle()
-    delete_records(clusters.target_servers, topic, 0, 6)
-    assert ticks.last_asset() == names.consumer_group_key(group)
-    commit(clusters.target_servers, group, {at: 6}, "k2k_1.2")
-    ticks.settle()
+def test_a_mapper_that_falls_silent_is_dead_and_its_run_replaced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, answers = [1000.0], [True]
+    mappers: dict[str, Presence] = {}
 
-    # What stood in the way there, and is gone; and a topic that took the commits on it with it.
-    commit(clusters.target_servers, group, {at: 7}, "somebody else's")
-    ticks.settle()
-    delete_group(clusters.target_servers, group)
-    assert ticks.last_asset() == names.consumer_group_key(group)
-    ticks.settle()
-    delete_topic(clusters.target_servers, topic)
-    create_topic(clusters.target_servers, topic)
-    assert ticks.last_asset() == names.consumer_group_key(group)
-    ticks.settle()
+    def observe(pipeline: Pipeline) -> GroupObservation:
+        if not answers[0]:
+            raise ClusterUnreachable("the target does not answer")
+        return _seen(pipeline, mappers)
 
-    ticks.judge(passed=True)
-    commit(clusters.source_servers, group, {at: 2})
-    assert ticks.request().asset_selection == [names.consumer_group_key(group)], "without Spark"
-    ticks.judge(passed=False)
-    ticks.cursor = None
-    assert ticks.request().asset_selection == [names.offset_mappings_key, names.consumer_group_key(group)]
+    monkeypatch.setattr(offset_sensor, "observe_groups", observe)
+    monkeypatch.setattr(offset_sensor, "time", SimpleNamespace(time=lambda: clock[0]))
+    assignment = {"topic": "claims", "graceWindow": "15 seconds"}
+    ticks = GroupTicks(place, "s:9092", "t:9092", "a", features=FEATURES, coordination={"assignment": assignment})
+    run = ticks.run(ticks.names.offset_sync_job, ticks.names.offset_sync_tags)
+    mappers["m"] = Presence(sign=7, who="it", run=run.run_id)
+    for clock[0], answers[0] in ((1000.0, True), (1010.0, False), (1040.0, True), (1050.0, True)):
+        assert requests(ticks.tick()) == []
+    clock[0] = 1055.0
+    (request,) = requests(ticks.tick())
+    assert request.run_key == f"groups-after-{run.run_id}"
+    ended = ticks.instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    assert ended.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_a_run_that_was_terminated_is_not_replaced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_sensor, "observe_groups", lambda pipeline: _seen(pipeline, {}))
+    ticks = GroupTicks(place, "s:9092", "t:9092", "a", features=FEATURES)
+    run = ticks.run(ticks.names.offset_sync_job, ticks.names.offset_sync_tags)
+    ticks.instance.report_run_canceled(run)
+    answer = ticks.tick()
+    assert requests(answer) == []
+    assert f"run {run.run_id} was terminated by hand: no group is moved until" in reason(answer)
+    ticks.switched_on = time.time() + 1
+    assert len(requests(ticks.tick())) == 1
 
 
 def test_an_unreachable_cluster_is_a_reason_to_skip(place: Path) -> None:
-    ticks = Ticks(place, "127.0.0.1:1", "127.0.0.1:1", "any", ".*")
-    assert "source cluster at 127.0.0.1:1 does not answer" in ticks.reason()
-
-
-def _ended(run: dg.DagsterRun, job: str) -> dg.EventLogEntry:
-    event = dg.DagsterEvent("PIPELINE_SUCCESS", job_name=job)
-    return dg.EventLogEntry(
-        error_info=None, level="info", user_message="", run_id=run.run_id, timestamp=0.0, dagster_event=event
-    )
+    ticks = GroupTicks(place, "127.0.0.1:1", "127.0.0.1:1", "any", features=FEATURES)
+    assert "source cluster at 127.0.0.1:1 does not answer" in reason(ticks.tick())

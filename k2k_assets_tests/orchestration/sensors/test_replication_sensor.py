@@ -6,7 +6,6 @@ import json
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -20,64 +19,21 @@ from k2k_assets.core.stops.reasons import RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import Discovery
-from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors import replication_sensor
 from k2k_assets.orchestration.sensors.observation import Observation
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import Running
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
-
-
-class Ticks:
-    """A sensor that is ticked by hand."""
-
-    def __init__(self, folder: Path, source: str, target: str, topics: str | list[str], **sections: Any) -> None:
-        folder.mkdir()
-        self.folder = folder
-        self.pipeline: Pipeline = load_pipeline([write_pipeline(folder, source, target, topics, **sections)])
-        self.names = AssetNames(self.pipeline.name)
-        self.instance = dg.DagsterInstance.ephemeral()
-        self.cursor: str | None = None
-        self.switched_on = 0.0
-
-    def run(self, job: str, tags: dict[str, str]) -> dg.DagsterRun:
-        """A run in progress, as the daemon makes one of a request."""
-        definition = build_definitions(self.folder).resolve_job_def(job)
-        return self.instance.create_run_for_job(definition, status=dg.DagsterRunStatus.STARTED, tags=tags)
-
-    def tick(self) -> dg.SensorResult | dg.SkipReason:
-        repository = build_definitions(self.folder).get_repository_def()
-        sensor = repository.get_sensor_def(self.names.sensor)
-        context = dg.build_sensor_context(
-            instance=self.instance,
-            cursor=self.cursor,
-            repository_def=repository,
-            last_sensor_start_time=self.switched_on,
-        )
-        answer = sensor(context)
-        assert isinstance(answer, dg.SensorResult | dg.SkipReason)
-        if isinstance(answer, dg.SensorResult):
-            self.cursor = answer.cursor
-        return answer
+from k2k_assets_tests.support.sensor_ticks import Ticks, reason, requests
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
     return tmp_path / "pipelines"
-
-
-def requests(answer: dg.SensorResult | dg.SkipReason) -> list[dg.RunRequest]:
-    assert isinstance(answer, dg.SensorResult)
-    return list(answer.run_requests or [])
-
-
-def reason(answer: dg.SensorResult | dg.SkipReason) -> str:
-    assert isinstance(answer, dg.SensorResult)
-    return str(answer.skip_reason and answer.skip_reason.skip_message)
 
 
 @pytest.mark.integration

@@ -7,6 +7,7 @@ from k2k_assets.orchestration.sensors.sync_decision import (
     FIRST_BACK_OFF,
     GOOD_SECONDS,
     LONGEST_BACK_OFF,
+    MOVING_GROUPS,
     START_SECONDS,
     ActiveRun,
     EndedRun,
@@ -27,7 +28,6 @@ def _facts(**changed: object) -> SyncFacts:
         "looked": now,
         "now": now,
         "window": WINDOW,
-        "topics": 2,
         "heartbeat_timeout": TIMEOUT,
         **changed,
     }
@@ -52,11 +52,11 @@ def _decide(before: dict[str, LastSign] | None = None, **changed: object) -> Syn
 
 def test_a_run_is_asked_for_where_nothing_copies() -> None:
     decision = _decide()
-    assert (decision.run_key, decision.reason) == ("sync-after-none", "nothing copies")
+    assert (decision.run_key, decision.reason) == ("sync-after-none", "nothing is copied")
 
 
 def test_no_topic_is_no_reason_for_a_run() -> None:
-    decision = _decide(topics=0)
+    decision = _decide(nothing_to_do="no topic of the source is selected")
     assert (decision.run_key, decision.reason) == (None, "no topic of the source is selected")
 
 
@@ -113,14 +113,14 @@ def test_a_run_that_was_taken_over_from_or_terminated_may_be_silent_for_a_while(
 
 def test_nothing_is_asked_for_while_k2k_start_copies() -> None:
     decision = _decide(instances={"i9": _instance(5, None)})
-    assert (decision.run_key, decision.copied_by) == (None, "k2k start")
+    assert (decision.run_key, decision.others) == (None, "k2k start")
     gone = _decide(decision.heard, instances={"i9": _instance(5, None)}, now=NOW + TIMEOUT)
-    assert (gone.run_key, gone.copied_by) == ("sync-after-none", "")
+    assert (gone.run_key, gone.others) == ("sync-after-none", "")
 
 
 def test_an_instance_of_a_run_that_has_ended_for_dagster_copies_still() -> None:
     decision = _decide(ended=[_failed("r1", NOW - 1)], instances={"i1": _instance(5, "r1")})
-    assert (decision.run_key, decision.copied_by) == (None, "run r1")
+    assert (decision.run_key, decision.others) == (None, "run r1")
 
 
 def test_a_terminated_run_is_not_replaced_until_the_sensor_is_switched_on_again() -> None:
@@ -143,6 +143,14 @@ def test_runs_that_fail_at_once_are_asked_for_less_and_less_often() -> None:
     assert _decide(ended=failed, now=NOW + 4 * FIRST_BACK_OFF).run_key == "sync-after-r1"
     assert _decide(ended=failed * 5, now=NOW + LONGEST_BACK_OFF).run_key == "sync-after-r1"
     assert _decide(ended=[_failed("r1", NOW - 1, lasted=GOOD_SECONDS)]).run_key == "sync-after-r1"
+
+
+def test_runs_that_move_groups_are_asked_for_by_the_same_rules() -> None:
+    asked = decide_sync(_facts(), {}, MOVING_GROUPS)
+    assert (asked.run_key, asked.reason) == ("groups-after-none", "no group is moved")
+    others = decide_sync(_facts(instances={"m": Presence(sign=3, who="k2k-offset-mapping on host")}), {}, MOVING_GROUPS)
+    assert others.run_key is None
+    assert others.reason == "the groups are moved by k2k-offset-mapping on host; stop it to let runs do it"
 
 
 def test_a_cursor_that_cannot_be_read_is_an_empty_one() -> None:

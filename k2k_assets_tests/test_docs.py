@@ -21,6 +21,7 @@ from k2k_assets.cli.main import COMMANDS, cli
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.control_topics import control_topics
+from k2k_assets.control.mapper_claims import ClaimedMappers
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.topics.create import WantedTopic
@@ -286,8 +287,9 @@ def test_the_readmes_pipelines_load(tmp_path: Path) -> None:
 
 def test_the_documented_records_are_what_we_write() -> None:
     kinds = {_kind(key) for key, _ in _records()}
-    assert kinds == {"commit", "mapping", "instance", "claim", "beat", "stop", "start", "settings", "mapper"}
-    assignments = Assignments()
+    of_assignments = {"instance", "claim", "beat", "stop", "start", "settings", "mapper", "mapper-beat"}
+    assert kinds == {"commit", "mapping", *of_assignments}
+    assignments, mappers = Assignments(), ClaimedMappers("demo")
     for offset, (key, value) in enumerate(_records()):
         if _kind(key) == "commit":
             record = CommitRecord.parse(key, value, "docs")
@@ -297,11 +299,15 @@ def test_the_documented_records_are_what_we_write() -> None:
             assert (mapping.key_bytes(), mapping.value_bytes()) == (key, value)
         else:
             assignments.apply("k2k.demo", offset, key, value)
+            mappers.apply(offset, key, value, "docs")
     assert len(assignments.instances) == 1
     assert assignments.stops == {0}
     assert assignments.starts == {"BwGPWE0CQqCQInd82LFX6Q": (2817, 2816, 2801)}
     assert [claim.topic for claim in assignments.claims.values()] == ["demo.alerts"]
     assert set(assignments.signs) == {(0, 1)}
+    assert len(mappers.claims) == 1
+    (heartbeat,) = mappers.heartbeats.values()
+    assert (heartbeat.key_bytes(), heartbeat.value_bytes()) in list(_records())
 
 
 @pytest.mark.parametrize(("heading", "kind"), [("Commit topic", "commit"), ("Mapping topic", "mapping")])

@@ -147,4 +147,5 @@ def test_defaults_are_k2ks(tmp_path: Path) -> None:
     assert (pipeline.spark.master, pipeline.spark.remote) == ("local[*]", None)
     sync = pipeline.sync
     assert (sync.window.total_seconds(), sync.idle.total_seconds(), sync.reports_per_day) == (3600, 5, 5000)
+    assert (pipeline.groups.reports_per_day, pipeline.checks.interval.total_seconds()) == (600, 600)
     assert (sync.min_commit_interval.total_seconds(), sync.metadata_interval.total_seconds()) == (0.005, 30)

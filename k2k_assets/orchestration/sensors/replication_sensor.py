@@ -128,7 +128,7 @@ def _mappings_request(
             behind=seen.mappings != seen.positions,
             interval=pipeline.index.interval.total_seconds(),
             unproven=_is_anything_copied(seen) and bool(why_unproven(instance, names)),
-            running=running(instance, names.mappings_tags, [names.offset_mappings_key], besides={}),
+            running=running(instance, names.mappings_tags, [names.offset_mappings_key]),
             last_run=last.run_id,
             last_ended=last.ended,
         )

@@ -35,16 +35,13 @@ class LastRun:
     good: bool = False
 
 
-def running(
-    instance: dg.DagsterInstance, tags: dict[str, str], keys: Iterable[dg.AssetKey], besides: dict[str, str]
-) -> str | None:
+def running(instance: dg.DagsterInstance, tags: dict[str, str], keys: Iterable[dg.AssetKey]) -> str | None:
     """A run in progress that makes one of some assets, also one without tags that was started from the asset graph.
 
     Args:
         instance: Dagster's.
         tags: Runs with these make them, whatever they select.
         keys: The assets.
-        besides: Runs with these tags make them only if they select one.
 
     Returns:
         Its id; of one that has been at it for long, with what to do should it be dead. None if there is none.
@@ -52,8 +49,7 @@ def running(
     wanted = frozenset(keys)
     for record in instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS), limit=_RUNS_LOOKED_AT):
         run = record.dagster_run
-        selected = run.asset_selection
-        if _has(run, tags) or not wanted.isdisjoint(selected or ()) or (_has(run, besides) and selected is None):
+        if _has(run, tags) or not wanted.isdisjoint(run.asset_selection or ()):
             return _in_words(record)
     return None
 

@@ -20,11 +20,11 @@ def nothing() -> None:
 def test_a_run_that_may_be_dead_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its machine was lost: its record stays in progress for ever, and sensors would wait without a word."""
     with dg.DagsterInstance.ephemeral() as instance:
-        assert running(instance, TAGS, [], besides={}) is None
+        assert running(instance, TAGS, []) is None
         run = instance.create_run_for_job(nothing, tags=TAGS)
-        assert running(instance, TAGS, [], besides={}) == run.run_id
+        assert running(instance, TAGS, []) == run.run_id
         later = time.time() + 5 * 3600
         monkeypatch.setattr(time, "time", lambda: later)
-        told = running(instance, TAGS, [], besides={})
+        told = running(instance, TAGS, [])
     assert told
     assert told.startswith(f"{run.run_id} (since 5 h; if its process is gone, end it in Dagster's UI")

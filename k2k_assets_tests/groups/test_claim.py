@@ -71,6 +71,23 @@ def test_the_later_one_is_right(clusters: KafkaSandbox, tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
+def test_heartbeats_are_no_claims_and_those_of_long_ago_are_removed(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    servers = clusters.target_servers
+    pipeline = make_pipeline(tmp_path, clusters.source_servers, servers, ["any"])
+    topic = create_topic(servers, pipeline.coordination.assignment.topic)
+    old = MapperHeartbeat(pipeline.name, pipeline.group, "old", "host", 1, time=1)
+    new = MapperHeartbeat.new(pipeline.name, pipeline.group, "run")
+    other = MapperHeartbeat.new("another", pipeline.group, None)
+    with Cluster("target", {"bootstrap.servers": servers}) as target, MapperClaims(pipeline, target) as claims:
+        claims.write()
+        produce(servers, topic, [(beat.key_bytes(), beat.value_bytes()) for beat in (old, new, other)], partition=0)
+        claims.ensure_newest()
+        assert list(claims.heartbeats().values()) == [old, new]
+        claims.forget_older()
+        assert list(claims.heartbeats().values()) == [new]
+
+
+@pytest.mark.integration
 def test_a_pipeline_of_the_same_name_is_no_rival_unless_it_moves_the_same_groups(
     clusters: KafkaSandbox, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.group_content import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS
-from k2k_assets_tests.support.groups import commit, delete_group, held, member
+from k2k_assets_tests.support.groups import commit, delete_group, member, position
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import Record, create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -98,9 +98,9 @@ class Place:
         """Commits on the source."""
         commit(self.clusters.source_servers, group, {self.at: offset})
 
-    def holds(self, group: str, offset: int) -> bool:
-        """Whether the group stands there on the target."""
-        return held(self.clusters.target_servers, group).get(self.at, (-1, ""))[0] == offset
+    def holds(self, group: str, offset: int | None) -> bool:
+        """Whether the group stands there on the target; None: nowhere."""
+        return position(self.clusters.target_servers, group, self.at) == offset
 
     def await_moved(self, group: str, offset: int) -> None:
         """Waits until the group stands there on the target."""
@@ -170,7 +170,7 @@ def test_by_mappings_without_a_good_verdict_no_group_is_moved_until_there_is_one
     with place.run() as run:
         place.await_that(lambda: keys.HELD_BACK in place.shown(first), "the group to be shown as held back")
         assert "the offset mappings are not checked" in str(place.shown(first)[keys.HELD_BACK])
-        assert held(place.clusters.target_servers, first) == {}
+        assert place.holds(first, None)
         for check in CHECKS:
             place.judge(check, passed=True)
         place.await_moved(first, 4)
@@ -190,7 +190,7 @@ def test_by_mappings_without_a_good_verdict_no_group_is_moved_until_there_is_one
         # It is told with the poll that sees it first, which has seen the other one's commit as well.
         place.await_that(lambda: keys.HELD_BACK in place.shown(late), "a group that appeared to be shown")
         assert place.holds(first, 6)
-        assert held(place.clusters.target_servers, late) == {}
+        assert place.holds(late, None)
         looked = sync_groups(limited_to(place.pipeline, [first]))
         assert "moves the groups, and has not moved this one" in looked.failed[first], "a click takes nothing over"
         assert place.holds(first, 6)
@@ -204,7 +204,7 @@ def test_by_mappings_without_a_good_verdict_no_group_is_moved_until_there_is_one
 
 
 def test_runs_take_over_from_each_other_and_a_terminated_one_ends_as_canceled(place: Place) -> None:
-    group, met = f"{place.topic}-first", f"{place.topic}-met"
+    group = f"{place.topic}-first"
     for check in CHECKS:
         place.judge(check, passed=True)
     place.move(group, 4)
@@ -226,16 +226,24 @@ def test_runs_take_over_from_each_other_and_a_terminated_one_ends_as_canceled(pl
             with both_clusters(place.pipeline) as both:
                 assert check_groups(place.pipeline, looked, *both)[group].passed
 
-            # One that has members on the target is left alone, and fails by itself.
-            with member(place.clusters.target_servers, met, place.topic, "classic"):
-                place.move(met, 3)
-                place.await_that(lambda: place.check_of(met) is False, "the check of the group with members to fail")
-                place.move(group, 9)
-                place.await_moved(group, 9)
-            place.await_moved(met, 3)
-            place.await_that(lambda: place.check_of(met), "its check to pass again")
-
             second.send_signal(signal.SIGINT)
             second.wait(SECONDS)
     assert place.status() == [dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS], place.said()[-6000:]
     assert "k2k_assets/groups" not in place.said(), "no traceback of ours"
+
+
+def test_a_group_that_has_members_on_the_target_fails_its_own_check_alone(place: Place) -> None:
+    group, met = f"{place.topic}-first", f"{place.topic}-met"
+    for check in CHECKS:
+        place.judge(check, passed=True)
+    place.move(group, 4)
+    with place.run() as run:
+        place.await_moved(group, 4)
+        with member(place.clusters.target_servers, met, place.topic, "classic"):
+            place.move(met, 3)
+            place.await_that(lambda: place.check_of(met) is False, "the check of the group with members to fail")
+            place.move(group, 9)
+            place.await_moved(group, 9)
+        place.await_moved(met, 3)
+        place.await_that(lambda: place.check_of(met), "its check to pass again")
+        assert run.poll() is None

@@ -82,7 +82,7 @@ def consumer_group_assets(pipeline: Pipeline, names: AssetNames, groups: list[st
         result, verdicts = _sync(limited_to(pipeline, selected))
         for group in sorted(selected.difference(result.decisions, result.failed)):
             context.log.warning(f"group {group} has no commit on a mapped topic of the source: nothing to translate")
-        yield from _results(context, names, result, verdicts, {group: specs[group].key for group in selected})
+        yield from _results(context, pipeline, names, result, verdicts, {group: specs[group].key for group in selected})
         if result.failed:
             raise failed_groups(pipeline.name, result.failed)
 
@@ -114,7 +114,7 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
             found = refresh(pipeline, source, target)
         context.log.info(f"discovered {len(found.groups)} consumer groups: {', '.join(found.groups)}")
         result, verdicts = _sync(pipeline)
-        yield from _results(context, names, result, verdicts, {})
+        yield from _results(context, pipeline, names, result, verdicts, {})
         if result.failed:
             raise failed_groups(pipeline.name, result.failed)
         yield dg.MaterializeResult(metadata=groups_summary(result))
@@ -176,6 +176,7 @@ def _keep_in_step(
 
 def _results(
     context: dg.AssetExecutionContext,
+    pipeline: Pipeline,
     names: AssetNames,
     result: PollResult,
     verdicts: dict[str, Verdict],
@@ -185,6 +186,7 @@ def _results(
 
     Args:
         context: Of the step.
+        pipeline: Whose groups.
         names: Of the pipeline.
         result: What was translated.
         verdicts: By group; where there is none it was not the group's turn (`check_groups`), and the last one stands.
@@ -198,7 +200,7 @@ def _results(
         if group in checks:
             yield dg.MaterializeResult(asset_key=key, metadata=shown.metadata, data_version=shown.data_version)
             if group in verdicts and checks[group] in context.selected_asset_check_keys:
-                yield asset_check_result(checks[group], verdicts[group])
+                yield asset_check_result(checks[group], verdicts[group], pipeline.files)
         else:
             context.log_event(dg.AssetMaterialization(asset_key=key, metadata=shown.metadata))
             if verdict := verdicts.get(group):

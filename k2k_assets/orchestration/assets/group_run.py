@@ -180,7 +180,7 @@ class GroupRun:
         """A group that appeared since has a check as soon as the definitions are loaded anew."""
         checks = self.names.group_checks({*self.shown, *verdicts})
         keys = {group: dg.AssetCheckKey(self.names.consumer_group_key(group), name) for group, name in checks.items()}
-        for evaluation in evaluations(keys, verdicts):
+        for evaluation in evaluations(keys, verdicts, self.pipeline.files):
             self.report(evaluation)
 
     def _log_when_due(self, result: PollResult, now: float) -> None:

@@ -15,6 +15,8 @@ import dagster as dg
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import expanded
 from k2k_assets.orchestration.assets.broken_files import broken_file_asset
+from k2k_assets.orchestration.maintenance.job import maintenance_definitions
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.remembered import remembered_definitions
 from k2k_assets.pipeline import Pipeline, load_pipeline
 
@@ -68,6 +70,8 @@ def build_definitions(folder: Path) -> dg.Definitions:
         # Nobody else's assets are here. In one process a run needs one JVM, and is done sooner.
         executor=dg.in_process_executor,
     )
+    if pipelines:
+        parts.append(maintenance_definitions([AssetNames(pipeline.name) for pipeline in pipelines.values()]))
     return dg.Definitions.merge(common, *parts)
 
 

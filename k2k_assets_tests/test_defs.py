@@ -18,7 +18,7 @@ import yaml
 from k2k_assets import discovery
 from k2k_assets.definitions import FOLDER_VARIABLE, build_definitions, pipelines_folder
 from k2k_assets.discovery import DiscoveredTopic, Discovery
-from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.names import MAINTENANCE_JOB, AssetNames
 from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -74,7 +74,7 @@ def test_odd_names_load_and_every_job_resolves(folder: Path) -> None:
     repository = build_definitions(folder).get_repository_def()
     jobs = {job.name: job for job in repository.get_all_jobs()}
     assert AssetNames("my-pipeline").job in jobs
-    assert len(jobs) == 21, "four a pipeline, and Dagster's own for the asset graph"
+    assert len(jobs) == 22, "four a pipeline, maintenance, and Dagster's own for the asset graph"
     graph = repository.asset_graph
     for name in ("my-pipeline", "my.pipeline", "my_pipeline"):
         for topic in ODD_TOPICS:
@@ -110,7 +110,7 @@ def test_every_job_runs_in_one_process(folder: Path) -> None:
     jobs = {job.name: job for job in build_definitions(folder).get_repository_def().get_all_jobs()}
     own = {names.job, names.sync_job, names.mappings_job, names.offset_sync_job}
     assert jobs.keys() > own
-    (implicit,) = jobs.keys() - own
+    (implicit,) = jobs.keys() - own - {MAINTENANCE_JOB}
     assert implicit.startswith("__ASSET_JOB")
     assert {name: job.executor_def.name for name, job in jobs.items()} == dict.fromkeys(jobs, "in_process")
     by_itself = pipeline_definitions(load_pipeline([folder / "0.yaml"]), None)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from k2k_assets import orchestration
 from k2k_assets.core.home import HOME_VARIABLE
 from k2k_assets.definitions import FOLDER_VARIABLE
 from k2k_assets.discovery import Discovery, refresh
@@ -17,7 +19,8 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.pipeline_file import pipeline_text, write_pipeline_file
 
-_DAGSTER_SETTINGS = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
+# The ones that users are to copy.
+_DAGSTER_SETTINGS = Path(orchestration.__file__).parent / "dagster.yaml"
 # A JVM that lives for a minute is quicker without the compiler's second stage; small data needs few partitions.
 _QUICK_SPARK = """spark:
   config:
@@ -70,7 +73,7 @@ def workplace() -> Iterator[Workplace]:
     with tempfile.TemporaryDirectory(prefix="k2k-demo-", ignore_cleanup_errors=True) as root:
         place = Workplace(Path(root))
         (place.root / "dagster").mkdir()
-        (place.root / "dagster" / "dagster.yaml").write_text(_DAGSTER_SETTINGS)
+        shutil.copy(_DAGSTER_SETTINGS, place.root / "dagster" / "dagster.yaml")
         os.environ.update(place.environment)
         yield place
 

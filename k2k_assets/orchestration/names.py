@@ -27,6 +27,12 @@ PIPELINE_TAG = "k2k/pipeline"
 SYNC_TAG = "k2k/sync"
 MAPPINGS_TAG = "k2k/mappings"
 OFFSET_SYNC_TAG = "k2k/offset_sync"
+# All of them: each run of a pipeline's jobs has one, with the pipeline's name.
+RUN_TAGS = (PIPELINE_TAG, SYNC_TAG, MAPPINGS_TAG, OFFSET_SYNC_TAG)
+MAINTENANCE_JOB = "k2k_maintenance_job"
+MAINTENANCE_SCHEDULE = "k2k_maintenance_schedule"
+MAINTENANCE_OP = "k2k_delete_old_history"
+MAINTENANCE_TAGS = {"k2k/maintenance": "history"}
 
 _PLAIN = re.compile(r"^[A-Za-z0-9]+(?:[_.-][A-Za-z0-9]+)*$")
 _UNDERSCORES = str.maketrans({"-": "__", ".": "___"})
@@ -193,6 +199,13 @@ class AssetNames:
             selection: The pattern, as the pipeline file has it.
         """
         return AssetKey([self._prefix, "consumer_groups", _pattern_part(selection)])
+
+    def owns(self, key: AssetKey) -> bool:
+        """Whether a key is that of an asset of this pipeline, also of a topic or group that is not shown any more."""
+        if list(key.path[:1]) != [self._prefix]:
+            return False
+        kinds = {"source", "topics", "consumer_groups"}
+        return key in (self.commit_log_key, self.offset_mappings_key) or (len(key.path) == 3 and key.path[1] in kinds)
 
     def is_consumer_group(self, key: AssetKey) -> bool:
         """Whether a key is that of a consumer group of this pipeline, or of the one that stands for all."""

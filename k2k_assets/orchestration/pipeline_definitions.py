@@ -23,6 +23,7 @@ from k2k_assets.orchestration.checks.asset_checks import mapping_checks
 from k2k_assets.orchestration.checks.topic_checks import topic_checks
 from k2k_assets.orchestration.hooks import DEFAULT, AssetKind, AssetProps, Hooks
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.run_tags import asked_for_by_sensor
 from k2k_assets.orchestration.sensors.offset_sensor import offset_sync_sensor
 from k2k_assets.orchestration.sensors.replication_sensor import replication_sensor
 from k2k_assets.orchestration.spark_resource import PipelineSparkResource
@@ -66,7 +67,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks:
         selection=dg.AssetSelection.assets(replicated).without_checks(),
         description=f"Copies {pipeline.selection.describe()} until its next run takes over, and reports meanwhile. The "
         "replication sensor asks for it.",
-        tags=names.sync_tags,
+        tags=asked_for_by_sensor(names.sync_tags),
         config={"ops": {names.op("topics"): {"config": {"extent": "continuous"}}}},
         executor_def=dg.in_process_executor,
     )
@@ -77,7 +78,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks:
                 names.mappings_job,
                 selection=dg.AssetSelection.assets(names.offset_mappings_key),
                 description="Brings the offset mappings up to date, and checks them.",
-                tags=names.mappings_tags,
+                tags=asked_for_by_sensor(names.mappings_tags),
                 executor_def=dg.in_process_executor,
             )
         )
@@ -88,7 +89,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks:
             selection=dg.AssetSelection.assets(*groups[0].keys).without_checks(),
             description="Moves the consumer groups until its next run takes over, and reports meanwhile. The offset "
             "sync sensor asks for it.",
-            tags=names.offset_sync_tags,
+            tags=asked_for_by_sensor(names.offset_sync_tags),
             config={"ops": {names.op("consumer_groups"): {"config": {"extent": "continuous"}}}},
             executor_def=dg.in_process_executor,
         )

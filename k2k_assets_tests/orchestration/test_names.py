@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from dagster import AssetKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,3 +105,19 @@ def test_the_names_people_use_stay_readable() -> None:
     assert not names.is_consumer_group(AssetNames("other").consumer_group_key("a/b"))
     assert not names.is_consumer_group(names.topic_key("consumer_groups"))
     assert broken_file_key("orders.yaml").path == ["broken_pipeline_files", "orders.yaml"]
+
+
+def test_a_pipeline_owns_its_assets_and_no_others() -> None:
+    names, other = AssetNames("a.b"), AssetNames("a-b")
+    own = [
+        names.commit_log_key,
+        names.offset_mappings_key,
+        names.topic_key("gone"),
+        names.source_key("gone"),
+        names.consumer_group_key("gone"),
+        names.undiscovered_key("x.*"),
+    ]
+    assert all(map(names.owns, own))
+    assert not any(map(other.owns, own))
+    for foreign in (["a.b"], ["a.b", "report"], ["a.b", "topics"], ["a.b", "reports", "daily"], ["topics", "a.b", "x"]):
+        assert not names.owns(AssetKey(foreign)), foreign

@@ -15,14 +15,14 @@ _ENDED: Mapping[dg.DagsterRunStatus, Literal["success", "failure", "canceled"]] 
     dg.DagsterRunStatus.FAILURE: "failure",
     dg.DagsterRunStatus.CANCELED: "canceled",
 }
-# Enough to tell how often in a row runs have failed; more would wait no longer.
-_LOOKED_AT = 10
+# Enough to tell how often in a row runs have failed; more would wait no longer. They are never deleted.
+RUNS_LOOKED_AT = 10
 
 
 def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[list[ActiveRun], list[EndedRun]]:
     """The newest runs with some tags: those that have not ended, and those that have; the newest come first."""
     active, ended = [], []
-    for record in instance.get_run_records(dg.RunsFilter(tags=dict(tags)), limit=_LOOKED_AT):
+    for record in instance.get_run_records(dg.RunsFilter(tags=dict(tags)), limit=RUNS_LOOKED_AT):
         run, created = record.dagster_run, record.create_timestamp.timestamp()
         if how := _ENDED.get(run.status):
             started = record.start_time or created

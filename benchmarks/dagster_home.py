@@ -1,0 +1,265 @@
+"""Measures what Dagster writes while a pipeline is copied: bytes a day of its home, by kind, and runs an hour.
+
+    python -m benchmarks.dagster_home                 # 20 minutes: 3 topics, 50 records/s, 2 consumer groups
+    python -m benchmarks.dagster_home --minutes 5     # to try the benchmark itself
+    python -m benchmarks.dagster_home --append        # the same, appended to RESULTS.md
+
+`dagster dev` runs with the settings that are shipped (`k2k_assets/orchestration/dagster.yaml`) in a home of its own.
+Sizes are taken when everything has settled, and again at the end; what lies between is taken for the steady state.
+There is no hand-over in it from one run of the sync job to the next, which comes once in `sync.window`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer
+
+from benchmarks import machine, report
+from benchmarks.lab import Lab, create_topic
+from k2k_assets import orchestration
+from k2k_assets.definitions import FOLDER_VARIABLE
+from k2k_assets.discovery import refresh
+from k2k_assets.orchestration.sensors.replication_sensor import SENSORS_VARIABLE
+from k2k_assets.pipeline import load_pipeline
+
+TOPICS = ("busy.orders", "busy.payments", "busy.customers")
+PARTITIONS = 4
+GROUPS = {"busy-billing": TOPICS[0], "busy-mailing": TOPICS[1]}
+RATE = 50.0
+SETTLED_MINUTES = 5.0
+_END_SECONDS = 20.0
+_LARGEST = 25
+_DAY, _HOUR, _MINUTE = 86_400.0, 3600.0, 60.0
+
+Sizes = Counter[str]
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.dagster_home", description=__doc__.split("\n")[0])
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--settle", type=float, default=SETTLED_MINUTES, help="minutes before the first look")
+    parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
+    options = parser.parse_args()
+    with Lab() as lab:
+        home = _prepared(lab)
+        with _traffic(lab), _dagster(lab, home):
+            _wait(options.settle, home)
+            first, began = _looked(home), time.time()
+            _wait(options.minutes, home)
+            last, seconds = _looked(home), time.time() - began
+        sections = [*_sections(first, last, seconds, _runs_since(home, began), options.settle), _contents(home)]
+    report.say("\n\n" + "\n\n".join(sections))
+    if options.append:
+        report.append(sections)
+
+
+# -- what runs ---------------------------------------------------------------------------------------------------------
+
+
+def _prepared(lab: Lab) -> Path:
+    """Topics, a pipeline file, what is discovered, and a home of Dagster."""
+    for topic in TOPICS:
+        create_topic(lab.source, topic, PARTITIONS)
+    (lab.folder / "pipelines").mkdir()
+    path = lab.folder / "pipelines" / "busy.yaml"
+    on = "enabled"
+    document = {
+        "name": "busy",
+        "features": {"exactlyOnce": on, "offsetMapping": on, "autoCreateTopics": on, "autoCreateControlTopics": on},
+        "source": {
+            "kafka": {
+                "common": {"bootstrap.servers": lab.sandbox.source_servers},
+                "consumer": {"group.id": "k2k.busy"},
+            }
+        },
+        "target": {"kafka": {"common": {"bootstrap.servers": lab.sandbox.target_servers}}},
+        "replication": [{"source": {"topic": "busy[.].*"}}, {"sink": {"topic": "source", "partition": "source"}}],
+        "groups": {"consumerGroups": "busy-.*"},
+    }
+    path.write_text(json.dumps(document))
+    os.environ["K2K_HOME"] = str(lab.folder / "home")
+    refresh(load_pipeline([path]), lab.source, lab.target)
+    home = lab.folder / "dagster"
+    home.mkdir()
+    (home / "dagster.yaml").write_text((Path(orchestration.__file__).parent / "dagster.yaml").read_text())
+    return home
+
+
+@contextmanager
+def _traffic(lab: Lab) -> Iterator[None]:
+    """Records at a steady rate, and groups that read them and commit each second."""
+    stop = threading.Event()
+    servers = lab.sandbox.source_servers
+    threads = [threading.Thread(target=_produce, args=(servers, stop))]
+    threads += [threading.Thread(target=_consume, args=(servers, group, stop)) for group in GROUPS]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def _produce(servers: str, stop: threading.Event) -> None:
+    producer, number = Producer({"bootstrap.servers": servers}), 0
+    while not stop.wait(1 / RATE):
+        producer.produce(TOPICS[number % len(TOPICS)], b"%d" % number * 10, partition=number // 3 % PARTITIONS)
+        producer.poll(0)
+        number += 1
+    producer.flush(_END_SECONDS)
+
+
+def _consume(servers: str, group: str, stop: threading.Event) -> None:
+    settings = {"bootstrap.servers": servers, "group.id": group, "auto.commit.interval.ms": 1000}
+    with closing(Consumer({**settings, "auto.offset.reset": "earliest"})) as consumer:
+        consumer.subscribe([GROUPS[group]])
+        while not stop.is_set():
+            consumer.poll(0.5)
+
+
+@contextmanager
+def _dagster(lab: Lab, home: Path) -> Iterator[None]:
+    environment = {
+        **os.environ,
+        "DAGSTER_HOME": str(home),
+        FOLDER_VARIABLE: str(lab.folder / "pipelines"),
+        SENSORS_VARIABLE: "running",
+    }
+    command = [*(sys.executable, "-m", "dagster", "dev", "-m", "k2k_assets.definitions"), "-h", "127.0.0.1", "-p", "0"]
+    with (lab.folder / "dagster-dev.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+    try:
+        yield
+        if process.poll() is not None:
+            raise RuntimeError(f"dagster dev ended by itself:\n{(lab.folder / 'dagster-dev.log').read_text()[-4000:]}")
+    finally:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_SECONDS)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _wait(minutes: float, home: Path) -> None:
+    """Tells of the home's size once a minute."""
+    until = time.monotonic() + minutes * _MINUTE
+    pause = threading.Event()
+    while (left := until - time.monotonic()) > 0:
+        pause.wait(min(_MINUTE, left))
+        report.progress(f"{sum(_looked(home).values()) / 1e6:.2f} MB")
+
+
+# -- what is looked at -------------------------------------------------------------------------------------------------
+
+
+def _looked(home: Path) -> Sizes:
+    """Bytes of the files of Dagster's home, by kind."""
+    sizes: Sizes = Counter()
+    for path in home.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                sizes[_kind(path.relative_to(home))] += path.stat().st_blocks * 512
+    return sizes
+
+
+def _kind(path: Path) -> str:
+    name = path.name
+    if name.startswith("index.db"):
+        return "index of asset events (history/runs/index.db)"
+    if name.startswith(".db"):
+        return "events without a run (history/runs/.db)"
+    if path.parts[:2] == ("history", "runs"):
+        return "events of runs (history/runs/<run>.db)"
+    if path.parts[0] == "history":
+        return "runs and snapshots (history/runs.db)"
+    if path.parts[0] == "schedules":
+        return "sensors and ticks (schedules/schedules.db)"
+    if path.parts[0] == "storage":
+        return "what runs print (storage/<run>)"
+    return f"others ({path.parts[0]})"
+
+
+def _runs_since(home: Path, began: float) -> Counter[str]:
+    """How many runs of each job were created since then."""
+    with closing(sqlite3.connect(home / "history" / "runs.db")) as database:
+        rows = database.execute(
+            "select pipeline_name, count(*) from runs where create_timestamp > datetime(?, 'unixepoch') group by 1",
+            (began,),
+        )
+        return Counter(dict(rows.fetchall()))
+
+
+def _sections(first: Sizes, last: Sizes, seconds: float, runs: Counter[str], settle: float) -> list[str]:
+    title = (
+        f"### What Dagster writes\n\n{len(TOPICS)} topics of {PARTITIONS} partitions, {RATE:g} records/s, "
+        f"{len(GROUPS)} groups that commit each second; {seconds / _MINUTE:.0f} minutes after the first {settle:g}"
+    )
+    words = "\n".join(f"- {line}" for line in machine.summary())
+    rows = [[kind, *_grown(first[kind], last[kind], seconds)] for kind in sorted(last)]
+    rows.append(["all", *_grown(sum(first.values()), sum(last.values()), seconds)])
+    head = ["kind", "KB when settled", "KB at the end", "KB an hour", "MB a day"]
+    of_jobs: Sequence[Sequence[str]] = [
+        [job, str(count), f"{count * _HOUR / seconds:.1f}"] for job, count in sorted(runs.items())
+    ]
+    total = sum(runs.values())
+    all_runs = ["all", str(total), f"{total * _HOUR / seconds:.1f}"]
+    return [
+        f"{title}\n\n{words}",
+        report.table(head, rows),
+        report.table(["job", "runs", "an hour"], [*of_jobs, all_runs]),
+    ]
+
+
+def _contents(home: Path) -> str:
+    """What the rows of the databases hold, the whole time: how many, and the bytes of their bodies."""
+    found: dict[str, tuple[int, int]] = {}
+
+    def note(file: Path, question: str, prefix: str) -> None:
+        with closing(sqlite3.connect(file)) as database:
+            for kind, count, size in database.execute(question).fetchall():
+                before = found.get(f"{prefix} {kind}", (0, 0))
+                found[f"{prefix} {kind}"] = before[0] + count, before[1] + (size or 0)
+
+    by_type = "select coalesce(dagster_event_type, 'a line of the log'), count(*), sum(length(event)) from event_logs"
+    for file in (home / "history" / "runs").glob("*.db"):
+        where = {"index": "index:", ".db": "without a run:"}.get(file.stem, "in runs:")
+        note(file, f"{by_type} group by 1", where)
+    runs = home / "history" / "runs.db"
+    note(runs, "select snapshot_type, count(*), sum(length(snapshot_body)) from snapshots group by 1", "snapshot:")
+    note(runs, "select 'run', count(*), sum(length(run_body)) from runs", "record:")
+    ticks = "select status, count(*), sum(length(tick_body)) from job_ticks group by 1"
+    note(home / "schedules" / "schedules.db", ticks, "tick:")
+    largest = sorted(found.items(), key=lambda item: -item[1][1])[:_LARGEST]
+    rows = [[kind, f"{count:,}", f"{size / 1000:,.0f}"] for kind, (count, size) in largest]
+    return report.table(["rows, from the beginning", "count", "KB"], rows)
+
+
+def _grown(first: int, last: int, seconds: float) -> list[str]:
+    rate = (last - first) / seconds
+    return [
+        f"{first / 1000:,.0f}",
+        f"{last / 1000:,.0f}",
+        f"{rate * _HOUR / 1000:,.0f}",
+        f"{rate * _DAY / 1e6:,.1f}",
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""The maintenance job, one for all pipelines of a code location, and its schedule."""
+
+# Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
+
+import time
+from collections.abc import Sequence
+
+import dagster as dg
+from pydantic import Field
+
+from k2k_assets.core.words import plural
+from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.maintenance.history import delete_history
+from k2k_assets.orchestration.maintenance.keeping import DEFAULT_DAYS, KEEP_VARIABLE, Ours, keep_days
+from k2k_assets.orchestration.names import (
+    MAINTENANCE_JOB,
+    MAINTENANCE_OP,
+    MAINTENANCE_SCHEDULE,
+    MAINTENANCE_TAGS,
+    AssetNames,
+)
+from k2k_assets.orchestration.sensors.replication_sensor import default_status
+
+# When nobody looks; at no full hour, when all others' schedules tick.
+CRON = "17 3 * * *"
+_DAY_SECONDS = 86_400.0
+
+
+class KeepConfig(dg.Config):
+    """Run config of the maintenance op."""
+
+    keep_days: float | None = Field(
+        default=None,
+        gt=0,
+        description=f"Days for which runs and events are kept, over {KEEP_VARIABLE} (without both: {DEFAULT_DAYS:g}).",
+    )
+
+
+def maintenance_definitions(pipelines: Sequence[AssetNames]) -> dg.Definitions:
+    """The job and its schedule.
+
+    Args:
+        pipelines: Whose history it deletes.
+    """
+    ours = Ours(pipelines)
+
+    @dg.op(name=MAINTENANCE_OP, out=dg.Out(dg.Nothing))
+    def delete_old_history(context: dg.OpExecutionContext, config: KeepConfig) -> None:
+        with failures_as_messages():
+            days = config.keep_days or keep_days()
+            deleted = delete_history(context.instance, ours, time.time() - days * _DAY_SECONDS)
+        context.log.info(
+            f"older than {days:g} days: deleted {plural(deleted.runs, 'run')}, and "
+            f"{plural(deleted.events, 'event')} that belonged to no run"
+        )
+
+    @dg.job(
+        name=MAINTENANCE_JOB,
+        description="Deletes old runs and events of these pipelines from Dagster's database. The newest events of each "
+        f"asset and check stay. {KEEP_VARIABLE} says how many days are kept; {DEFAULT_DAYS:g} if it says nothing.",
+        tags=MAINTENANCE_TAGS,
+        executor_def=dg.in_process_executor,
+    )
+    def maintain() -> None:
+        delete_old_history()
+
+    running = default_status() is dg.DefaultSensorStatus.RUNNING
+    schedule = dg.ScheduleDefinition(
+        name=MAINTENANCE_SCHEDULE,
+        job=maintain,
+        cron_schedule=CRON,
+        default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
+        description="Once a day.",
+    )
+    return dg.Definitions(jobs=[maintain], schedules=[schedule])

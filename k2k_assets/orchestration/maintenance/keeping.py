@@ -1,0 +1,61 @@
+"""How long history is kept, and whose it is."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection
+
+import dagster as dg
+
+from k2k_assets.core.errors import InvalidVariable
+from k2k_assets.orchestration.names import RUN_TAGS, AssetNames
+
+KEEP_VARIABLE = "K2K_KEEP_RUNS_DAYS"
+DEFAULT_DAYS = 7.0
+
+
+def keep_days() -> float:
+    """Days for which runs and events are kept, as the environment says.
+
+    Raises:
+        InvalidVariable: It says no number of days.
+    """
+    said = os.environ.get(KEEP_VARIABLE, "").strip()
+    if not said:
+        return DEFAULT_DAYS
+    try:
+        days = float(said)
+    except ValueError:
+        days = math.nan
+    if not 0 < days < math.inf:
+        raise InvalidVariable(
+            f"{KEEP_VARIABLE}={said!r} is no number of days above 0, such as 7. To keep all, switch the schedule off."
+        )
+    return days
+
+
+class Ours:
+    """What of a Dagster instance belongs to some pipelines: an instance may be shared with others' jobs and assets.
+
+    Args:
+        pipelines: Their names.
+    """
+
+    def __init__(self, pipelines: Collection[AssetNames]) -> None:
+        self._pipelines = tuple(pipelines)
+
+    @property
+    def run_tags(self) -> list[tuple[str, str]]:
+        """Key and value of the tags that tell that a run is of one of our jobs."""
+        return [(key, names.pipeline) for names in self._pipelines for key in RUN_TAGS]
+
+    def owns(self, key: dg.AssetKey) -> bool:
+        """Whether an asset is of one of the pipelines, also one that is not shown any more."""
+        return any(names.owns(key) for names in self._pipelines)
+
+    def owns_selection(self, run: dg.DagsterRun) -> bool:
+        """Whether a run was launched from the asset graph, for assets and checks of the pipelines alone."""
+        checked = {check.asset_key for check in run.asset_check_selection or ()}
+        selected = {*(run.asset_selection or ()), *checked}
+        return bool(selected) and all(map(self.owns, selected))

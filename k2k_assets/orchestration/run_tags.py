@@ -1,0 +1,19 @@
+"""Tags of runs that tell Dagster what not to do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dagster._core.storage.tags import MAX_RETRIES_TAG
+
+
+def asked_for_by_sensor(tags: Mapping[str, str]) -> dict[str, str]:
+    """The tags of a job whose runs a sensor asks for: Dagster does not launch them again when they fail.
+
+    The sensor asks for the next one itself, when it is time. Another would run beside it, and the sensor would take it
+    for one that it has not asked for.
+
+    Args:
+        tags: That tell which job it is.
+    """
+    return {**tags, MAX_RETRIES_TAG: "0"}

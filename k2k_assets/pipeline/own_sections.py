@@ -30,10 +30,11 @@ class Sync(Section):
         description="A materialization with `extent: window` ends after this time without records.",
     )
     reports_per_day: int = Field(
-        default=5000,
+        default=2500,
         ge=100,
         description="Events that the runs of the sync job report to Dagster in a day, over all topics: some 6 KB each "
-        "in its database. The more topics move, the longer is the time between two reports; at least 30 seconds.",
+        "in its database, on SQLite twice. The more topics and partitions move, the longer is the time between two "
+        "reports; at least 30 seconds.",
     )
     min_commit_interval: Duration = Field(
         default=timedelta(milliseconds=5),

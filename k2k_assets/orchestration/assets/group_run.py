@@ -63,7 +63,7 @@ class GroupRun:
     warn: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
     _window: RunWindow = field(init=False)
-    _schedule: ReportSchedule = field(init=False)
+    _schedule: ReportSchedule[Hashable] = field(init=False)
     _pace: CheckPace = field(init=False)
     _failing: FailingGroups = field(default_factory=FailingGroups)
     _held_back: str = ""

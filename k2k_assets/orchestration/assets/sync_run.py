@@ -91,7 +91,7 @@ class SyncRun:
     handed_over_to: str = ""
     _window: RunWindow = field(init=False)
     _progress_log: ProgressLog = field(init=False)
-    _schedule: ReportSchedule = field(init=False)
+    _schedule: ReportSchedule[Positions] = field(init=False)
     _pending: Mapping[str, dict[int, int]] = field(default_factory=dict)
     _pending_since: float = 0.0
     _versions: dict[str, str] = field(default_factory=dict)

@@ -19,7 +19,7 @@ def source_metadata(ends: Mapping[int, int]) -> Metadata:
     Args:
         ends: Where it ends, by partition.
     """
-    table = keys.table({"partition": "int", "end": "int"}, sorted(ends.items()))
+    table = keys.table({"partition": "int", "end": "int"}, sorted(ends.items()), keys.MOST_ROWS_AGAIN)
     return {keys.PARTITIONS: plural(len(ends), "partition"), keys.END_OFFSETS: table}
 
 

@@ -20,7 +20,7 @@ from k2k_assets.orchestration.sensors.sync_history import RUNS_LOOKED_AT
 _PAGE = 200
 
 
-class Deleted(NamedTuple):
+class DeletedHistory(NamedTuple):
     """What was deleted.
 
     Attributes:
@@ -32,7 +32,7 @@ class Deleted(NamedTuple):
     events: int
 
 
-def delete_history(instance: dg.DagsterInstance, ours: Ours, before: float) -> Deleted:
+def delete_history(instance: dg.DagsterInstance, ours: Ours, before: float) -> DeletedHistory:
     """Deletes runs that ended, and events that happened, before some time.
 
     The newest events of each asset and check stay, with the runs that they belong to. So do the newest runs of each
@@ -59,7 +59,7 @@ def delete_history(instance: dg.DagsterInstance, ours: Ours, before: float) -> D
     tables.delete_evaluations(set(old), ours.owns, before, newest)
     for run_id in old:
         _delete_run(instance, tables, run_id)
-    return Deleted(len(old), tables.delete_reports(ours.owns, before, newest))
+    return DeletedHistory(len(old), tables.delete_reports(ours.owns, before, newest))
 
 
 def _newest_runs(instance: dg.DagsterInstance, ours: Ours) -> Iterator[str]:

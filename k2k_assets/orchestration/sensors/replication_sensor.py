@@ -173,7 +173,8 @@ def _reported(
     moved = [topic for topic, version in versions.items() if cursor.reported.get(topic) != version]
     now = time.time()
     new = any(topic not in cursor.reported for topic in moved)
-    due = new or now >= cursor.reported_at + report_interval(pipeline.sync.reports_per_day, len(moved))
+    pause = report_interval(pipeline.sync.reports_per_day, [tuple(positions[topic].values()) for topic in moved])
+    due = new or now >= cursor.reported_at + pause
     if not moved or not due:
         return cursor, []
     events: list[Event] = []

@@ -107,7 +107,7 @@ def test_each_group_is_told_at_the_start_and_then_as_it_moves(fixture: Fixture) 
     assert fixture.reported() == {"a": "1 exact", "quiet": "no positions"}
     run.see(poll({"a": 6}, committed=frozenset("a")))
     assert fixture.reported() == {}, "it is not time yet"
-    fixture.now += group_report_interval(fixture.pipeline.groups.reports_per_day, 1)
+    fixture.now += group_report_interval(fixture.pipeline.groups.reports_per_day, ["one"])
     run.see(poll({"a": 6}))
     (moved,) = fixture.materialized
     assert moved.metadata[keys.COMMITTED].value is True, "since it was told last"

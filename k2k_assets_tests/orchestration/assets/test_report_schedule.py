@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from functools import partial
 
+import dagster as dg
 import pytest
+from dagster._serdes import serialize_value
 
+from k2k_assets.orchestration.assets.commit_log import commit_log_metadata
 from k2k_assets.orchestration.assets.report_schedule import (
     SHORTEST_SECONDS,
+    Positions,
     ReportSchedule,
     group_report_interval,
     report_interval,
 )
+from k2k_assets.orchestration.assets.topic_report import topic_report
+from k2k_assets.orchestration.assets.topic_results import Movement, live_metadata
+from k2k_assets.orchestration.metadata import MOST_ROWS_AGAIN
+from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.replication.driver.progress import PartitionProgress
+from k2k_assets.status.positions import PositionRow
 
 # Busy topics, for as many as a day has seconds to report in.
 _PER_DAY = 5000
@@ -30,7 +40,7 @@ def test_topics_that_moved_are_reported_when_it_is_time() -> None:
     schedule = ReportSchedule(partial(report_interval, _PER_DAY))
     schedule.reported({"a": (1, 2), "b": (3,)}, 100.0)
     moved = {"a": (1, 3), "b": (3,)}
-    later = 100.0 + report_interval(_PER_DAY, 1)
+    later = 100.0 + report_interval(_PER_DAY, [(1, 3)])
     assert schedule.due(moved, later - 0.1) == []
     assert schedule.due(moved, later) == ["a"]
     schedule.reported({"a": (1, 3)}, later)
@@ -59,8 +69,60 @@ def test_what_was_reported_is_reported_once_more_when_all_is_told_anew() -> None
 
 
 def test_groups_have_an_event_each() -> None:
-    assert group_report_interval(1000, 50) == 50 * 86.4
+    assert group_report_interval(1000, range(50)) == 50 * 86.4
 
 
 def test_few_topics_are_not_reported_more_often_than_anybody_looks() -> None:
-    assert report_interval(1_000_000, 1) == SHORTEST_SECONDS
+    assert report_interval(1_000_000, [(1,)]) == SHORTEST_SECONDS
+
+
+def test_an_event_with_many_rows_counts_as_several() -> None:
+    few, many = (report_interval(_PER_DAY, [_positions(partitions)] * 3) for partitions in (4, 400))
+    assert many > 1.5 * few
+    shown, not_shown = (report_interval(_PER_DAY, [_positions(n)]) for n in (MOST_ROWS_AGAIN, 10 * MOST_ROWS_AGAIN))
+    assert shown == not_shown
+
+
+def test_events_of_any_size_are_within_the_budget_in_bytes() -> None:
+    """What Dagster writes for a topic of so many partitions, against what the budget is said to cost."""
+    for partitions in (1, 8, 50, 500):
+        ends = {n: 10**9 + n for n in range(partitions)}
+        parts = {n: PartitionProgress(at, at, at, records=1000) for n, at in ends.items()}
+        names = AssetNames("a pipeline")
+        metadata = live_metadata("a topic", parts, Movement(30.0, 1000, 1000, 1000), 0.1)
+        events = [*topic_report(names, "code", "a topic", ends, ends, metadata)]
+        log = commit_log_metadata([_row(n, at) for n, at in ends.items()], 0, MOST_ROWS_AGAIN)
+        events.append(dg.AssetMaterialization(names.commit_log_key, metadata=log))
+        per_day = 86_400 / report_interval(_PER_DAY, [_positions(partitions)])
+        assert sum(map(_bytes, events)) * per_day <= _PER_DAY * 6_000
+
+
+def _positions(partitions: int) -> Positions:
+    return (0,) * partitions
+
+
+def _bytes(event: dg.AssetObservation | dg.AssetMaterialization) -> int:
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.report_runless_asset_event(event)
+        fetch = (
+            instance.fetch_observations if isinstance(event, dg.AssetObservation) else instance.fetch_materializations
+        )
+        return len(serialize_value(fetch(event.asset_key, limit=1).records[0].event_log_entry))
+
+
+def _row(partition: int, position: int) -> PositionRow:
+    return PositionRow(
+        topic="a topic",
+        partition=partition,
+        position=position,
+        source_end=position + 5,
+        lag=5,
+        seconds_behind=0.125,
+        target_topic="a topic",
+        target_end=position,
+        kind="commit",
+        committed=10**12,
+        owner="generation 123, slot 0",
+        stop_code="",
+        stop_reason="",
+    )

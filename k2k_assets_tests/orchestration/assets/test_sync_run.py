@@ -118,7 +118,7 @@ def test_each_topic_is_told_at_the_start_and_then_as_it_moves(fixture: Fixture) 
     assert fixture.reported() == ["a.b", "quiet", "commit_log"]
     run.see(progress(6, 6))
     assert fixture.reported() == []
-    seconds = report_interval(fixture.pipeline.sync.reports_per_day, 1)
+    seconds = report_interval(fixture.pipeline.sync.reports_per_day, [(0,)])
     fixture.now += seconds
     run.see(progress(8, 8))
     moved, log = fixture.materialized
@@ -135,7 +135,7 @@ def test_each_topic_is_told_at_the_start_and_then_as_it_moves(fixture: Fixture) 
 def test_a_topic_is_synced_where_it_has_come_as_far_as_its_source_was_seen_to_be(fixture: Fixture) -> None:
     """By Dagster's own status, in one run: synced, unsynced, synced, unsynced, synced."""
     run = fixture.run()
-    pace = report_interval(fixture.pipeline.sync.reports_per_day, 1)
+    pace = report_interval(fixture.pipeline.sync.reports_per_day, [(0,)])
     run.see(progress(5, 5))
     assert fixture.is_synced("a.b")
     for position in (5, 105):

@@ -193,11 +193,10 @@ def _tick(
     seconds = time.perf_counter() - started
     if isinstance(result, dg.SkipReason):
         raise RuntimeError(f"{name} could not look: {result.skip_message}")
-    left: str = result.cursor or ""
-    size = len(left.encode())
+    size = len((result.cursor or "").encode())
     report.progress(f"{name}, tick {number}: {seconds:.2f} s, {size} bytes; {result.skip_reason or 'asks for a run'}")
     good = seconds < GOAL_SECONDS and size < GOAL_BYTES
-    return [name, str(number), f"{seconds:.2f}", f"{size:,}", "yes" if good else "NO"], left
+    return [name, str(number), f"{seconds:.2f}", f"{size:,}", "yes" if good else "NO"], result.cursor
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings
 from k2k_assets.orchestration.sensors.observation import Observation, observe
 from k2k_assets.orchestration.sensors.run_history import last_run, running
+from k2k_assets.orchestration.sensors.sensor_cursor import digest
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
 from k2k_assets.orchestration.sensors.sync_decision import SyncCursor, SyncDecision, SyncFacts, decide_sync
 from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_runs
@@ -145,10 +146,13 @@ def _is_anything_copied(seen: Observation) -> bool:
 
 
 def _stopped(seen: Observation) -> dict[str, str]:
-    """Failed ones only: nothing of a new topic is committed yet, which is a doubt and no stop."""
+    """What stands for the reason of each topic that is stopped.
+
+    Failed ones only: nothing of a new topic is committed yet, which is a doubt and no stop.
+    """
     topics = {tp.topic for tp in seen.log.stopped} & seen.ends.keys()
     verdicts = {topic: check_copies_on(topic, seen.log) for topic in topics}
-    return {topic: v.summary for topic, v in verdicts.items() if v.judgement is Judgement.FAILED}
+    return {topic: digest(v.summary) for topic, v in verdicts.items() if v.judgement is Judgement.FAILED}
 
 
 def _turned(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import dagster as dg
 
 from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.reloading import reload_soon
+from k2k_assets.orchestration.sensors.sensor_cursor import digest
 
 
 def shown_assets(context: dg.SensorEvaluationContext, names: AssetNames) -> frozenset[dg.AssetKey]:
@@ -42,7 +41,7 @@ def show_anew(
     keys = {names.topic_key(topic) for topic in found.topics}
     keys |= {names.consumer_group_key(group) for group in found.groups}
     new = sorted(key.to_user_string() for key in keys - shown)
-    digest = hashlib.sha256("\n".join(new).encode()).hexdigest()[:16] if new else ""
-    if new and digest != not_shown and context.code_location_origin is not None:
+    stands_for = digest("\n".join(new)) if new else ""
+    if new and stands_for != not_shown and context.code_location_origin is not None:
         reload_soon(context.code_location_origin.location_name)
-    return digest
+    return stands_for

@@ -75,7 +75,7 @@ class SyncCursor(SensorCursor):
 
     Attributes:
         heard: The last sign of life of each instance.
-        stopped: Why topics are stopped.
+        stopped: Topics that are stopped, each with what stands for the reason.
         reported: What was reported of topics that `k2k start` copies: their data versions.
         reported_at: When, seconds since the epoch.
         not_shown: Stands for what was discovered and is not among the definitions; empty if nothing.

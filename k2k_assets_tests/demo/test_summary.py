@@ -34,7 +34,7 @@ GOOD = Materialized(
 def test_a_good_run() -> None:
     assert faults(ROWS, GROUPS, GOOD) == []
     said = summary(ROWS, GROUPS, GOOD, 80)
-    assert "orders    1,500  12,345       1,600       1,510     7      1.2" in said
+    assert "orders    1,500  12,345       1,600       1,510       7      1.2" in said
     assert "  passed  content    same" in said
     assert [line for line in said.splitlines() if "copies_on" in line] == ["  passed  copies_on  holds for 2 topics"]
     assert "  passed  billing  3 exact: 900 read on the source, 600 unread; 600 read on the target, " in said

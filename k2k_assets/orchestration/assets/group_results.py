@@ -6,13 +6,14 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from textwrap import shorten
+from typing import NamedTuple
 
 import dagster as dg
 
+from k2k_assets.core.words import plural
 from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.groups.report import Line, PollResult
 from k2k_assets.orchestration import metadata as keys
-from k2k_assets.orchestration.assets.topic_results import Shown
 
 _COLUMNS = {
     "target topic": "string",
@@ -41,7 +42,14 @@ _SUMMARY_COLUMNS = {
 }
 
 
-def group_materialization(result: PollResult, group: str) -> Shown:
+class ShownGroup(NamedTuple):
+    """What the materialization of a group carries."""
+
+    metadata: keys.Metadata
+    data_version: dg.DataVersion
+
+
+def group_materialization(result: PollResult, group: str) -> ShownGroup:
     """What is shown of a group. What is left is counted in offsets, to the end of what can be read.
 
     Args:
@@ -50,7 +58,7 @@ def group_materialization(result: PollResult, group: str) -> Shown:
     """
     lines = result.lines(group) if group in result.decisions else []
     metadata: keys.Metadata = {
-        keys.PARTITIONS: len(lines),
+        keys.PARTITIONS: plural(len(lines), "partition"),
         keys.STATE: states(lines),
         keys.COMMITTED: group in result.committed,
         keys.LEFT_ON_SOURCE: left_on_source(lines),
@@ -63,7 +71,7 @@ def group_materialization(result: PollResult, group: str) -> Shown:
     if result.held_back:
         metadata[keys.HELD_BACK] = result.held_back
     offsets = ",".join(f"{line.partition}@{line.target.offset if line.target else ''}" for line in lines)
-    return Shown(metadata, dg.DataVersion(hashlib.sha256(offsets.encode()).hexdigest()[:16]))
+    return ShownGroup(metadata, dg.DataVersion(hashlib.sha256(offsets.encode()).hexdigest()[:16]))
 
 
 def states(lines: Collection[Line]) -> str:
@@ -90,7 +98,7 @@ def groups_summary(result: PollResult) -> keys.Metadata:
         for group, of in lines.items()
     )
     return {
-        keys.PARTITIONS: sum(len(of) for of in lines.values()),
+        keys.PARTITIONS: plural(sum(len(of) for of in lines.values()), "partition"),
         keys.COMMITTED: len(result.committed),
         keys.SECONDS: round(result.seconds, 3),
         keys.NOT_HANDLED: ", ".join(result.not_handled) or "none",

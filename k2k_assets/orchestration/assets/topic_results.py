@@ -28,13 +28,6 @@ _COLUMNS = {
 }
 
 
-class Shown(NamedTuple):
-    """What a materialization carries."""
-
-    metadata: Metadata
-    data_version: dg.DataVersion
-
-
 class ShownTopicCopy(NamedTuple):
     """What is shown of a topic.
 

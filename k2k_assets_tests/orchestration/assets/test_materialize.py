@@ -81,7 +81,7 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     assert steps[-2] == names.mapping_checks_op
 
     group = fixture.metadata(names.consumer_group_key(middle))
-    assert (group[keys.PARTITIONS], group[keys.STATE], group[keys.COMMITTED]) == (2, "2 exact", True)
+    assert (group[keys.PARTITIONS], group[keys.STATE], group[keys.COMMITTED]) == ("2 partitions", "2 exact", True)
     rows = {row.data["source"]: row.data for row in group[keys.POSITIONS].records}
     assert (rows[str(one)]["source offset"], rows[str(one)]["target offset"]) == (40, 40)
     assert (rows[str(one)]["left on source"], rows[str(one)]["state"]) == (60, "exact")
@@ -193,7 +193,7 @@ def test_before_discovery_one_asset_finds_and_copies_all(
     commit(clusters.source_servers, group, {at: 1})
     assert fixture.move(for_groups).success
     assert fixture.metadata(key)[keys.RECORDS] == 4
-    assert fixture.metadata(for_groups)[keys.PARTITIONS] == 1
+    assert fixture.metadata(for_groups)[keys.PARTITIONS] == "1 partition"
     assert fixture.metadata(fixture.names.consumer_group_key(group))[keys.STATE] == "1 exact"
     assert held(clusters.target_servers, group)[at][0] == 1
     for topic in ("one", "two"):

@@ -10,6 +10,7 @@ from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.words import plural
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.assets.data_versions import routes_version
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
@@ -74,9 +75,17 @@ def commit_log_asset(pipeline: Pipeline, names: AssetNames, upstream: dict[str, 
             positions = positions_of(log.positions, lags)
             table = write_commit_log(getattr(context.resources, names.resource).session(), pipeline, positions)
         metadata = commit_log_metadata(positions, len(log.unreadable))
-        return dg.MaterializeResult(metadata={**metadata, keys.TABLE_PATH: dg.MetadataValue.path(str(table))})
+        return dg.MaterializeResult(
+            metadata={**metadata, keys.TABLE_PATH: dg.MetadataValue.path(str(table))},
+            data_version=dg.DataVersion(commit_log_version(positions)),
+        )
 
     return commit_log
+
+
+def commit_log_version(positions: Sequence[PositionRow]) -> str:
+    """The data version of a commit log."""
+    return routes_version((p.topic, p.partition, p.target_topic) for p in positions)
 
 
 def commit_log_metadata(positions: Sequence[PositionRow], unreadable: int, most: int = keys.MOST_ROWS) -> keys.Metadata:

@@ -2,7 +2,8 @@
 
 Dagster calls a copy synced when the data version that its materialization says it was made from is the newest one that
 its source was observed with. Here both are made from offsets: the source's from where it ends, and the copy's from how
-far of that it has come.
+far of that it has come. Commit log and offset mappings have versions that change when what was said of a position could
+change, not whenever positions move on.
 """
 
 from __future__ import annotations
@@ -29,6 +30,19 @@ def version_of(offsets: Iterable[tuple[int, int]]) -> str:
         offsets: Partition and offset of each partition.
     """
     words = ",".join(f"{partition}:{offset}" for partition, offset in sorted(offsets))
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def routes_version(routes: Iterable[tuple[str, int, str]]) -> str:
+    """The data version of a commit log: what is copied where, not how far.
+
+    The mappings of what was copied do not change when more is: so what is made from the commit log, and from the
+    mappings, is out of date when there is something new to be mapped, and not with each record.
+
+    Args:
+        routes: Source topic, partition and target topic of each partition.
+    """
+    words = ",".join(f"{topic}-{partition}>{target}" for topic, partition, target in sorted(routes))
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 

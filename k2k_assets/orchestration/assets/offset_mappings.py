@@ -2,6 +2,8 @@
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
+import hashlib
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -63,9 +65,25 @@ def offset_mappings_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
             index = update_index(spark, pipeline, source, target)
         columns = ("topic", "partition", "covered_from", "covered_to", "source_topic_id")
         coverage = index.coverage(spark).select(*columns).orderBy(*columns).limit(keys.MOST_ROWS).collect()
-        return dg.MaterializeResult(metadata=index_metadata(index, [tuple(row) for row in coverage]))
+        return dg.MaterializeResult(
+            metadata=index_metadata(index, [tuple(row) for row in coverage]),
+            data_version=dg.DataVersion(mappings_version(index.manifest)),
+        )
 
     return offset_mappings
+
+
+def mappings_version(manifest: Manifest) -> str:
+    """The data version of the mappings: it changes when answers that were given may not be right any more.
+
+    More mappings change no answer; lost ones do, and so does an index of other clusters' topics.
+
+    Args:
+        manifest: Of the index.
+    """
+    identity = [manifest.source_cluster, [lost.model_dump(mode="json") for lost in manifest.lost]]
+    identity.append(list(manifest.earlier_topics))
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def index_metadata(index: "MappingIndex", coverage: list[tuple[keys.Cell, ...]]) -> keys.Metadata:

@@ -22,7 +22,7 @@ from k2k_assets.core.topic_partition import TopicPartition, by_topic
 from k2k_assets.core.words import duration
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration import metadata as keys
-from k2k_assets.orchestration.assets.commit_log import commit_log_metadata
+from k2k_assets.orchestration.assets.commit_log import commit_log_metadata, commit_log_version
 from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of
 from k2k_assets.orchestration.assets.report_schedule import Positions, ReportSchedule, report_interval
 from k2k_assets.orchestration.assets.run_window import RunWindow
@@ -220,10 +220,10 @@ class SyncRun:
         if (log := self._read_log()) is None:
             return
         key = self.names.commit_log_key
-        version = version_of(enumerate(record.position for _, record in sorted(log.positions.items())))
+        rows = positions_of(log.positions, lags)
         inputs = {self.names.topic_key(topic): version for topic, version in self._versions.items()}
-        shown = commit_log_metadata(positions_of(log.positions, lags), len(log.unreadable), keys.MOST_ROWS_AGAIN)
-        tags = provenance_tags(version, None, inputs)
+        shown = commit_log_metadata(rows, len(log.unreadable), keys.MOST_ROWS_AGAIN)
+        tags = provenance_tags(commit_log_version(rows), None, inputs)
         self.sink.log_event(dg.AssetMaterialization(key, metadata=shown, tags=tags))
 
     def _read_log(self) -> CommitLog | None:

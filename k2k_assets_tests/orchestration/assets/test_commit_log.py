@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import dagster as dg
 
 from k2k_assets.orchestration import metadata as keys
-from k2k_assets.orchestration.assets.commit_log import commit_log_metadata
+from k2k_assets.orchestration.assets.commit_log import commit_log_metadata, commit_log_version
 from k2k_assets.status.positions import PositionRow
 
 
@@ -40,3 +42,12 @@ def test_nothing_copied_yet() -> None:
     shown = commit_log_metadata([], unreadable=0)
     assert (shown[keys.LAG], shown[keys.WORST], shown[keys.PARTITIONS]) == (0, "none", "0 partitions of 0 topics")
     assert keys.SECONDS_BEHIND not in shown
+
+
+def test_its_version_says_what_is_copied_where_and_not_how_far() -> None:
+    """Mappings and groups are made from it: they are not out of date because records go on."""
+    one, other = _position(0, 0, 0.0), _position(1, 7, 3.25)
+    version = commit_log_version([one, other])
+    assert commit_log_version([other, replace(one, position=900, lag=None)]) == version
+    assert commit_log_version([one]) != version
+    assert commit_log_version([one, replace(other, target_topic="elsewhere")]) != version

@@ -116,6 +116,9 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     assert [e.asset_key for e in again.get_asset_materialization_events()] == [names.topic_key(topics[0])]
     assert fixture.metadata(names.topic_key(topics[0]))[keys.RECORDS] == 7
     assert all(fixture.is_synced(names.topic_key(topic)) for topic in topics)
+    assert fixture.run([names.commit_log_key]).success
+    for key in (names.offset_mappings_key, names.consumer_group_key(late)):
+        assert fixture.is_synced(key), "records went on, and no answer that it has given has changed"
 
 
 def test_by_mappings_that_are_wrong_no_group_is_moved(

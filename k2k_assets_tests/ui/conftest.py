@@ -47,7 +47,7 @@ class World:
         names: Its names.
         dev: Dagster.
         orders: A topic that is copied.
-        stopped: A topic whose target has too few partitions.
+        returns: Another one.
         group: A consumer group on `orders`.
     """
 
@@ -56,7 +56,7 @@ class World:
     names: AssetNames
     dev: DagsterDev
     orders: str = "shop.orders"
-    stopped: str = "shop.returns"
+    returns: str = "shop.returns"
     group: str = "billing"
 
 
@@ -140,9 +140,8 @@ def world(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> I
     dev = DagsterDev(directory, environment, AssetNames(pipeline.name))
     made = World(clusters, pipeline, dev.names, dev)
     create_topic(clusters.source_servers, made.orders, 3)
-    create_topic(clusters.source_servers, made.stopped, 2)
-    create_topic(clusters.target_servers, made.stopped, 1)
-    for topic in (made.orders, made.stopped):
+    create_topic(clusters.source_servers, made.returns, 2)
+    for topic in (made.orders, made.returns):
         produce(clusters.source_servers, topic, [(b"%d" % n, b"value %d" % n) for n in range(300)])
     commit(clusters.source_servers, made.group, {TopicPartition(made.orders, 0): 50})
     try:

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import end_offsets, read_all
+from k2k_assets_tests.support.kafka import create_topic, delete_topic, end_offsets, read_all
 from k2k_assets_tests.ui.conftest import PATIENCE_MS, Ui, World
 
 pytestmark = [pytest.mark.ui, pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -53,8 +53,10 @@ def test_materialize_is_answered_while_the_sync_runs(ui: Ui, world: World) -> No
 
 
 def test_a_stopped_topic_says_why_and_the_others_go_on(ui: Ui, world: World) -> None:
-    key = world.names.topic_key(world.stopped)
-    ui.await_text(_page(key, "checks"), "too-few-partitions")
+    delete_topic(world.clusters.source_servers, world.returns)
+    create_topic(world.clusters.source_servers, world.returns, 2)
+    key = world.names.topic_key(world.returns)
+    ui.await_text(_page(key, "checks"), "source-recreated")
     expect(ui.page.get_by_text("Failed").first).to_be_visible()
     ui.picture("stopped-topic")
     ui.open(_page(world.names.topic_key(world.orders)), "Latest materialization")

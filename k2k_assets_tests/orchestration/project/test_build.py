@@ -181,4 +181,4 @@ def test_a_click_under_the_projects_own_executor(clusters: KafkaSandbox, tmp_pat
     assert len({event.pid for event in steps}) == len(steps) == 7, "a process each"
     assert len(read_all(clusters.target_servers, topic)) == 100
     assert held(clusters.target_servers, group)[at][0] == 40
-    assert len([*jvms.iterdir()]) == 3, "for the copy, for the index, and for all its checks"
+    assert len([*jvms.iterdir()]) == 4, "for the copy, the commit log, the index, and for all its checks"

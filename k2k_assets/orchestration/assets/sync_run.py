@@ -30,6 +30,7 @@ from k2k_assets.orchestration.assets.topic_report import topic_report
 from k2k_assets.orchestration.assets.topic_results import Movement, live_metadata
 from k2k_assets.orchestration.assets.watched_copy import ProgressLog
 from k2k_assets.orchestration.checks.asset_checks import evaluations
+from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Event, HandedOver, PartitionStopped, ProgressRead
@@ -66,7 +67,7 @@ class SyncRun:
         pipeline: What is copied.
         names: Its names.
         window: Seconds after which the next run is to take over.
-        checks: The check of each topic that is shown.
+        shown: The topics that have an asset since the run began; others may have got one since.
         sink: Takes the materializations of this run.
         report: Takes what is no event of this run: observations of sources, and verdicts of checks.
         read_log: Reads the commit log.
@@ -80,7 +81,7 @@ class SyncRun:
     pipeline: Pipeline
     names: AssetNames
     window: float
-    checks: Mapping[str, dg.AssetCheckKey]
+    shown: Collection[str]
     sink: EventSink
     report: Callable[[dg.AssetObservation | dg.AssetCheckEvaluation], None]
     read_log: Callable[[], CommitLog]
@@ -157,9 +158,10 @@ class SyncRun:
     def _report_checks(self, topics: Collection[str]) -> None:
         if not topics or (log := self._read_log()) is None:
             return
+        checks = topic_check_keys(self.names, {*self.shown, *topics, *(tp.topic for tp in self._last)})
         for topic in topics:
             stops: Stops = {tp.partition: why for tp, (why, _) in self._stopped.items() if tp.topic == topic}
-            for evaluation in evaluations(self.checks, {topic: check_copies_on(topic, log, stops)}):
+            for evaluation in evaluations(checks, {topic: check_copies_on(topic, log, stops)}):
                 self.report(evaluation)
 
     # -- reports ------------------------------------------------------------------------------------------------

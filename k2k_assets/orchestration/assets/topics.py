@@ -2,7 +2,7 @@
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from datetime import timedelta
 from enum import Enum
 
@@ -112,9 +112,8 @@ def topic_assets(
     def copied(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
         selected = {by_key[key] for key in context.selected_asset_keys}
         wanted = selected.union(config.also)
-        checks = topic_check_keys(names, by_key.values())
         if config.extent is ExtentChoice.continuous:
-            _sync(context, pipeline, names, config, checks)
+            _sync(context, pipeline, names, config, by_key.values())
             return
         followed = _followed(context, pipeline, wanted)
         yield from _materialized(context, pipeline, names, selected, _shown(pipeline, followed))
@@ -124,7 +123,7 @@ def topic_assets(
         with getattr(context.resources, names.resource).copying(pipeline) as spark:
             left_out = _left_out(pipeline, wanted)
             outcome = _copy(context, pipeline, spark, config, wanted - left_out.keys())
-        _report_stops(context, pipeline, outcome, checks)
+        _report_stops(context, pipeline, outcome, topic_check_keys(names, {*by_key.values(), *config.also}))
         yield from _results(context, pipeline, names, outcome, selected, left_out)
 
     return copy_topics
@@ -151,7 +150,7 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames, hooks: Hooks) -> dg.Ass
 
     def copied(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
         if config.extent is ExtentChoice.continuous:
-            _sync(context, pipeline, names, config, {})
+            _sync(context, pipeline, names, config, ())
             return
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
             found = refresh(pipeline, source, target)
@@ -211,7 +210,7 @@ def _sync(
     pipeline: Pipeline,
     names: AssetNames,
     config: CopyConfig,
-    checks: Mapping[str, dg.AssetCheckKey],
+    shown: Collection[str],
 ) -> None:
     """Copies until another run takes over; all topics of the pipeline, also those that appear meanwhile."""
     window = pipeline.sync.window.total_seconds() if config.window_seconds is None else config.window_seconds
@@ -225,7 +224,7 @@ def _sync(
             pipeline=pipeline,
             names=names,
             window=window,
-            checks=checks,
+            shown=shown,
             sink=context,
             report=context.instance.report_runless_asset_event,
             read_log=lambda: read_commit_log(pipeline, source.cluster_id(), target),

@@ -89,7 +89,7 @@ def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict, files: Sequenc
     )
     offenders: keys.Metadata = {keys.OFFENDERS: keys.table(columns, rows)} if verdict.offenders else {}
     if command := next(filter(None, (_showing(files, offender) for offender in verdict.offenders)), None):
-        offenders[keys.SHOW] = dg.MetadataValue.md(f"`{command}`")
+        offenders[keys.SHOW] = command
     return dg.AssetCheckResult(
         passed=verdict.passed,
         asset_key=check.asset_key,

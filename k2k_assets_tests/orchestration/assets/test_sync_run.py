@@ -21,7 +21,6 @@ from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.assets.report_schedule import report_interval
 from k2k_assets.orchestration.assets.run_window import LINGER_SECONDS
 from k2k_assets.orchestration.assets.sync_run import SyncRun
-from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.driver.events import HandedOver, PartitionStopped, ProgressRead
@@ -53,7 +52,7 @@ class Fixture:
             pipeline=self.pipeline,
             names=self.names,
             window=WINDOW,
-            checks=topic_check_keys(self.names, TOPICS),
+            shown=TOPICS,
             sink=self,
             report=self.report,
             read_log=self.read_log,
@@ -171,6 +170,15 @@ def test_a_stop_is_told_when_it_happens_and_so_is_its_end(fixture: Fixture) -> N
     run.see(progress(6, 9))
     assert len(fixture.checks) == 2
     assert "a.b-0 is copied on" in fixture.lines
+
+
+def test_the_stop_of_a_topic_that_appeared_since_is_told_too(fixture: Fixture) -> None:
+    """The definitions of a run are those of its start; the UI may have been shown newer ones."""
+    run = fixture.run()
+    run.see(progress(5, 5, new=3))
+    run.see(PartitionStopped(TopicPartition("new", 0), SourceDeleted("new")))
+    (failed,) = fixture.checks
+    assert (failed.asset_key, failed.check_name) == (fixture.names.topic_key("new"), "copies_on")
 
 
 def test_it_ends_when_another_one_has_taken_over_all(fixture: Fixture) -> None:

@@ -51,7 +51,7 @@ class Index(Section):
     """The index of merged offset mappings."""
 
     interval: PositiveDuration = Field(
-        default=timedelta(minutes=10),
+        default=timedelta(minutes=20),
         description="Time between two runs that bring the index up to date, while the replication sensor is on.",
     )
     path: str | None = Field(

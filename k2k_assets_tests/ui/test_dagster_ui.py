@@ -45,8 +45,8 @@ def test_the_graph_goes_from_the_source_to_the_groups(ui: Ui, world: World) -> N
 
 def test_materialize_is_answered_while_the_sync_runs(ui: Ui, world: World) -> None:
     ui.open(_page(world.names.topic_key(world.orders)), "Latest materialization")
-    ui.page.get_by_role("button", name="Materialize").first.click()
-    ui.page.get_by_text("Launched run").first.wait_for()
+    with ui.page.expect_response(lambda answer: "mutation Launch" in (answer.request.post_data or "")):
+        ui.page.get_by_role("button", name="Materialize").first.click()
     ui.await_text(_page(world.names.topic_key(world.orders)), "k2k/copied_by")
     expect(ui.page.get_by_text("Unsynced")).to_have_count(0)
     ui.open("/runs", "Manually launched")

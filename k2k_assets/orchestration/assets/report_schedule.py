@@ -22,6 +22,7 @@ _EVENTS_PER_REPORT = 1
 _PARTITIONS_PER_EVENT = 8
 # A materialization; its check comes at a pace of its own.
 _EVENTS_PER_GROUP = 1
+_MOST_AT_ONCE = 5
 
 Positions = tuple[int, ...]
 State = TypeVar("State", bound=Hashable)
@@ -64,10 +65,14 @@ class ReportSchedule(Generic[State]):
     def __init__(self, interval: Callable[[Collection[State]], float]) -> None:
         self._interval = interval
         self._reported: dict[str, State] = {}
+        self._when: dict[str, float] = {}
         self._last: float | None = None
 
     def due(self, states: Mapping[str, State], now: float) -> list[str]:
-        """Those to report now: each once at the start, then those that moved, when it is time.
+        """Those to report now: each once at the start, then of those that moved a few at a time, when it is time.
+
+        Whose last report is the oldest comes first. All at once would be rarer: what is shown of the whole pipeline,
+        which goes with each report, would be hours old where a thousand topics move.
 
         Args:
             states: Where each of them stands.
@@ -76,7 +81,10 @@ class ReportSchedule(Generic[State]):
         new = sorted(states.keys() - self._reported.keys())
         if new:
             return new
-        moved = sorted(name for name, state in states.items() if self._reported[name] != state)
+        moved = sorted(
+            (name for name, state in states.items() if self._reported[name] != state),
+            key=lambda name: (self._when.get(name, 0.0), name),
+        )[:_MOST_AT_ONCE]
         pause = self._interval([states[name] for name in moved])
         if not moved or (self._last is not None and now < self._last + pause):
             return []
@@ -90,6 +98,7 @@ class ReportSchedule(Generic[State]):
             now: Seconds that only rise.
         """
         self._reported.update(states)
+        self._when.update(dict.fromkeys(states, now))
         self._last = now
 
     def begin_anew(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 
 import dagster as dg
@@ -58,6 +59,27 @@ def test_a_day_of_reports_is_within_the_budget(topics: int) -> None:
             events += 2 * len(due) + 1
         now, position = now + 10.0, position + 1
     assert events <= _PER_DAY + 2 * topics + 1, "and what each run reports at its start"
+
+
+def test_of_many_topics_a_few_at_a_time_are_reported_and_each_has_its_turn() -> None:
+    """With each report goes what is shown of the whole pipeline: it is never old, however many topics move."""
+    schedule, topics = ReportSchedule(partial(report_interval, _PER_DAY)), 30
+    now, told, pauses = 0.0, Counter[str](), []
+    schedule.reported({f"t{n}": (0,) for n in range(topics)}, now)
+    last = now
+    for position in range(1, 100_000):
+        now += 10.0
+        positions = {f"t{n}": (position,) for n in range(topics)}
+        if due := schedule.due(positions, now):
+            schedule.reported({topic: positions[topic] for topic in due}, now)
+            told.update(due)
+            pauses.append(now - last)
+            last = now
+        if len(pauses) == 60:
+            break
+    assert max(pauses) < 300.0
+    assert len(told) == topics
+    assert max(told.values()) - min(told.values()) <= 1
 
 
 def test_what_was_reported_is_reported_once_more_when_all_is_told_anew() -> None:

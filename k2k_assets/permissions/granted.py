@@ -8,14 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaError, TopicCollection
-from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, NewTopic
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import Refused
@@ -52,15 +45,8 @@ _OPERATIONS: Mapping[Operation, AclOperation] = {
     "Describe": AclOperation.DESCRIBE,
     "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
 }
-_ANY_OF_CLUSTER = AclBindingFilter(
-    ResourceType.BROKER,
-    "kafka-cluster",
-    ResourcePatternType.LITERAL,
-    None,  # type: ignore[arg-type]  # any principal; the stub knows strings only
-    None,  # type: ignore[arg-type]  # any host
-    AclOperation.ANY,
-    AclPermissionType.ANY,
-)
+# Who may do these on the cluster may grant anything to itself, or is asked for nothing at all.
+_UNRESTRICTED = {AclOperation.ALTER, AclOperation.CLUSTER_ACTION, AclOperation.CREATE}
 
 Wanted = Mapping[str, Collection[Operation]]
 
@@ -128,20 +114,11 @@ def on_groups_here(cluster: Cluster, wanted: Wanted) -> Granted:
     return granted
 
 
-def has_authorizer(cluster: Cluster) -> Callable[[], bool]:
-    """Asks now whether the brokers check what their clients may do: without an authorizer nothing is forbidden.
-
-    Not by `describe_cluster`, whose answer can end the process (see `Cluster.cluster_id`).
-    """
-    asked = cluster.admin.describe_acls(_ANY_OF_CLUSTER, request_timeout=cluster.timeout)
-
-    def answer() -> bool:
-        try:
-            return cluster.answer(asked, {KafkaError.SECURITY_DISABLED: None}) is not None
-        except Refused:
-            return True  # who may not see the rules is subject to them; a service may not offer the question at all
-
-    return answer
+def is_restricted(cluster: Cluster) -> Callable[[], bool]:
+    """Asks now whether anything may be forbidden to this client; without an authorizer nothing is."""
+    cluster.cluster_id()  # without a broker that takes part, the question would end the process (see there)
+    asked = cluster.admin.describe_cluster(include_authorized_operations=True, request_timeout=cluster.timeout)
+    return lambda: not set(cluster.answer(asked, {}).authorized_operations or ()) >= _UNRESTRICTED
 
 
 def not_creatable(cluster: Cluster, names: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.group_reader import list_states
-from k2k_assets.permissions.granted import has_authorizer, on_groups
+from k2k_assets.permissions.granted import is_restricted, on_groups
 from k2k_assets.permissions.missing import Missing
 from k2k_assets.permissions.names import NamePattern, name_in, patterns_of
 from k2k_assets.permissions.required import Operation, Program, needs
@@ -37,7 +37,7 @@ def _on(cluster: Cluster, pipeline: Pipeline, source: Cluster, program: Program)
         for need in needs(pipeline, program)
         if (need.cluster, need.subject) == (cluster.role, "consumer groups")
     ]
-    if not operations or not has_authorizer(cluster)():
+    if not operations or not is_restricted(cluster)():
         return
     selected = pipeline.groups.consumer_groups
     denied = _denied(cluster, patterns_of(selected), operations)

@@ -14,7 +14,7 @@ from k2k_assets.kafka.cluster import Cluster, Role
 from k2k_assets.permissions.granted import (
     Granted,
     Wanted,
-    has_authorizer,
+    is_restricted,
     may_use_transactional_id,
     not_creatable,
     on_topics,
@@ -65,9 +65,9 @@ class TopicCheck:
             ClusterUnreachable: A cluster does not answer.
             Refused: A cluster refuses to say.
         """
-        checks_rights = has_authorizer(self._target)
+        restricted = is_restricted(self._target)
         missing = self.existing()
-        if checks_rights():
+        if restricted():
             missing += [*self._creations(), *self._transactional_ids()]
         else:
             self._absent = []

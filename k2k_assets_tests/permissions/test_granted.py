@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation
 
-from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.permissions.granted import Granted, has_authorizer, may_use_transactional_id, on_groups_here, on_topics
+from k2k_assets.permissions.granted import Granted, may_use_transactional_id, on_groups_here, on_topics
 from k2k_assets.permissions.required import Operation
 from k2k_assets.transport.librdkafka import transport
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -20,29 +20,20 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 WANTED: tuple[Operation, ...] = ("Read", "DescribeConfigs")
 
 
-def _answered(answer: Any) -> Any:
-    """A future of an admin client; a number is the code of an error."""
+def _asked(answer: Any) -> Granted:
+    """What is made of a broker's answer about the topic `orders`."""
 
     def result(timeout: float) -> Any:
         if isinstance(answer, int):
             raise KafkaException(KafkaError(answer))
-        return answer
+        return SimpleNamespace(authorized_operations=answer)
 
-    return SimpleNamespace(result=result)
-
-
-def _cluster(**answers: Any) -> Cluster:
-    """One whose admin client answers its questions so."""
-    asked = {name: lambda *_, _answer=answer, **__: _answer for name, answer in answers.items()}
+    admin = SimpleNamespace(
+        describe_topics=lambda *_, **__: {"orders": SimpleNamespace(result=result)}, poll=lambda _: 0
+    )
     cluster = Cluster("source", {"bootstrap.servers": "played:9092"})
-    cluster._admin = cast(Any, SimpleNamespace(poll=lambda _: 0, **asked))
-    return cluster
-
-
-def _asked(answer: Any) -> Granted:
-    """What is made of a broker's answer about the topic `orders`."""
-    told = answer if isinstance(answer, int) else SimpleNamespace(authorized_operations=answer)
-    return on_topics(_cluster(describe_topics={"orders": _answered(told)}), {"orders": WANTED})()
+    cluster._admin = cast(Any, admin)
+    return on_topics(cluster, {"orders": WANTED})()
 
 
 @pytest.mark.parametrize(
@@ -61,25 +52,6 @@ def test_what_is_made_of_an_answer(answer: Any, lacking: list[str], absent: list
     granted = _asked(answer)
     assert granted.lacking.get("orders", []) == lacking
     assert granted.absent == absent
-
-
-@pytest.mark.parametrize(
-    ("answer", "has_one"),
-    [
-        (KafkaError.SECURITY_DISABLED, False),
-        ([], True),
-        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, True),
-        (KafkaError.UNSUPPORTED_VERSION, True),
-        (KafkaError._UNSUPPORTED_FEATURE, True),
-    ],
-)
-def test_only_a_cluster_that_says_so_has_no_authorizer(answer: Any, has_one: bool) -> None:
-    assert has_authorizer(_cluster(describe_acls=_answered(answer)))() is has_one
-
-
-def test_a_cluster_that_is_silent_is_no_cluster_without_authorizer() -> None:
-    with pytest.raises(ClusterUnreachable):
-        has_authorizer(_cluster(describe_acls=_answered(KafkaError._TRANSPORT)))()
 
 
 def test_a_time_out_that_is_too_long_is_no_missing_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets_tests.support.kafka import SECONDS, admin, producer, unique
 
+_ANSWER_SECONDS = 10.0
+
 Held = dict[TopicPartition, tuple[int, str]]
 
 
@@ -22,12 +24,16 @@ def commit(servers: str, group: str, offsets: Mapping[TopicPartition, int], meta
 
     def accepted() -> bool:
         asked = admin(servers).alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])
-        errors = {str(p.error) for p in asked[group].result(SECONDS).topic_partitions if p.error}
+        try:
+            answered = asked[group].result(_ANSWER_SECONDS)
+        except TimeoutError:
+            return False  # a client that has asked before there was a coordinator may never be answered
+        errors = {str(p.error) for p in answered.topic_partitions if p.error}
         # The first group of a new broker makes it create the topic for offsets.
         assert all("COORDINATOR" in error for error in errors), errors
         return not errors
 
-    wait_until(accepted, SECONDS, f"the coordinator of {group}")
+    wait_until(accepted, 2 * SECONDS, f"the coordinator of {group}")
 
 
 def held(servers: str, group: str) -> Held:

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets_tests.support.kafka import SECONDS, admin, producer, unique
+from k2k_assets_tests.support.kafka import SECONDS, admin, producer, renew_admin, unique
 
 _ANSWER_SECONDS = 10.0
 
@@ -27,7 +27,8 @@ def commit(servers: str, group: str, offsets: Mapping[TopicPartition, int], meta
         try:
             answered = asked[group].result(_ANSWER_SECONDS)
         except TimeoutError:
-            return False  # a client that has asked before there was a coordinator may never be answered
+            renew_admin(servers)  # one that has asked before there was a coordinator may never be answered
+            return False
         errors = {str(p.error) for p in answered.topic_partitions if p.error}
         # The first group of a new broker makes it create the topic for offsets.
         assert all("COORDINATOR" in error for error in errors), errors

@@ -15,7 +15,7 @@ from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.assets.commit_log import commit_log_asset
 from k2k_assets.orchestration.assets.consumer_groups import consumer_group_assets
 from k2k_assets.orchestration.assets.offset_mappings import offset_mappings_asset
-from k2k_assets.orchestration.assets.shown import shown_groups, shown_topics
+from k2k_assets.orchestration.assets.shown import ShownTopic, shown_groups, shown_topics
 from k2k_assets.orchestration.assets.sources import source_assets
 from k2k_assets.orchestration.assets.topics import topic_assets
 from k2k_assets.orchestration.catalog import Catalog
@@ -40,7 +40,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks:
         hooks: What a project wants to have otherwise.
     """
     names = AssetNames(pipeline.name)
-    topics = shown_topics(pipeline, discovery)
+    topics, shown = shown_topics(pipeline, discovery), shown_groups(pipeline, discovery)
     replicated = topic_assets(pipeline, names, topics, hooks)
     # An input a topic, under an escaped name: Dagster's own would be one for `a.b` and `a-b`.
     upstream = {
@@ -52,7 +52,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks:
     if pipeline.features.offset_mapping:
         assets.append(offset_mappings_asset(pipeline, names))
         checks.append(mapping_checks(pipeline, names))
-        groups.append(consumer_group_assets(pipeline, names, shown_groups(pipeline, discovery)))
+        groups.append(consumer_group_assets(pipeline, names, shown))
     assets.extend(groups)
     job = dg.define_asset_job(
         names.job,
@@ -103,7 +103,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks:
             warnings.filterwarnings("ignore", category=dg.BetaWarning, message=f".*{used}.*")
         sources = source_assets(pipeline, names, topics)
         catalog = Catalog(pipeline, discovery)
-    looks = _looks(pipeline, names, discovery, hooks)
+    looks = _looks(pipeline, names, topics, shown, hooks)
     return dg.Definitions(
         assets=[catalog.describe(asset).map_asset_specs(looks) for asset in [*sources, *assets]],
         asset_checks=checks,
@@ -114,7 +114,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks:
 
 
 def _looks(
-    pipeline: Pipeline, names: AssetNames, discovery: Discovery | None, hooks: Hooks
+    pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic], groups: list[str], hooks: Hooks
 ) -> Callable[[dg.AssetSpec], dg.AssetSpec]:
     """How the hooks want assets to look."""
     kinds: dict[dg.AssetKey, tuple[AssetKind, str]] = {
@@ -122,12 +122,12 @@ def _looks(
         names.offset_mappings_key: ("offset_mappings", ""),
         names.undiscovered_key(pipeline.selection.pattern or ""): ("topic", pipeline.selection.pattern or ""),
     }
-    for topic in shown_topics(pipeline, discovery):
+    for topic in topics:
         kinds[names.source_key(topic.name)] = "source", topic.name
         kinds[names.topic_key(topic.name)] = "topic", topic.name
     pattern = str(pipeline.groups.consumer_groups)
     kinds[names.undiscovered_groups_key(pattern)] = "consumer_group", pattern
-    for group in shown_groups(pipeline, discovery):
+    for group in groups:
         kinds[names.consumer_group_key(group)] = "consumer_group", group
 
     def look(spec: dg.AssetSpec) -> dg.AssetSpec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from datetime import timedelta
@@ -12,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field, PrivateAttr
 
+from k2k_assets.core.digest import digest
 from k2k_assets.pipeline.client_properties import (
     ClientKind,
     ClusterRole,
@@ -128,7 +128,7 @@ class Pipeline(Section):
             "isolation": consumer.get("isolation.level", "read_committed"),
         }
         text = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return digest(text)
 
     def client_properties(self, cluster: ClusterRole, client: ClientKind) -> dict[str, Scalar]:
         """One client's properties under librdkafka's names, `common` included.

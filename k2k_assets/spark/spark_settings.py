@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
 
+from k2k_assets.core.digest import digest
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.java_process import LOG4J_FLAG, OPTIONS_VARIABLE, is_local
 from k2k_assets.spark.ready_daemon import MODULE
@@ -48,7 +48,7 @@ def spark_conf(pipeline: Pipeline) -> dict[str, str]:
         # package is missing it can say so.
         daemon = {"spark.python.daemon.module": MODULE} if is_local(own) else {}
         conf = {**_defaults(), **daemon, **spark.config, **own, **_REQUIRED}
-    conf[FINGERPRINT] = hashlib.sha256(json.dumps(conf, sort_keys=True).encode()).hexdigest()[:16]
+    conf[FINGERPRINT] = digest(json.dumps(conf, sort_keys=True))
     return conf if spark.remote else {"spark.app.name": f"k2k {pipeline.name}", **conf}
 
 

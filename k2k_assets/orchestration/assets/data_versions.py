@@ -8,7 +8,6 @@ change, not whenever positions move on.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 
 import dagster as dg
@@ -22,6 +21,8 @@ from dagster._core.definitions.data_version import (
     get_input_data_version_tag,
 )
 
+from k2k_assets.core.digest import digest
+
 
 def version_of(offsets: Iterable[tuple[int, int]]) -> str:
     """The data version that stands for offsets.
@@ -30,7 +31,7 @@ def version_of(offsets: Iterable[tuple[int, int]]) -> str:
         offsets: Partition and offset of each partition.
     """
     words = ",".join(f"{partition}:{offset}" for partition, offset in sorted(offsets))
-    return hashlib.sha256(words.encode()).hexdigest()[:16]
+    return digest(words)
 
 
 def routes_version(routes: Iterable[tuple[str, int, str]]) -> str:
@@ -43,7 +44,7 @@ def routes_version(routes: Iterable[tuple[str, int, str]]) -> str:
         routes: Source topic, partition and target topic of each partition.
     """
     words = ",".join(f"{topic}-{partition}>{target}" for topic, partition, target in sorted(routes))
-    return hashlib.sha256(words.encode()).hexdigest()[:16]
+    return digest(words)
 
 
 def version_tags(version: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from textwrap import shorten
@@ -10,6 +9,7 @@ from typing import NamedTuple
 
 import dagster as dg
 
+from k2k_assets.core.digest import digest
 from k2k_assets.core.words import plural
 from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.groups.report import Line, PollResult
@@ -71,7 +71,7 @@ def group_materialization(result: PollResult, group: str) -> ShownGroup:
     if result.held_back:
         metadata[keys.HELD_BACK] = result.held_back
     offsets = ",".join(f"{line.partition}@{line.target.offset if line.target else ''}" for line in lines)
-    return ShownGroup(metadata, dg.DataVersion(hashlib.sha256(offsets.encode()).hexdigest()[:16]))
+    return ShownGroup(metadata, dg.DataVersion(digest(offsets)))
 
 
 def states(lines: Collection[Line]) -> str:

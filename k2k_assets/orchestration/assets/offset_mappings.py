@@ -2,13 +2,13 @@
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
-import hashlib
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from k2k_assets.core.digest import digest
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.orchestration import metadata as keys
@@ -83,7 +83,7 @@ def mappings_version(manifest: Manifest) -> str:
     """
     identity = [manifest.source_cluster, [lost.model_dump(mode="json") for lost in manifest.lost]]
     identity.append(list(manifest.earlier_topics))
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    return digest(json.dumps(identity, sort_keys=True))
 
 
 def index_metadata(index: "MappingIndex", coverage: list[tuple[keys.Cell, ...]]) -> keys.Metadata:

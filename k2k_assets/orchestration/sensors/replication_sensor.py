@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import dagster as dg
 
 from k2k_assets.coordination.liveness import heartbeat_timeout_seconds
+from k2k_assets.core.digest import digest
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import version_of
@@ -25,7 +26,6 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings
 from k2k_assets.orchestration.sensors.observation import Observation, observe
 from k2k_assets.orchestration.sensors.run_history import last_run, running
-from k2k_assets.orchestration.sensors.sensor_cursor import digest
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
 from k2k_assets.orchestration.sensors.sync_decision import SyncCursor, SyncDecision, SyncFacts, decide_sync
 from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_runs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
@@ -28,8 +27,3 @@ class SensorCursor(BaseModel):
         except ValueError:
             return empty
         return cursor if cursor.version == empty.version else empty
-
-
-def digest(words: str) -> str:
-    """Stands for words in a cursor, which is kept with each tick, and has to be small."""
-    return hashlib.sha256(words.encode()).hexdigest()[:16]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dagster as dg
 
+from k2k_assets.core.digest import digest
 from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.reloading import reload_soon
-from k2k_assets.orchestration.sensors.sensor_cursor import digest
 
 
 def shown_assets(context: dg.SensorEvaluationContext, names: AssetNames) -> frozenset[dg.AssetKey]:

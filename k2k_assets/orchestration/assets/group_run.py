@@ -15,7 +15,6 @@ from functools import partial
 import dagster as dg
 
 from k2k_assets.core.errors import K2KError
-from k2k_assets.core.words import duration
 from k2k_assets.groups.report import PollResult
 from k2k_assets.orchestration.assets.check_pace import CheckPace
 from k2k_assets.orchestration.assets.data_versions import provenance_tags
@@ -101,9 +100,7 @@ class GroupRun:
         Args:
             superseded: What is said of who has taken over; empty if nobody has.
         """
-        if superseded:
-            return f"handed over: {superseded}"
-        return f"the window of {duration(self.window)} is over, and no other run has taken over"
+        return self._window.ending(superseded)
 
     def _take(self, result: PollResult) -> None:
         now = self.clock()

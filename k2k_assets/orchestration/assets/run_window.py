@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from k2k_assets.core.words import duration
+
 # How long it goes on after its window, or as long again as a shorter one lasted: nobody may be there to take over.
 LINGER_SECONDS = 120.0
 
@@ -25,3 +27,13 @@ class RunWindow:
     def is_long_over(self) -> bool:
         """Whether the next run should have taken over by now."""
         return self._clock() - self.started >= self.seconds + min(LINGER_SECONDS, self.seconds)
+
+    def ending(self, handed_over_to: str) -> str:
+        """Why the run ended, in words.
+
+        Args:
+            handed_over_to: What is said of who has taken over; empty if nobody has.
+        """
+        if handed_over_to:
+            return f"handed over: {handed_over_to}"
+        return f"the window of {duration(self.seconds)} is over, and no other run has taken over"

@@ -19,7 +19,6 @@ from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.stops.reason import StopReason, Stops, render
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
-from k2k_assets.core.words import duration
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.commit_log import commit_log_metadata, commit_log_version
@@ -127,9 +126,7 @@ class SyncRun:
 
     def ending(self) -> str:
         """Why the run ended, in words."""
-        if self.handed_over_to:
-            return f"handed over: {self.handed_over_to} copies on"
-        return f"the window of {duration(self.window)} is over, and no other run has taken over"
+        return self._window.ending(f"{self.handed_over_to} copies on" if self.handed_over_to else "")
 
     # -- stops --------------------------------------------------------------------------------------------------
 

@@ -9,15 +9,15 @@ import time
 
 import dagster as dg
 
-from k2k_assets.coordination.liveness import LastSign, heartbeat_timeout_seconds
+from k2k_assets.coordination.liveness import LastSign
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
+from k2k_assets.orchestration.sensors.group_observation import observe_groups
 from k2k_assets.orchestration.sensors.replication_sensor import INTERVAL_SECONDS, default_status
 from k2k_assets.orchestration.sensors.sensor_cursor import SensorCursor
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
-from k2k_assets.orchestration.sensors.sync_decision import MOVING_GROUPS, SyncFacts, decide_sync
-from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_runs
+from k2k_assets.orchestration.sensors.sync_decision import MOVING_GROUPS, decide_sync
+from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_facts
 from k2k_assets.pipeline import Pipeline
 
 VERSION = 2
@@ -63,7 +63,9 @@ def offset_sync_sensor(
             # What nobody could write meanwhile is no silence.
             cursor = before.model_copy(update={"heard": {}})
             return dg.SensorResult(skip_reason=str(error), cursor=cursor.model_dump_json())
-        decision = decide_sync(_facts(context, pipeline, names, looked, seen), before.heard, MOVING_GROUPS)
+        look = looked, time.time()
+        facts = sync_facts(context, pipeline, names.offset_sync_tags, look, seen.nothing_to_do, seen.mappers)
+        decision = decide_sync(facts, before.heard, MOVING_GROUPS)
         report_dead(context.instance, decision.dead)
         not_shown = show_anew(context, names, seen.found, shown_assets(context, names), before.not_shown)
         requests = [] if decision.run_key is None else [dg.RunRequest(decision.run_key, tags=names.offset_sync_tags)]
@@ -74,20 +76,3 @@ def offset_sync_sensor(
         )
 
     return sensor
-
-
-def _facts(
-    context: dg.SensorEvaluationContext, pipeline: Pipeline, names: AssetNames, looked: float, seen: GroupObservation
-) -> SyncFacts:
-    active, ended = sync_runs(context.instance, names.offset_sync_tags)
-    return SyncFacts(
-        looked=looked,
-        now=time.time(),
-        switched_on=context.last_sensor_start_time or 0.0,
-        window=pipeline.sync.window.total_seconds(),
-        nothing_to_do=seen.nothing_to_do,
-        active=tuple(active),
-        ended=tuple(ended),
-        instances=seen.mappers,
-        heartbeat_timeout=heartbeat_timeout_seconds(pipeline),
-    )

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from k2k_assets.coordination.liveness import heartbeat_timeout_seconds
 from k2k_assets.core.digest import digest
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration import metadata as keys
@@ -27,8 +26,8 @@ from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, de
 from k2k_assets.orchestration.sensors.observation import Observation, observe
 from k2k_assets.orchestration.sensors.run_history import last_run, running
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
-from k2k_assets.orchestration.sensors.sync_decision import SyncCursor, SyncDecision, SyncFacts, decide_sync
-from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_runs
+from k2k_assets.orchestration.sensors.sync_decision import SyncCursor, SyncDecision, decide_sync
+from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_facts
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on
 from k2k_assets.verification.verdict import Judgement
@@ -72,7 +71,10 @@ def replication_sensor(
             # What nobody could write meanwhile is no silence.
             cursor = before.model_copy(update={"heard": {}})
             return dg.SensorResult(skip_reason=str(error), cursor=cursor.model_dump_json())
-        decision = decide_sync(_facts(context, pipeline, names, looked, seen), before.heard)
+        nothing_to_do = "" if seen.ends else "no topic of the source is selected"
+        look = looked, time.time()
+        facts = sync_facts(context, pipeline, names.sync_tags, look, nothing_to_do, seen.instances)
+        decision = decide_sync(facts, before.heard)
         report_dead(context.instance, decision.dead)
         stopped, shown = _stopped(seen), shown_assets(context, names)
         cursor = before.model_copy(update={"heard": decision.heard, "stopped": stopped})
@@ -93,23 +95,6 @@ def replication_sensor(
         )
 
     return sensor
-
-
-def _facts(
-    context: dg.SensorEvaluationContext, pipeline: Pipeline, names: AssetNames, looked: float, seen: Observation
-) -> SyncFacts:
-    active, ended = sync_runs(context.instance, names.sync_tags)
-    return SyncFacts(
-        looked=looked,
-        now=time.time(),
-        switched_on=context.last_sensor_start_time or 0.0,
-        window=pipeline.sync.window.total_seconds(),
-        nothing_to_do="" if seen.ends else "no topic of the source is selected",
-        active=tuple(active),
-        ended=tuple(ended),
-        instances=seen.instances,
-        heartbeat_timeout=heartbeat_timeout_seconds(pipeline),
-    )
 
 
 def _sync_request(names: AssetNames, decision: SyncDecision) -> Iterator[dg.RunRequest]:

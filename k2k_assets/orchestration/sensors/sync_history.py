@@ -7,7 +7,9 @@ from typing import Literal
 
 import dagster as dg
 
-from k2k_assets.orchestration.sensors.sync_decision import ActiveRun, EndedRun
+from k2k_assets.coordination.liveness import Presence, heartbeat_timeout_seconds
+from k2k_assets.orchestration.sensors.sync_decision import ActiveRun, EndedRun, SyncFacts
+from k2k_assets.pipeline import Pipeline
 
 _WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
 _ENDED: Mapping[dg.DagsterRunStatus, Literal["success", "failure", "canceled"]] = {
@@ -33,6 +35,38 @@ def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[li
             since = record.start_time or created
             active.append(ActiveRun(run_id=run.run_id, waits=waits, ends=ends, since=since))
     return active, ended
+
+
+def sync_facts(
+    context: dg.SensorEvaluationContext,
+    pipeline: Pipeline,
+    tags: Mapping[str, str],
+    look: tuple[float, float],
+    nothing_to_do: str,
+    instances: Mapping[str, Presence],
+) -> SyncFacts:
+    """What a tick has seen, with the runs that Dagster knows.
+
+    Args:
+        context: Of the tick.
+        pipeline: Whose runs.
+        tags: Of the runs.
+        look: When the look at the clusters began, and when it was over; seconds since the epoch.
+        nothing_to_do: Why no run is needed; empty if one is.
+        instances: Continuous instances, or mappers, by name.
+    """
+    active, ended = sync_runs(context.instance, tags)
+    return SyncFacts(
+        looked=look[0],
+        now=look[1],
+        switched_on=context.last_sensor_start_time or 0.0,
+        window=pipeline.sync.window.total_seconds(),
+        nothing_to_do=nothing_to_do,
+        active=tuple(active),
+        ended=tuple(ended),
+        instances=dict(instances),
+        heartbeat_timeout=heartbeat_timeout_seconds(pipeline),
+    )
 
 
 def report_dead(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> None:

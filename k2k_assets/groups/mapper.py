@@ -72,7 +72,7 @@ def sync(
     stop: threading.Event,
     *,
     observer: Observer | None = None,
-    timeout: float = 15.0,
+    timeout: float | None = None,
     on_trouble: Callable[[K2KError], None] | None = None,
     run: str | None = None,
     held_back: Callable[[], str] = str,
@@ -85,7 +85,7 @@ def sync(
         pipeline: Whose groups; `groups.pollInterval` lies between the beginnings of two polls.
         stop: When set, it ends after the poll that is under way.
         observer: Called with the result of each poll, once readers see what it has committed.
-        timeout: Seconds that a call to a cluster may take.
+        timeout: Seconds that a call to a cluster may take; None: as long as `Cluster` has it.
         on_trouble: Called with what is waited out.
         run: Id of the Dagster run that it is; None outside Dagster.
         held_back: Asked right before each commit: why nothing may be committed now; empty if it may.

@@ -40,6 +40,8 @@ Which = Literal["earliest", "latest", "stable"]
 
 log = logging.getLogger("k2k.kafka")
 
+# How long any call may take, where who makes the cluster says nothing else.
+ANSWER_SECONDS = 15.0
 _POLL_SECONDS = 0.2
 # A client that was told of no broker forgets those that it knew, and may never find one again (librdkafka 2.16).
 _AGAIN_SECONDS = 2.0
@@ -79,12 +81,12 @@ class Cluster:
     Args:
         role: Names it in errors.
         properties: Client settings, librdkafka names.
-        timeout: Seconds that any call may take.
+        timeout: Seconds that any call may take; None: `ANSWER_SECONDS`.
     """
 
-    def __init__(self, role: Role, properties: Mapping[str, object], timeout: float = 15.0) -> None:
+    def __init__(self, role: Role, properties: Mapping[str, object], timeout: float | None = None) -> None:
         self.role = role
-        self.timeout = timeout
+        self.timeout = ANSWER_SECONDS if timeout is None else timeout
         self._properties = dict(properties)
         self._last_error: str | None = None
         self._admin: AdminClient | None = None

@@ -10,12 +10,12 @@ from k2k_assets.pipeline import Pipeline
 
 
 @contextmanager
-def both_clusters(pipeline: Pipeline, timeout: float = 15.0) -> Iterator[tuple[Cluster, Cluster]]:
+def both_clusters(pipeline: Pipeline, timeout: float | None = None) -> Iterator[tuple[Cluster, Cluster]]:
     """Source and target.
 
     Args:
         pipeline: Holds their addresses.
-        timeout: Seconds that any call may take.
+        timeout: Seconds that any call may take; None: as long as `Cluster` has it.
     """
     with (
         Cluster("source", pipeline.client_properties("source", "admin"), timeout) as source,

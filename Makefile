@@ -17,7 +17,7 @@ STAMP := $(VENV)/.set-up
 # Modules are compiled once, not by each of the many processes that demo and tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo dev check test ui-test screenshots storm bench bench-offsets lint docs lock clean
+.PHONY: help setup demo dev check test test-all ui-test screenshots storm bench bench-offsets lint docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,9 +33,13 @@ dev: setup ## The same clusters with traffic that never ends, under Dagster's UI
 	@$(BIN)/k2k demo --ui
 
 check: lint ## Check style and types, and run the tests that need neither clusters nor Spark
-	K2K_EXAMPLES=0.3 $(BIN)/python -m pytest -n 3 --dist loadfile -m "not integration and not spark and not storm"
+	K2K_EXAMPLES=0.3 $(BIN)/python -m pytest -n 3 --dist loadfile \
+		-m "not integration and not spark and not postgres and not slow and not storm and not ui"
 
 test: setup ## Run the test suite, on real clusters
+	$(BIN)/python -m pytest -n 4 --dist loadfile -m "not slow and not storm and not ui"
+
+test-all: setup ## The same with the slow tests: whole programs, Dagster's daemon, clusters with ACLs; what CI runs
 	$(BIN)/python -m pytest -n 4 --dist loadfile
 
 ui-test: setup ## Look at Dagster's UI with a real browser (needs Chromium; on Debian: apt-get install chromium)

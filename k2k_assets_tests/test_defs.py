@@ -261,6 +261,7 @@ def test_workspace_and_pyproject_say_the_same() -> None:
     assert project["dg"]["project"]["code_location_target_module"] == module["module_name"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [("dagster", "definitions", "validate"), ("dg", "check", "defs")],

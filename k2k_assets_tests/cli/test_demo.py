@@ -79,6 +79,7 @@ def truth(clusters: KafkaSandbox) -> dict[str, tuple[int, int, int]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_summary_is_the_truth(truth: dict[str, tuple[int, int, int]]) -> None:
     ended = subprocess.run(_DEMO, capture_output=True, text=True, timeout=400, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -125,6 +126,7 @@ def test_interrupted_it_leaves_nothing(after: str) -> None:
     _assert_stopped(said)
 
 
+@pytest.mark.slow
 def test_the_ui_answers_and_everything_ends_with_it() -> None:
     with _running("--ui") as process:
         said = _read_until(process, "Ctrl-C stops everything")

@@ -98,6 +98,7 @@ def held_version(clusters: KafkaSandbox, group: str, topic: str) -> str:
     return metadata
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_goes_on_until_a_signal_ends_it_with_0(

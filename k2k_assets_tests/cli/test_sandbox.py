@@ -21,6 +21,7 @@ from k2k_assets_tests.support.copying import copy
 _UP = [sys.executable, "-m", "k2k_assets.cli.main", "sandbox", "up"]
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("number", "option"),

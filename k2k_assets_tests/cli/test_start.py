@@ -95,6 +95,7 @@ def test_signal_ends_it_after_a_commit_with_0(tmp_path: Path, clusters: KafkaSan
     assert "lag 0" in out
 
 
+@pytest.mark.slow
 def test_source_that_does_not_answer_is_named_in_time(
     tmp_path: Path, silent_address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +235,7 @@ def test_engine_is_asked_for_the_extent_that_was_meant(orders: Path, monkeypatch
     assert [call["extent"] for call in engine.calls] == ["UntilCaughtUp", "Continuous"]
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_clusters_are_waited_for_where_that_is_wanted(
     tmp_path: Path, clusters: KafkaSandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

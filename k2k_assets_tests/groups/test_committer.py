@@ -335,6 +335,7 @@ def test_refused_groups_come_last_and_have_a_share_of_the_time(place: Place, mon
     assert sent[len(good) + len(tried) + len(good)] not in tried, "who has waited longest comes first"
 
 
+@pytest.mark.slow
 def test_a_group_with_a_thousand_partitions_and_long_names(place: Place) -> None:
     """More than the broker writes at once."""
     topic = create_topic(place.servers, unique("wide" * 50), 1200, {"segment.index.bytes": "4096"})

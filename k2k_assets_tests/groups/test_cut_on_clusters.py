@@ -79,6 +79,7 @@ def polling(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, before_cut: Cal
         assert not waiting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 @pytest.mark.parametrize("what", ["topic", "partition"])
 def test_what_is_copied_for_the_first_time_meanwhile(

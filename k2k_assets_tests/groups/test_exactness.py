@@ -248,6 +248,7 @@ def assert_consumers_resume(world: World, how_many: int) -> None:
             assert resumed_at(world.clusters.target_servers, name, target) == first
 
 
+@pytest.mark.slow
 @WORLDS
 def test_every_offset(clusters: KafkaSandbox, tmp_path: Path, mode: str, routing: str) -> None:
     world = world_of(clusters, tmp_path, mode, routing)
@@ -275,6 +276,7 @@ def test_every_offset(clusters: KafkaSandbox, tmp_path: Path, mode: str, routing
             assert again.translate(as_groups(positions)).answers == found.answers
 
 
+@pytest.mark.slow
 @WORLDS
 def test_while_slots_copy_and_commit_at_different_times(
     clusters: KafkaSandbox, tmp_path: Path, mode: str, routing: str
@@ -333,6 +335,7 @@ def test_while_slots_copy_and_commit_at_different_times(
                     assert both.reread(own, answer.target, answer.offset) == 0, (own, answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("routing", ["one to one", "static"])
 def test_after_a_crash_that_leaves_duplicates(clusters: KafkaSandbox, tmp_path: Path, routing: str) -> None:
     """At least once: records that were copied and not yet committed are copied again."""

@@ -146,6 +146,7 @@ def consume(servers: str, group: str, topic: str, count: int | None) -> list[tup
     return read
 
 
+@pytest.mark.slow
 def test_there_and_back_every_record_once(
     clusters: KafkaSandbox, both: tuple[Cluster, Cluster], tmp_path: Path
 ) -> None:
@@ -183,6 +184,7 @@ def test_there_and_back_every_record_once(
     assert consume(target.servers, group, topic, None) == []
 
 
+@pytest.mark.slow
 def test_there_and_back_with_a_reverse_pipeline(
     both: tuple[Cluster, Cluster], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,6 +40,7 @@ from k2k_assets_tests.support.pipelines import write_pipeline
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.slow
 def test_the_life_of_a_group(world: World) -> None:
     group = unique("life")
     t0, t1, t2 = map(world.at, range(3))
@@ -111,6 +112,7 @@ def test_commits_that_are_not_ours(world: World) -> None:
     await_held(world, group, p1=50, p2=50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_groups_with_members_on_the_target(world: World, protocol: Any) -> None:
     active, other = unique("active"), unique("active-other")
@@ -215,6 +217,7 @@ def _freezing(path: Path, step: str) -> None:
     sys.exit(run(["start", "-f", str(path)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["_transaction", "_end"])
 def test_a_frozen_mapper_leaves_no_wrong_offset_behind(world: World, tmp_path: Path, step: str) -> None:
     """It wakes up after another one has taken over, and after the group was rewound."""
@@ -239,6 +242,7 @@ def test_a_frozen_mapper_leaves_no_wrong_offset_behind(world: World, tmp_path: P
     assert sync_once(world.pipeline([group])).committed == frozenset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["source", "target"])
 def test_a_broker_that_dies_and_comes_back(clusters: KafkaSandbox, world: World, victim: str) -> None:
     group, at = unique("restart"), world.at(1)

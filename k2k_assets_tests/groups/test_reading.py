@@ -162,6 +162,7 @@ def test_what_the_target_holds(clusters: KafkaSandbox) -> None:
         assert target.held_versions("nobody's-") == set()
 
 
+@pytest.mark.slow
 def test_share_groups_are_told_apart(source: Cluster, tmp_path: Path) -> None:
     javac = shutil.which("javac")
     if javac is None:

@@ -106,6 +106,7 @@ class OverrideFixture:
         return [record.value for record in read_all(self.target, topic)]
 
 
+@pytest.mark.slow
 def test_the_remedies_of_the_stops_at_a_start(clusters: KafkaSandbox, tmp_path: Path, capsys: Any) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     names = ("anew", "pruned", "lost", "further", "good")

@@ -132,6 +132,7 @@ def _written(fixture: PermissionsFixture, pipeline: Pipeline, topic: str) -> lis
     return [sum(of_topic.values()) for of_topic in ends]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])
 def test_with_all_of_them_everything_is_copied(fixture: PermissionsFixture, topic: str, exactly_once: bool) -> None:
     path = fixture.pipeline_file([topic], exactly_once)
@@ -147,6 +148,7 @@ def test_with_all_of_them_everything_is_copied(fixture: PermissionsFixture, topi
     assert_exact_mappings(pipeline, source, target, topic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REPLICATION, ids=_name)
 def test_without_any_one_of_them_nothing_is_copied(fixture: PermissionsFixture, topic: str, case: Case) -> None:
     path = fixture.pipeline_file([topic])
@@ -156,6 +158,7 @@ def test_without_any_one_of_them_nothing_is_copied(fixture: PermissionsFixture, 
     assert _written(fixture, pipeline, topic) == [0, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", OF_EXISTING, ids=_name)
 def test_a_copy_that_lost_one_of_them_is_not_gone_on_with(
     fixture: PermissionsFixture, topic: str, copied: Path, case: Case
@@ -166,6 +169,7 @@ def test_a_copy_that_lost_one_of_them_is_not_gone_on_with(
     assert _written(fixture, pipeline, topic) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CREATED, ids=_name)
 def test_a_mapper_that_may_not_create_a_topic_creates_none(fixture: PermissionsFixture, topic: str, case: Case) -> None:
     path = fixture.pipeline_file([topic], groups={"consumerGroups": [kafka.unique("group")]})
@@ -176,6 +180,7 @@ def test_a_mapper_that_may_not_create_a_topic_creates_none(fixture: PermissionsF
     assert sync_once(pipeline).groups == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MAPPER_OF_EXISTING, ids=_name)
 def test_without_any_one_of_them_no_group_is_moved(
     fixture: PermissionsFixture, topic: str, copied: Path, case: Case
@@ -200,6 +205,7 @@ def test_with_all_of_them_groups_are_moved(fixture: PermissionsFixture, topic: s
     assert next(record.value for record in read if record.offset >= position) == b"10"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FAILBACK, ids=_name)
 def test_without_any_one_of_them_no_group_returns(fixture: PermissionsFixture, copied: Path, case: Case) -> None:
     pipeline = load_pipeline([copied])
@@ -220,6 +226,7 @@ def test_without_any_one_of_them_no_check_judges(
             _refusal_without(fixture, copied, "checks", case, partial(run_check, check, evidence))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", OF_EXISTING, ids=_name)
 def test_without_any_one_of_them_no_position_is_set(
     fixture: PermissionsFixture, topic: str, copied: Path, case: Case
@@ -363,6 +370,7 @@ def test_the_optional_one_lets_brokers_be_asked_for_their_limits(fixture: Permis
         assert target.broker_config("transaction.max.timeout.ms") == "900000"
 
 
+@pytest.mark.slow
 def test_of_groups_that_a_pattern_selects_some_will_do(fixture: PermissionsFixture, topic: str, copied: Path) -> None:
     seen, hidden = kafka.unique("seen"), kafka.unique("hidden")
     for group in (seen, hidden):

@@ -88,6 +88,7 @@ def test_client_certificates_as_pem_texts(secure_clusters: KafkaSandbox, topic: 
 # -- doors that stay closed -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize(
     ("change", "said"),

@@ -116,6 +116,7 @@ def world(secure_clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.Mon
     return World(fixture, path, topic, group)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_with_what_k2k_acls_prints_all_programs_do_their_work_and_write_no_secret(

@@ -123,6 +123,7 @@ def written(clusters: KafkaSandbox) -> Written:
     return write_with_gaps(clusters.source_servers, batches=4, size=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", Trouble)
 def test_some(clusters: KafkaSandbox, tmp_path: Path, written: Written, trouble: Trouble) -> None:
     all_of(TroubledCopy(clusters, tmp_path, written, case) for case in sample() if case.trouble is trouble)

@@ -22,6 +22,7 @@ def written(clusters: KafkaSandbox) -> Written:
     return write_with_gaps(clusters.source_servers, batches=4, size=145)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "occurrence"),
     [

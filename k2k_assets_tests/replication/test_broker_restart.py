@@ -24,6 +24,7 @@ pytestmark = pytest.mark.integration
 REQUEST_SECONDS, TRANSACTION_SECONDS, FROZEN_SECONDS = 2, 4, 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exactly_once", ["enabled", pytest.param("disabled", marks=pytest.mark.storm)])
 @pytest.mark.parametrize("victim", ["source", "target"])
 def test_a_killed_broker_that_comes_back(

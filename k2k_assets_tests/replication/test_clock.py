@@ -43,6 +43,7 @@ def make(clusters: KafkaSandbox, tmp_path: Path) -> Callable[[str, str], Pipelin
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_jumps_between_and_during_runs(
     clusters: KafkaSandbox, make: Callable[[str, str], Pipeline], clock: Clock, mode: str

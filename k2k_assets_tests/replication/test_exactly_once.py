@@ -36,6 +36,7 @@ def topic_with_gaps(clusters: KafkaSandbox) -> str:
     return topic
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "occurrence"),
     [

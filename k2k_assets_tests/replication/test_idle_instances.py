@@ -174,6 +174,7 @@ def test_an_instance_that_stands_by_and_slots_that_have_no_partition_do_no_harm(
     assert_exact(clusters, pipeline)
 
 
+@pytest.mark.slow
 def test_of_two_instances_that_stand_by_one_goes_on_and_neither_takes_anything_back(
     clusters: KafkaSandbox, tmp_path: Path, claimed_ids: list[str], start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,6 +383,7 @@ def test_instances_of_other_topics_disturb_no_stand_by(
         assert_same_content(clusters.source_servers, topic, clusters.target_servers)
 
 
+@pytest.mark.slow
 def test_what_is_new_on_the_source_goes_to_the_instance_that_copies(
     clusters: KafkaSandbox, tmp_path: Path, start: Start
 ) -> None:

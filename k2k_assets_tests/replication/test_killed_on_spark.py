@@ -127,6 +127,7 @@ def frozen_at(process: subprocess.Popen[str], file: Path) -> Iterator[psutil.Pro
             worker.send_signal(signal.SIGCONT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("victim", "mode", "step", "occurrence"),
     [*AT_EACH_CHANGE, *in_storms(*(case for case in ALL if case not in AT_EACH_CHANGE))],

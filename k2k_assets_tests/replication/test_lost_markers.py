@@ -68,6 +68,7 @@ def remedy(topic: str) -> str:
     return f"kafka-transactions.sh abort --topic {topic} --partition 0 --start-offset 0"
 
 
+@pytest.mark.slow
 @RULE
 def test_the_marker_of_an_aborted_transaction(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool
@@ -93,6 +94,7 @@ def test_the_marker_of_an_aborted_transaction(
         assert values(target, topic) == OLD + OLD, "the next marker shows what was aborted"
 
 
+@pytest.mark.slow
 @RULE
 def test_the_marker_of_a_committed_transaction(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool

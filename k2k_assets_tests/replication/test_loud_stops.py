@@ -227,6 +227,7 @@ def test_a_topic_with_fewer_partitions(clusters: KafkaSandbox, make: Make, two: 
     assert assert_same_content(source, good, target) == 2
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("moving", [True, False], ids=["copying", "idle"])
 def test_a_target_topic_that_is_deleted_during_the_copy(
@@ -320,6 +321,7 @@ def test_a_foreign_writer_at_least_once(
     assert {r.source: r.position for r in commit_records(pipeline, target)}[at] == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "times"), [("fail", 1), ("ignore", 1), ("ignore", 4)])
 @pytest.mark.parametrize("chunk", [1000, 5], ids=["inside a chunk", "between chunks"])
 def test_a_foreign_writer_inside_a_transaction(

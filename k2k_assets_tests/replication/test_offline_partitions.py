@@ -151,6 +151,7 @@ def test_a_run_with_an_end_waits_some_time_for_it(
     fixture.assert_all_copied(20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fixture", [SOURCE, *in_storms((TARGET,), (SOURCE_AT_LEAST_ONCE,), (TARGET_AT_LEAST_ONCE,))], indirect=True
 )

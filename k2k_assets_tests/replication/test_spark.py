@@ -56,6 +56,7 @@ def end(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0, err
 
 
+@pytest.mark.slow
 def test_separate_executors_copy_and_heed_the_stop_record(tmp_path: Path, clusters: KafkaSandbox, topic: str) -> None:
     path = pipeline_file(tmp_path, clusters, topic, master="local-cluster[2,1,1024]")
     with started("-f", path) as process:

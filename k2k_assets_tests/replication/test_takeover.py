@@ -58,6 +58,7 @@ def pipeline(clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
     return pipeline_of(clusters, tmp_path, [topic])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first_slots", "second_slots", "mode"), [(2, 2, "enabled"), (3, 1, "enabled"), (1, 3, "disabled")]
 )
@@ -86,6 +87,7 @@ def test_the_newer_instance_takes_over_and_the_older_stands_by_until_it_leaves(
     assert_all_copied(clusters, pipeline, overtaken=True)
 
 
+@pytest.mark.slow
 @MODES
 def test_a_silent_owner_is_taken_over_from_after_the_grace_window(
     clusters: KafkaSandbox, tmp_path: Path, mode: str

@@ -89,6 +89,7 @@ def reading(source: LossySource, clusters: KafkaSandbox, folder: Path, topic: st
     return load_pipeline([path])
 
 
+@pytest.mark.slow
 @MODES
 def test_a_log_that_was_cut_off_and_grew_again(
     clusters: KafkaSandbox, tmp_path: Path, source: LossySource, capsys: Any, mode: str
@@ -131,6 +132,7 @@ def test_a_log_that_was_cut_off_and_grew_again(
         assert [r.value for r in read_all(target, topic)][-count:] == [b"new %d" % i for i in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["disabled", *in_storms(("enabled",))])
 def test_a_log_that_was_cut_off_before_anything_was_copied(
     clusters: KafkaSandbox, tmp_path: Path, source: LossySource, mode: str
@@ -162,6 +164,7 @@ def test_a_log_that_was_cut_off_before_anything_was_copied(
     assert [r.value for r in read_all(clusters.target_servers, untouched)] == [b"new %d" % i for i in range(60, 200)]
 
 
+@pytest.mark.slow
 @MODES
 def test_a_log_that_is_cut_off_during_the_copy(
     clusters: KafkaSandbox, tmp_path: Path, source: LossySource, mode: str

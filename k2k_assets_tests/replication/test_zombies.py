@@ -131,6 +131,7 @@ def test_a_slot_that_slept_past_its_transaction_goes_on(
     assert judged(clusters, pipeline, topic, zombies=False).records == PARTITIONS * 180
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "step", "seconds"),
     [

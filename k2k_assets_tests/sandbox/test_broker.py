@@ -23,6 +23,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     broker.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_data_outlive_a_broker_that_is_killed(clusters: KafkaSandbox) -> None:
     servers = clusters.target_servers

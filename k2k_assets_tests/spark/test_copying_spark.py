@@ -69,6 +69,7 @@ def _running(code: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_copies_and_sessions_share_what_has_the_same_settings(tmp_path: Path) -> None:
     said, _ = _running(_STEPS, tmp_path).communicate(timeout=150)
     assert json.loads(said.strip().splitlines()[-1]) == {
@@ -80,6 +81,7 @@ def test_copies_and_sessions_share_what_has_the_same_settings(tmp_path: Path) ->
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["starting", "started"])
 def test_a_process_that_is_killed_leaves_no_java(tmp_path: Path, when: str) -> None:
     with _running(_KILLED, tmp_path, when) as run:

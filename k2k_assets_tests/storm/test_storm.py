@@ -10,6 +10,7 @@ from k2k_assets_tests.storm.storm import Plan, storm
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # more than all that it waits for may take together
 @pytest.mark.parametrize("mode", ["exactly once", pytest.param("at least once", marks=pytest.mark.storm)])
 def test_a_short_storm(mode: str) -> None:

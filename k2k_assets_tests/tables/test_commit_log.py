@@ -41,6 +41,7 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
     return load_pipeline([write_pipeline(tmp_path, "s:9092", "t:9092", ["orders"])])
 
 
+@pytest.mark.slow
 def test_what_is_written_is_read(spark: SparkSession, pipeline: Pipeline) -> None:
     with pytest.raises(NoTable, match="materialize the asset"):
         read_commit_log_table(spark, pipeline)
@@ -59,6 +60,7 @@ def test_an_empty_one(spark: SparkSession, pipeline: Pipeline) -> None:
     assert read_commit_log_table(spark, pipeline).count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "column"),
     [

@@ -73,6 +73,7 @@ def _tool(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, 
     return code, said.out, said.err
 
 
+@pytest.mark.slow
 def test_one_to_one(
     clusters: KafkaSandbox,
     tmp_path: Path,

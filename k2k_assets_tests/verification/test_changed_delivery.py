@@ -65,6 +65,7 @@ def _assert_second_copies_are_no_fault(
     assert verdict.counts["equal"] == 10
 
 
+@pytest.mark.slow
 def test_copies_that_a_run_at_least_once_did_not_live_to_commit_are_told_and_accepted(
     clusters: KafkaSandbox, spark: SparkSession, path: Path, topic: str
 ) -> None:
@@ -77,6 +78,7 @@ def test_copies_that_a_run_at_least_once_did_not_live_to_commit_are_told_and_acc
     _assert_second_copies_are_no_fault(clusters, spark, once, topic)
 
 
+@pytest.mark.slow
 def test_copies_of_a_run_that_could_not_tell_where_they_end_are_no_fault(
     clusters: KafkaSandbox, spark: SparkSession, path: Path, topic: str
 ) -> None:

@@ -55,6 +55,7 @@ def _moved(pipeline: Pipeline, source: str, groups: Mapping[str, Mapping[TopicPa
         return check_groups(pipeline, result, *clusters)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("run", "fault"),

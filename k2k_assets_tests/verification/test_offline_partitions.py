@@ -41,6 +41,7 @@ def _pipeline(directory: Path, source: str, target: str, topics: list[str], grou
     return load_pipeline([path])
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_the_groups_checks_and_sensors_of_the_others_go_on(

@@ -88,6 +88,7 @@ def world(request: pytest.FixtureRequest, clusters: KafkaSandbox, spark: SparkSe
     return World(clusters, topic, HandCopy(pipeline), spark)
 
 
+@pytest.mark.slow
 def test_a_true_copy_passes_every_check(world: World) -> None:
     world.source()
     world.target()
@@ -119,6 +120,7 @@ def test_a_missing_record_that_the_mapping_hides_fails_the_content_check(world: 
     assert "was not copied" in offender.what
 
 
+@pytest.mark.slow
 def test_a_missing_record_that_the_mapping_does_not_know_fails_the_content_check(world: World) -> None:
     world.source()
     world.target([*RECORDS[:4], *RECORDS[5:], RECORDS[9]])
@@ -126,6 +128,7 @@ def test_a_missing_record_that_the_mapping_does_not_know_fails_the_content_check
     assert [o.source_offset for o in world.verdict("content").offenders] == [4, 5, 6, 7, 8]
 
 
+@pytest.mark.slow
 def test_a_hole_over_aborted_records_and_markers_is_proven(world: World) -> None:
     world.source(RECORDS[:3])
     produce(world.clusters.source_servers, world.topic, [b"never"] * 2, partition=0, abort=True)
@@ -138,6 +141,7 @@ def test_a_hole_over_aborted_records_and_markers_is_proven(world: World) -> None
     assert verdict.counts["equal"] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -170,6 +174,7 @@ def _noted(world: World, settings: CopySettings) -> None:
     write_record(pipeline, settings_key(pipeline.group, settings.fingerprint), settings_value(settings))
 
 
+@pytest.mark.slow
 def test_a_copy_is_judged_by_the_settings_under_which_it_was_made(world: World) -> None:
     today = CopySettings.of(world.hand.pipeline)
     before = replace(today, headers=False, timestamps=False)
@@ -185,6 +190,7 @@ def test_a_copy_is_judged_by_the_settings_under_which_it_was_made(world: World) 
     assert verdict.counts["equal"] == 10
 
 
+@pytest.mark.slow
 def test_what_was_aborted_on_the_source_belongs_to_a_copy_that_read_uncommitted(world: World) -> None:
     uncommitted = replace(CopySettings.of(world.hand.pipeline), isolation="read_uncommitted")
     _noted(world, uncommitted)
@@ -198,6 +204,7 @@ def test_what_was_aborted_on_the_source_belongs_to_a_copy_that_read_uncommitted(
     assert verdict.counts["equal"] == 3
 
 
+@pytest.mark.slow
 def test_what_other_settings_explain_is_not_comparable_where_none_were_noted(world: World) -> None:
     world.source()
     world.target([*_without_headers(RECORDS[:5]), *RECORDS[5:9], RECORDS[0]])
@@ -253,6 +260,7 @@ def _alone(world: World) -> CopySettings:
     return settings
 
 
+@pytest.mark.slow
 def test_a_doubled_record_between_two_copies_fails(world: World) -> None:
     alone = _alone(world)
     world.source()
@@ -370,6 +378,7 @@ def test_what_is_copied_uncommitted_is_compared_uncommitted(
     assert verdict.counts["equal"] == 10
 
 
+@pytest.mark.slow
 def test_what_retention_took_is_not_comparable(world: World) -> None:
     world.source()
     world.target()

@@ -60,6 +60,7 @@ def _covered(spark: SparkSession, index: MappingIndex) -> list[tuple[int, int, i
     return sorted(tuple(row) for row in rows)
 
 
+@pytest.mark.slow
 def test_reads_what_is_new_into_a_segment_of_its_own(spark: SparkSession, copy: HandCopy, topic: str) -> None:
     copy.mapping(topic, (0, 5), [(0, 100, 5)])
     copy.mapping(topic, (0, 3), [(1, 7, 2)], partition=1)
@@ -85,6 +86,7 @@ def test_reads_what_is_new_into_a_segment_of_its_own(spark: SparkSession, copy: 
     assert kept == {second.manifest.directory, third.manifest.directory}
 
 
+@pytest.mark.slow
 def test_recopies_late_records_and_merged_segments(
     spark: SparkSession, copy: HandCopy, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,6 +163,7 @@ def place(clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     return found
 
 
+@pytest.mark.slow
 def test_by_mappings_without_a_good_verdict_no_group_is_moved_until_there_is_one(place: Place) -> None:
     """No verdict, good ones, a bad one, a good one again, all in one run; and what the target lost meanwhile."""
     first, late = f"{place.topic}-first", f"{place.topic}-late"
@@ -203,6 +204,7 @@ def test_by_mappings_without_a_good_verdict_no_group_is_moved_until_there_is_one
     assert place.said().count("no group is moved until the checks on the offset mappings pass") == 2
 
 
+@pytest.mark.slow
 def test_runs_take_over_from_each_other_and_a_terminated_one_ends_as_canceled(place: Place) -> None:
     group = f"{place.topic}-first"
     for check in CHECKS:
@@ -235,6 +237,7 @@ def test_runs_take_over_from_each_other_and_a_terminated_one_ends_as_canceled(pl
     assert "k2k_assets/groups" not in place.said(), "the mapper was not torn out of a call"
 
 
+@pytest.mark.slow
 def test_a_group_that_has_members_on_the_target_fails_its_own_check_alone(place: Place) -> None:
     group, met = f"{place.topic}-first", f"{place.topic}-met"
     for check in CHECKS:

@@ -144,6 +144,7 @@ DAMAGES = {
 STORMY = {"cut"}  # a broker is started again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "names"),
     [

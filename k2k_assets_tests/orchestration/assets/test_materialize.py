@@ -38,6 +38,7 @@ def _passed(fixture: DagsterFixture) -> dict[str, bool]:
     return {topic: evaluation.passed for topic, evaluation in fixture.check_topics().items()}
 
 
+@pytest.mark.slow
 def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: str, spark: SparkSession) -> None:
     topics = [f"{prefix}.x", f"{prefix}-x"]
     for topic, partitions in zip(topics, (1, 3), strict=True):
@@ -121,6 +122,7 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
         assert fixture.is_synced(key), "records went on, and no answer that it has given has changed"
 
 
+@pytest.mark.slow
 def test_by_mappings_that_are_wrong_no_group_is_moved(
     clusters: KafkaSandbox, place: Path, prefix: str, spark: SparkSession
 ) -> None:
@@ -144,6 +146,7 @@ def test_by_mappings_that_are_wrong_no_group_is_moved(
     assert held(clusters.target_servers, group)[at][0] == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
 def test_two_pipelines_that_map_the_same_records(
     clusters: KafkaSandbox, place: Path, tmp_path: Path, prefix: str, policy: str
@@ -182,6 +185,7 @@ def test_two_pipelines_that_map_the_same_records(
     assert held(clusters.target_servers, group) == {}
 
 
+@pytest.mark.slow
 def test_before_discovery_one_asset_finds_and_copies_all(
     clusters: KafkaSandbox, place: Path, prefix: str, spark: SparkSession
 ) -> None:
@@ -220,6 +224,7 @@ def test_a_topic_that_was_found_since_is_copied_too(
     assert fixture.metadata(fixture.names.topic_key(names[1]))[keys.RECORDS] == 1
 
 
+@pytest.mark.slow
 def test_a_stopped_topic_fails_by_name_and_the_others_materialize(
     clusters: KafkaSandbox, place: Path, prefix: str, spark: SparkSession
 ) -> None:

@@ -48,6 +48,7 @@ def test_topics_that_moved_are_reported_when_it_is_time() -> None:
     assert schedule.due(moved, later + 1e6) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topics", [1, 3, 30, 1000])
 def test_a_day_of_reports_is_within_the_budget(topics: int) -> None:
     schedule, now, events = ReportSchedule(partial(report_interval, _PER_DAY)), 0.0, 0

@@ -66,6 +66,7 @@ def running(path: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         run.wait(10)
 
 
+@pytest.mark.slow
 def test_a_terminated_run_commits_and_releases(clusters: KafkaSandbox, tmp_path: Path) -> None:
     topic = create_topic(clusters.source_servers, unique("terminated"))
     produce(clusters.source_servers, topic, [b"%d" % i for i in range(50)])

@@ -27,6 +27,7 @@ __all__ = ["spark"]
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 
+@pytest.mark.slow
 def test_a_copy_whose_history_was_deleted_goes_on(
     clusters: KafkaSandbox, sqlite_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:

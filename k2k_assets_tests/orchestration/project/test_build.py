@@ -123,6 +123,7 @@ def test_what_the_package_does_not_have_is_missed_as_usual() -> None:
         k2k_assets.build  # noqa: B018
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.spark
 @pytest.mark.timeout(400)

@@ -67,6 +67,7 @@ class Project:
         return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_page_is_true(clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
     project = Project(tmp_path)

@@ -58,6 +58,7 @@ def dev(clusters: KafkaSandbox, prefix: str, tmp_path: Path) -> Iterator[Dagster
     running.stop()
 
 
+@pytest.mark.slow
 def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: DagsterDev, prefix: str) -> None:
     """From nothing discovered, over a topic that appears later and runs that take over, to a run that is killed."""
 

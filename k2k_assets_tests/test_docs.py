@@ -87,6 +87,7 @@ def test_every_documented_command_exists_with_its_flags(page: str, command: list
         "create-dagster": partial(_check_run_in_a_project, page),
         "dg": partial(_check_run_in_a_project, page),
         "python": _check_python,
+        "pip": _check_wheel,
         "kafka-topics.sh": _check_topic_creation,
         "kafka-console-consumer.sh": _check_topic_name,
     }
@@ -127,6 +128,11 @@ def _check_python(arguments: list[str]) -> None:
     assert flag == "-m"
     path = ROOT / module.replace(".", "/")
     assert module == "pytest" or path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
+
+
+def _check_wheel(arguments: list[str]) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert arguments == ["install", f"k2k_assets-{version}-py3-none-any.whl"]  # k2k_assets_tests/test_wheel.py makes it
 
 
 def _check_topic_creation(arguments: list[str]) -> None:

@@ -81,7 +81,8 @@ def _discovered_dagster(
 def _ensure_installed() -> None:
     for module in ("dagster", "dagster_webserver"):
         if importlib.util.find_spec(module) is None:
-            raise K2KError(f"Dagster's UI needs the package {module.replace('_', '-')}: run `make setup`.")
+            missing = module.replace("_", "-")
+            raise K2KError(f"Dagster's UI needs the package {missing}: run `make setup`, or install k2k-assets[ui].")
 
 
 def _free_port() -> int:

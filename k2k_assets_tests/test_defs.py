@@ -292,6 +292,7 @@ print(json.dumps([has_java(), len(psutil.Process().children()), "pyspark" in nam
 """
 
 
+@pytest.mark.slow
 def test_who_loads_them_starts_no_java_and_imports_nothing_heavy(folder: Path) -> None:
     _odd(folder)
     heavy = ["pandas", "pandera", "pyarrow"]

@@ -65,6 +65,7 @@ def test_ivy_brings_the_jars_from_the_repository_that_the_variable_names(manifes
     assert fetch_jars(manifest, _never) == jars
 
 
+@pytest.mark.slow
 def test_a_damaged_jar_is_fetched_again(manifest: Path, repository: Path) -> None:
     jars = fetch_jars(manifest)
     (jars / "one-1.0.jar").write_bytes(b"bit rot")
@@ -78,6 +79,7 @@ def test_another_content_is_refused_and_nothing_stays(manifest: Path, repository
     assert [path.name for path in cache_directory().iterdir() if path.is_dir()] == []
 
 
+@pytest.mark.slow
 def test_an_unreachable_repository(manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "http://user:secret@127.0.0.1:1/maven/")
     with pytest.raises(K2KError, match=r"http://127\.0\.0\.1:1/maven/ .*DEFAULT_ARTIFACT_REPOSITORY") as caught:
@@ -111,6 +113,7 @@ print(fetch_jars(Path({str(manifest)!r}), slowly))
     assert downloads.read_text() == "one download\n"
 
 
+@pytest.mark.slow
 def test_what_a_killed_download_left_is_cleaned_up(manifest: Path, repository: Path) -> None:
     left = cache_directory() / f".fetching-{fetch_jars(manifest).name}-abc"
     left.mkdir()

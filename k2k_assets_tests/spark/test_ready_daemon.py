@@ -46,6 +46,7 @@ def listener(port: int, *processes: int) -> int | None:
     return None
 
 
+@pytest.mark.slow
 def test_the_ready_one_takes_over_and_both_end_with_their_input() -> None:
     ready = ReadyDaemon()
     with asked(ready.address) as (daemon, port):
@@ -76,6 +77,7 @@ def test_one_that_is_killed_takes_the_one_that_waits_for_it_along() -> None:
     ready.process.wait(10)
 
 
+@pytest.mark.slow
 def test_one_that_nobody_wants_any_more_ends_and_leaves_nothing() -> None:
     ready = ReadyDaemon()
     process, address = psutil.Process(ready.process.pid), Path(ready.address)

@@ -151,6 +151,7 @@ def test_messages_are_taken_by_their_size(monkeypatch: pytest.MonkeyPatch) -> No
     assert list(few_at_a_time([])) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["in order", "late"])
 def test_memory_stays_near_what_is_held_afterwards(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_anew, "MOST_BYTES", 50_000)

@@ -19,6 +19,8 @@ from k2k_assets.orchestration.names import MAINTENANCE_TAGS, AssetNames
 from k2k_assets.orchestration.sensors import sync_history
 from k2k_assets_tests.support.dagster_history import History
 
+pytestmark = pytest.mark.slow
+
 LOOKED_AT = 3
 
 

@@ -107,6 +107,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_all_its_faults(tmp_path: Pat
         build_k2k_assets(path)
 
 
+@pytest.mark.slow
 def test_importing_the_package_imports_nothing() -> None:
     """`k2k start` begins with it."""
     assert not {

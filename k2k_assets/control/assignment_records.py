@@ -13,10 +13,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from k2k_assets.control.copy_settings import CopySettings
-from k2k_assets.core import json_codec
+from k2k_assets.core import json_codec, wire
 
 VERSION = 1
 PARTITION = 0
@@ -47,10 +47,51 @@ class InstanceRecord:
     time: int
     continuous: bool = False
     run: str | None = None
+    version: ClassVar[int] = VERSION
 
     def __str__(self) -> str:
         run = f", Dagster run {self.run}" if self.run else ""
         return f"pipeline {self.pipeline} on {self.host}, process {self.pid}{run}"
+
+
+class _InstanceValue(wire.Value, frozen=True):
+    pipeline: str
+    slots: int
+    commit_topic_id: str
+    host: str = wire.written("?")
+    pid: int = wire.written(0)
+    time: int = wire.written(0)
+    continuous: bool = wire.written(False)
+    run: str | None = None
+
+
+class _ClaimKey(wire.Fields, frozen=True, tag_field="kind", tag="claim"):
+    group: str
+    topic_id: str
+    partition: int
+    transactional_id: str
+    claim: str
+
+
+class _ClaimValue(wire.Value, frozen=True):
+    generation: int
+    slot: int
+    topic: str
+    time: int = wire.written(0)
+
+
+class _StartValue(wire.Value, frozen=True):
+    topic: str
+    positions: tuple[int, ...]
+
+
+class _StopValue(wire.Value, frozen=True):
+    time: int = wire.written(0)
+    again: bool = wire.written(False)
+
+
+class _HeartbeatValue(wire.Value, frozen=True):
+    time: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +130,8 @@ class Claim:
 
     def key_bytes(self, group: str) -> bytes:
         """The record's key: that of this very claim, so that its tombstone can never remove another one."""
-        return json_codec.encode(
-            {
-                "kind": "claim",
-                "group": group,
-                "topicId": self.topic_id,
-                "partition": self.partition,
-                "transactionalId": self.transactional_id,
-                "claim": self.claim,
-            }
-        )
+        key = _ClaimKey(group, self.topic_id, self.partition, self.transactional_id, self.claim)
+        return wire.encode(key)
 
     def value_bytes(self, time: int) -> bytes:
         """The record's value.
@@ -106,9 +139,7 @@ class Claim:
         Args:
             time: Milliseconds since the epoch, UTC.
         """
-        return json_codec.encode(
-            {"version": VERSION, "generation": self.generation, "slot": self.slot, "topic": self.topic, "time": time}
-        )
+        return wire.encode(_ClaimValue(VERSION, self.generation, self.slot, self.topic, time))
 
     @classmethod
     def parse(cls, head: dict[str, Any], value: bytes, offset: int, where: str) -> Claim:
@@ -123,21 +154,9 @@ class Claim:
         Raises:
             ValueError: It cannot be read.
         """
-        body = json_codec.decode(value, where)
-        json_codec.check_version(body, VERSION, where)
-        try:
-            return cls(
-                topic_id=str(head["topicId"]),
-                partition=int(head["partition"]),
-                transactional_id=str(head["transactionalId"]),
-                claim=str(head["claim"]),
-                generation=int(body["generation"]),
-                slot=int(body["slot"]),
-                topic=str(body["topic"]),
-                offset=offset,
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise _wrong(where, error) from None
+        key, body = wire.read(_ClaimKey, head, where), wire.decode(_ClaimValue, value, VERSION, where)
+        who, when = (key.transactional_id, key.claim), (body.generation, body.slot)
+        return cls(key.topic_id, key.partition, *who, *when, body.topic, offset)
 
 
 def instance_key(group: str, instance: str) -> bytes:
@@ -147,19 +166,7 @@ def instance_key(group: str, instance: str) -> bytes:
 
 def instance_value(instance: InstanceRecord) -> bytes:
     """The value of an instance record."""
-    return json_codec.encode(
-        {
-            "version": VERSION,
-            "pipeline": instance.pipeline,
-            "slots": instance.slots,
-            "commitTopicId": instance.commit_topic_id,
-            "host": instance.host,
-            "pid": instance.pid,
-            "time": instance.time,
-            "continuous": instance.continuous,
-            **({} if instance.run is None else {"run": instance.run}),
-        }
-    )
+    return wire.encode(wire.fields_of(instance, _InstanceValue))
 
 
 def parse_instance(name: str, value: bytes, where: str) -> InstanceRecord:
@@ -168,22 +175,7 @@ def parse_instance(name: str, value: bytes, where: str) -> InstanceRecord:
     Raises:
         ValueError: It cannot be read.
     """
-    body = json_codec.decode(value, where)
-    json_codec.check_version(body, VERSION, where)
-    try:
-        return InstanceRecord(
-            instance=name,
-            pipeline=body["pipeline"],
-            slots=int(body["slots"]),
-            commit_topic_id=body["commitTopicId"],
-            host=body.get("host", "?"),
-            pid=int(body.get("pid", 0)),
-            time=int(body.get("time", 0)),
-            continuous=bool(body.get("continuous", False)),
-            run=body.get("run"),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise _wrong(where, error) from None
+    return InstanceRecord(name, **wire.contents(wire.decode(_InstanceValue, value, VERSION, where)))
 
 
 def start_key(group: str, topic_id: str) -> bytes:
@@ -198,7 +190,7 @@ def start_value(topic: str, positions: tuple[int, ...]) -> bytes:
         topic: Name of the source topic, for people.
         positions: Where each partition begins.
     """
-    return json_codec.encode({"version": VERSION, "topic": topic, "positions": list(positions)})
+    return wire.encode(_StartValue(VERSION, topic, positions))
 
 
 def parse_start(value: bytes, where: str) -> tuple[int, ...]:
@@ -207,12 +199,7 @@ def parse_start(value: bytes, where: str) -> tuple[int, ...]:
     Raises:
         ValueError: It cannot be read.
     """
-    body = json_codec.decode(value, where)
-    json_codec.check_version(body, VERSION, where)
-    try:
-        return tuple(int(position) for position in body["positions"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise _wrong(where, error) from None
+    return wire.decode(_StartValue, value, VERSION, where).positions
 
 
 def settings_key(group: str, fingerprint: str) -> bytes:
@@ -249,7 +236,7 @@ def stop_value(time: int, again: bool) -> bytes:
         time: When it was written, milliseconds since the epoch, UTC.
         again: Whether the instance goes on with a new generation.
     """
-    return json_codec.encode({"version": VERSION, "time": time, "again": again})
+    return wire.encode(_StopValue(VERSION, time, again))
 
 
 def parse_stop(value: bytes, where: str) -> bool:
@@ -258,9 +245,7 @@ def parse_stop(value: bytes, where: str) -> bool:
     Raises:
         ValueError: It cannot be read.
     """
-    body = json_codec.decode(value, where)
-    json_codec.check_version(body, VERSION, where)
-    return bool(body.get("again", False))
+    return wire.decode(_StopValue, value, VERSION, where).again
 
 
 def heartbeat_key(group: str, generation: int, slot: int) -> bytes:
@@ -270,7 +255,7 @@ def heartbeat_key(group: str, generation: int, slot: int) -> bytes:
 
 def time_value(time: int) -> bytes:
     """The value of a heartbeat: when it was written, in milliseconds since the epoch, UTC."""
-    return json_codec.encode({"version": VERSION, "time": time})
+    return wire.encode(_HeartbeatValue(VERSION, time))
 
 
 def parse_time(value: bytes, where: str) -> int:
@@ -279,13 +264,4 @@ def parse_time(value: bytes, where: str) -> int:
     Raises:
         ValueError: It cannot be read.
     """
-    body = json_codec.decode(value, where)
-    json_codec.check_version(body, VERSION, where)
-    try:
-        return int(body["time"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise _wrong(where, error) from None
-
-
-def _wrong(where: str, error: Exception) -> ValueError:
-    return ValueError(f"{where}: field missing or of a wrong type: {error}")
+    return wire.decode(_HeartbeatValue, value, VERSION, where).time

@@ -3,15 +3,62 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from k2k_assets.core import json_codec
+from msgspec import Raw, field
+
+from k2k_assets.core import json_codec, wire
 from k2k_assets.core.stops.document import document_of, reason_of
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 
 VERSION = 1
 Kind = Literal["start", "commit", "release", "override"]
+
+
+class _Key(wire.Fields, frozen=True):
+    group: str
+    cluster: str
+    topic: str
+    partition: int
+
+
+class _Target(wire.Fields, frozen=True):
+    topic: str
+    id: str
+
+
+class _Overridden(wire.Fields, frozen=True):
+    by: str
+    why: str | None
+    position: int | None
+    source_topic_id: str | None
+    target_topic_id: str | None
+    stopped: str | None
+    stop: Any = None
+
+
+class _Value(wire.Value, frozen=True):
+    kind: str  # a `Kind`, or one of a newer release
+    pipeline: str
+    position: int
+    leader_epoch: int | None
+    source_topic_id: str
+    target: _Target
+    target_end: int | None
+    generation: int
+    slot: int
+    sequence: int
+    time: int
+    records: int = wire.written(0)
+    bytes_: int = wire.written(0)
+    runs: int = wire.written(0)
+    reason: str | None = wire.written(None)
+    stop: Any = None
+    began: int | None = wire.written(None)
+    epoch_end: int | None = field(default=None, name="leaderEpochEnd")
+    log_start: int | None = None
+    overridden: _Overridden | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +80,6 @@ class Overridden:
     source_topic_id: str | None
     target_topic_id: str | None
     stopped: StopReason | None
-
-    def document(self) -> dict[str, Any]:
-        """As a JSON document."""
-        return {
-            "by": self.by,
-            "why": self.why,
-            "position": self.position,
-            "sourceTopicId": self.source_topic_id,
-            "targetTopicId": self.target_topic_id,
-            **_stop("stopped", self.stopped),
-        }
-
-    @classmethod
-    def of(cls, document: dict[str, Any] | None) -> Overridden | None:
-        """From a JSON document."""
-        if document is None:
-            return None
-        return cls(
-            by=document["by"],
-            why=document["why"],
-            position=document["position"],
-            source_topic_id=document["sourceTopicId"],
-            target_topic_id=document["targetTopicId"],
-            stopped=_reason(document, document["stopped"]),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +136,7 @@ class CommitRecord:
     overridden: Overridden | None = None
     epoch_end: int | None = None
     log_start: int | None = None
+    version: ClassVar[int] = VERSION
 
     @property
     def order(self) -> tuple[int, int]:
@@ -126,33 +149,14 @@ class CommitRecord:
 
     def value_bytes(self) -> bytes:
         """The record's value."""
-        rare: dict[str, Any] = {} if self.epoch_end is None else {"leaderEpochEnd": self.epoch_end}
-        if self.log_start is not None:
-            rare["logStart"] = self.log_start
+        target = _Target(self.target_topic, self.target_topic_id)
+        reason, stop = _written(self.reason)
+        overridden = None
         if self.overridden:
-            rare["overridden"] = self.overridden.document()
-        return json_codec.encode(
-            {
-                "version": VERSION,
-                "kind": self.kind,
-                "pipeline": self.pipeline,
-                "position": self.position,
-                "leaderEpoch": self.leader_epoch,
-                "sourceTopicId": self.source_topic_id,
-                "target": {"topic": self.target_topic, "id": self.target_topic_id},
-                "targetEnd": self.target_end,
-                "generation": self.generation,
-                "slot": self.slot,
-                "sequence": self.sequence,
-                "time": self.time,
-                "records": self.records,
-                "bytes": self.bytes_,
-                "runs": self.runs,
-                **_stop("reason", self.reason),
-                "began": self.began,
-                **rare,
-            }
-        )
+            stopped, stopped_as = _written(self.overridden.stopped)
+            overridden = wire.fields_of(self.overridden, _Overridden, stopped=stopped, stop=stopped_as)
+        value = wire.fields_of(self, _Value, target=target, reason=reason, stop=stop, overridden=overridden)
+        return wire.encode(value)
 
     @classmethod
     def parse(cls, key: bytes | None, value: bytes | None, where: str) -> CommitRecord:
@@ -162,50 +166,37 @@ class CommitRecord:
             ValueError: It cannot be read, or a newer release wrote it.
         """
         group, cluster, source = parse_key(key, where)
-        body = json_codec.decode(value, where)
-        json_codec.check_version(body, VERSION, where)
-        try:
-            return cls(
-                group=group,
-                cluster=cluster,
-                source=source,
-                kind=body["kind"],
-                pipeline=body["pipeline"],
-                position=int(body["position"]),
-                leader_epoch=body["leaderEpoch"],
-                source_topic_id=body["sourceTopicId"],
-                target_topic=body["target"]["topic"],
-                target_topic_id=body["target"]["id"],
-                target_end=body["targetEnd"],
-                generation=int(body["generation"]),
-                slot=int(body["slot"]),
-                sequence=int(body["sequence"]),
-                time=int(body["time"]),
-                records=body.get("records", 0),
-                bytes_=body.get("bytes", 0),
-                runs=body.get("runs", 0),
-                reason=_reason(body, body.get("reason")),
-                began=body.get("began"),
-                overridden=Overridden.of(body.get("overridden")),
-                epoch_end=body.get("leaderEpochEnd"),
-                log_start=body.get("logStart"),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{where}: field missing or of a wrong type: {error}") from None
+        body = wire.decode(_Value, value, VERSION, where)
+        overridden = None
+        if put_aside := body.overridden:
+            stopped = _read(put_aside.stopped, put_aside.stop)
+            overridden = Overridden(**wire.contents(put_aside, "stopped", "stop"), stopped=stopped)
+        return cls(
+            group,
+            cluster,
+            source,
+            target_topic=body.target.topic,
+            target_topic_id=body.target.id,
+            reason=_read(body.reason, body.stop),
+            overridden=overridden,
+            **wire.contents(body, "target", "reason", "stop", "overridden"),
+        )
 
 
-def _stop(name: str, reason: StopReason | None) -> dict[str, Any]:
+def _written(reason: StopReason | None) -> tuple[str | None, Raw | None]:
     """A reason as its text, which releases without codes read, and as a document beside it."""
-    return {name: None} if reason is None else {name: render(reason, with_code=False), "stop": document_of(reason)}
+    if reason is None:
+        return None, None
+    return render(reason, with_code=False), Raw(json_codec.encode(document_of(reason)))
 
 
-def _reason(document: dict[str, Any], text: str | None) -> StopReason | None:
-    return None if text is None else reason_of(document.get("stop"), str(text))
+def _read(text: str | None, document: object) -> StopReason | None:
+    return None if text is None else reason_of(document, text)
 
 
 def key_bytes(group: str, cluster: str, source: TopicPartition) -> bytes:
     """The key of a partition's commit records."""
-    return json_codec.encode({"group": group, "cluster": cluster, "topic": source.topic, "partition": source.partition})
+    return wire.encode(_Key(group, cluster, *source))
 
 
 def is_other_kind(key: bytes | None) -> bool:
@@ -219,8 +210,5 @@ def parse_key(key: bytes | None, where: str) -> tuple[str, str, TopicPartition]:
     Raises:
         ValueError: It is no key of a commit record.
     """
-    head = json_codec.decode(key, f"{where}, key")
-    try:
-        return head["group"], head["cluster"], TopicPartition(head["topic"], int(head["partition"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{where}, key: field missing or of a wrong type: {error}") from None
+    head = wire.decode_key(_Key, key, where)
+    return head.group, head.cluster, TopicPartition(head.topic, head.partition)

@@ -7,13 +7,21 @@ import socket
 import time
 import uuid
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-from k2k_assets.core import json_codec
+from k2k_assets.core import json_codec, wire
 
 KIND = "mapper"
 # Of its own kind: by the offset of a claim the later mapper is right, so a claim is never written twice.
 HEARTBEAT_KIND = "mapper-beat"
 VERSION = 1
+
+
+class _Value(wire.Value, frozen=True):
+    host: str = wire.written("?")
+    pid: int = wire.written(0)
+    time: int = wire.written(0)
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,7 @@ class MapperClaim:
     host: str
     pid: int
     time: int
+    version: ClassVar[int] = VERSION
 
     @classmethod
     def new(cls, pipeline: str, group: str) -> MapperClaim:
@@ -49,7 +58,7 @@ class MapperClaim:
 
     def value_bytes(self) -> bytes:
         """The record's value."""
-        return json_codec.encode({"version": VERSION, "host": self.host, "pid": self.pid, "time": self.time})
+        return wire.encode(wire.fields_of(self, _Value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,7 @@ class MapperHeartbeat:
     pid: int
     time: int
     run: str | None = None
+    version: ClassVar[int] = VERSION
 
     def __str__(self) -> str:
         what = f"Dagster run {self.run}" if self.run else "k2k-offset-mapping"
@@ -95,8 +105,7 @@ class MapperHeartbeat:
 
     def value_bytes(self) -> bytes:
         """The record's value."""
-        run = {"run": self.run} if self.run else {}
-        return json_codec.encode({"version": VERSION, "host": self.host, "pid": self.pid, "time": self.time, **run})
+        return wire.encode(wire.fields_of(self, _Value))
 
 
 @dataclass(slots=True)
@@ -145,17 +154,13 @@ class ClaimedMappers:
 
 
 def _claim(pipeline: str, group: str | None, mapper: str, value: bytes, where: str) -> MapperClaim:
-    body = json_codec.decode(value, where)
-    json_codec.check_version(body, VERSION, where)
-    host, pid, written = str(body.get("host", "?")), int(body.get("pid", 0)), int(body.get("time", 0))
-    return MapperClaim(pipeline, group, mapper, host, pid, written)
+    body = wire.decode(_Value, value, VERSION, where)
+    return MapperClaim(pipeline, group, mapper, body.host, body.pid, body.time)
 
 
 def _heartbeat(pipeline: str, group: str, mapper: str, value: bytes, where: str) -> MapperHeartbeat:
-    body = json_codec.decode(value, where)
-    json_codec.check_version(body, VERSION, where)
-    host, pid, written = str(body.get("host", "?")), int(body.get("pid", 0)), int(body.get("time", 0))
-    return MapperHeartbeat(pipeline, group, mapper, host, pid, written, body.get("run"))
+    body = wire.decode(_Value, value, VERSION, where)
+    return MapperHeartbeat(pipeline, group, mapper, body.host, body.pid, body.time, body.run)
 
 
 def _now() -> int:

@@ -7,15 +7,17 @@ for, written even when nothing of it went to the target: so "nothing went there"
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
-from k2k_assets.core import json_codec
+from msgspec import field
+
+from k2k_assets.core import wire
 from k2k_assets.core.runs import Run
 
 VERSION = 1
 
 
-class MappingKey(NamedTuple):
+class MappingKey(wire.Fields, frozen=True):
     """The key of a mapping record: whose progress, and the source partition."""
 
     group: str
@@ -23,8 +25,7 @@ class MappingKey(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class MappedPartition:
+class MappedPartition(wire.Fields, frozen=True):
     """The runs into one target partition.
 
     Attributes:
@@ -35,9 +36,24 @@ class MappedPartition:
     """
 
     topic: str
-    topic_id: str
+    topic_id: str = field(name="id")
     partition: int
     runs: tuple[Run, ...]
+
+
+class _Value(wire.Value, frozen=True):
+    pipeline: str
+    cluster: str
+    source_topic_id: str
+    generation: int
+    slot: int
+    sequence: int
+    time: int
+    covered_from: int = field(name="from")
+    covered_to: int = field(name="to")
+    targets: tuple[MappedPartition, ...]
+    settings: str | None = None
+    override: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,33 +96,19 @@ class MappingRecord:
     override: str | None = None
     settings: str | None = None
 
+    version: ClassVar[int] = VERSION
+
     def key_bytes(self) -> bytes:
         """The record's key."""
-        return json_codec.encode({"group": self.group, "topic": self.topic, "partition": self.partition})
+        return wire.encode(wire.fields_of(self, MappingKey))
 
     def value_bytes(self) -> bytes:
         """The record's value."""
-        return json_codec.encode(self.document())
+        return wire.encode(wire.fields_of(self, _Value))
 
     def document(self) -> dict[str, Any]:
         """The record's value as a JSON document."""
-        rare = {"settings": self.settings, "override": self.override}
-        return {
-            "version": VERSION,
-            "pipeline": self.pipeline,
-            "cluster": self.cluster,
-            "sourceTopicId": self.source_topic_id,
-            "generation": self.generation,
-            "slot": self.slot,
-            "sequence": self.sequence,
-            "time": self.time,
-            "from": self.covered_from,
-            "to": self.covered_to,
-            "targets": [
-                {"topic": t.topic, "id": t.topic_id, "partition": t.partition, "runs": t.runs} for t in self.targets
-            ],
-            **{name: value for name, value in rare.items() if value},
-        }
+        return wire.document(wire.fields_of(self, _Value))
 
     @classmethod
     def parse(cls, key: bytes | None, value: bytes | None, where: str = "mapping record") -> MappingRecord:
@@ -120,29 +122,8 @@ class MappingRecord:
         Raises:
             ValueError: It cannot be read, or a newer release wrote it.
         """
-        head = parse_key(key, where)
-        body = json_codec.decode(value, where)
-        json_codec.check_version(body, VERSION, where)
-        try:
-            return cls(
-                group=head.group,
-                topic=head.topic,
-                partition=head.partition,
-                pipeline=body["pipeline"],
-                cluster=body["cluster"],
-                source_topic_id=body["sourceTopicId"],
-                generation=body["generation"],
-                slot=body["slot"],
-                sequence=body["sequence"],
-                time=body["time"],
-                covered_from=body["from"],
-                covered_to=body["to"],
-                targets=tuple(_mapped_partition(target) for target in body["targets"]),
-                override=body.get("override"),
-                settings=body.get("settings"),
-            )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{where}: field missing or of a wrong type: {error}") from None
+        head, body = parse_key(key, where), wire.decode(_Value, value, VERSION, where)
+        return cls(**wire.contents(head), **wire.contents(body))
 
 
 def parse_key(key: bytes | None, where: str = "mapping record") -> MappingKey:
@@ -151,15 +132,4 @@ def parse_key(key: bytes | None, where: str = "mapping record") -> MappingKey:
     Raises:
         ValueError: It cannot be read.
     """
-    head = json_codec.decode(key, f"{where}, key")
-    parsed = MappingKey(head.get("group", ""), head.get("topic", ""), head.get("partition", -1))
-    if not (isinstance(parsed.group, str) and isinstance(parsed.topic, str) and isinstance(parsed.partition, int)):
-        raise ValueError(f"{where}: a field of the key is of a wrong type: {parsed}")
-    if not {"group", "topic", "partition"} <= head.keys():
-        raise ValueError(f"{where}: field missing in the key, which has {', '.join(head) or 'none'}")
-    return parsed
-
-
-def _mapped_partition(target: dict[str, Any]) -> MappedPartition:
-    runs = tuple(Run(*run) for run in target["runs"])
-    return MappedPartition(target["topic"], target["id"], target["partition"], runs)
+    return wire.decode_key(MappingKey, key, where)

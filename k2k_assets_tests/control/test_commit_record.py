@@ -120,6 +120,11 @@ def test_fields_of_later_releases_are_passed_over_and_counters_may_be_missing() 
     assert (read.position, read.records, read.bytes_, read.runs, read.reason, read.began) == (1234, 0, 0, 0, None, None)
 
 
+def test_a_kind_of_a_newer_release_is_read_as_its_text() -> None:
+    kind: str = CommitRecord.parse(RECORD.key_bytes(), changed(kind="pause"), "there").kind
+    assert kind == "pause"
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

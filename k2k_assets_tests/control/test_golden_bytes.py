@@ -6,6 +6,7 @@ one byte may change.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,11 +14,11 @@ import pytest
 
 from k2k_assets.control import assignment_records as assignment
 from k2k_assets.control.assignment_records import Claim, InstanceRecord
-from k2k_assets.control.commit_record import CommitRecord, Overridden
+from k2k_assets.control.commit_record import CommitRecord, Overridden, key_bytes
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.control.group_versions import Version
-from k2k_assets.control.mapper_claims import MapperClaim, MapperHeartbeat
-from k2k_assets.control.mapping_records import MappedPartition, MappingRecord, parse_key
+from k2k_assets.control.mapper_claims import ClaimedMappers, MapperClaim, MapperHeartbeat
+from k2k_assets.control.mapping_records import MappedPartition, MappingKey, MappingRecord, parse_key
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons import OpenTransaction, RecordsDeleted, Unclassified
@@ -219,7 +220,40 @@ def test_a_record_has_the_bytes_that_it_always_had(kind: str) -> None:
     assert written == golden
 
 
-STOPS = {
+@pytest.mark.parametrize("record", [COMMIT, START, OVERRIDE], ids=lambda record: record.kind)
+def test_the_bytes_of_a_commit_record_are_read_as_what_was_written(record: CommitRecord) -> None:
+    key = key_bytes("k2k.g", "c", TopicPartition("orders", 7))
+    golden = {"commit": "commit", "start": "commit, nothing known", "override": "override"}[record.kind]
+    assert CommitRecord.parse(key, GOLDEN[golden][1], "there") == record
+
+
+@pytest.mark.parametrize(
+    ("record", "kinds"),
+    [(MAPPING, ("mapping key", "mapping")), (NOTHING, ("mapping key, odd", "mapping, override"))],
+)
+def test_the_bytes_of_a_mapping_record_are_read_as_what_was_written(
+    record: MappingRecord, kinds: tuple[str, str]
+) -> None:
+    key, value = (GOLDEN[kind][1] for kind in kinds)
+    assert MappingRecord.parse(key, value) == record
+
+
+def test_the_bytes_of_assignment_records_are_read_as_what_was_written() -> None:
+    head, said = json.loads(GOLDEN["claim key"][1]), {kind: golden for kind, (_, golden) in GOLDEN.items()}
+    assert Claim.parse(head, said["claim"], -1, "there") == CLAIM
+    assert assignment.parse_instance("i1", said["instance"], "there") == INSTANCE
+    assert assignment.parse_instance("i1", said["instance, Dagster run"], "there") == RUN
+    assert assignment.parse_start(said["start"], "there") == (0, 7, MAX)
+    assert CopySettings.parse(assignment.parse_settings(said["settings"], "there")) == SETTINGS
+    assert assignment.parse_stop(said["stop"], "there")
+    assert assignment.parse_time(said["heartbeat"], "there") == 1_700_000_000_000
+    mappers = ClaimedMappers("p")
+    mappers.apply(1, said["mapper claim key"], said["mapper claim"], "there")
+    mappers.apply(2, said["mapper heartbeat key"], said["mapper heartbeat, Dagster run"], "there")
+    assert (mappers.claims, mappers.heartbeats) == ({1: MAPPER}, {2: replace(BEAT, run="d3b07384")})
+
+
+STOPS: dict[StopReason, bytes] = {
     RecordsDeleted(TopicPartition(ODD, 7), 3, MAX): (
         b'{"code":"records-deleted","facts":{"source":{"topic":"'
         + ODD_JSON
@@ -263,5 +297,5 @@ def test_half_a_letter_is_written_nowhere(write: Callable[[str], bytes]) -> None
 def test_escaped_halves_of_a_letter_are_read_as_one() -> None:
     """Other tools than ours may escape all letters beyond ASCII."""
     key = b'{"group":"\\u00fc","topic":"\\ud83d\\ude00","partition":3}'
-    assert parse_key(key) == ("ü", "😀", 3)
+    assert parse_key(key) == MappingKey("ü", "😀", 3)
     assert MappingRecord.parse(key, MAPPING.value_bytes().replace(b'"p"', b'"\\ud83d\\ude00"')).pipeline == "😀"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import expanded
 from k2k_assets.orchestration.assets.broken_files import broken_file_asset
@@ -53,18 +54,19 @@ def load_folder(folder: Path) -> tuple[dict[Path, Pipeline], dict[Path, str]]:
     return pipelines, broken
 
 
-def build_definitions(folder: Path) -> dg.Definitions:
+def build_definitions(folder: Path, clock: Clock = SYSTEM_CLOCK) -> dg.Definitions:
     """The definitions of all pipelines of a folder.
 
     Args:
         folder: Holds the pipeline files.
+        clock: That of the sensors.
     """
     pipelines, broken = load_folder(folder)
     if not pipelines and not broken:
         _log.warning("no pipeline file (*.yaml, *.yml) in %s; %s names another folder", folder, FOLDER_VARIABLE)
     for path, reason in broken.items():
         _log.warning("%s cannot be used and is left out: %s", path, reason)
-    parts = [remembered_definitions(pipeline) for pipeline in pipelines.values()]
+    parts = [remembered_definitions(pipeline, clock=clock) for pipeline in pipelines.values()]
     common = dg.Definitions(
         assets=[broken_file_asset(path, reason) for path, reason in broken.items()],
         # Nobody else's assets are here. In one process a run needs one JVM, and is done sooner.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_key
 from k2k_assets.control.newest_commits import NewestCommits
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.core.stops.reason import StopReason
@@ -248,6 +248,6 @@ def ensure_same_commit_topic(pipeline: Pipeline, expected: str, found: str | Non
     )
 
 
-def now_ms() -> int:
+def now_ms(clock: Clock = SYSTEM_CLOCK) -> int:
     """Wall time for control records, in milliseconds since the epoch."""
-    return int(time.time() * 1000)
+    return int(clock.time() * 1000)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import dagster as dg
 
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.assets.commit_log import commit_log_asset
 from k2k_assets.orchestration.assets.consumer_groups import consumer_group_assets
@@ -31,13 +32,16 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.spark_settings import spark_conf
 
 
-def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks: Hooks = DEFAULT) -> dg.Definitions:
+def pipeline_definitions(
+    pipeline: Pipeline, discovery: Discovery | None, hooks: Hooks = DEFAULT, clock: Clock = SYSTEM_CLOCK
+) -> dg.Definitions:
     """The definitions of a pipeline.
 
     Args:
         pipeline: The pipeline.
         discovery: What was found on the clusters; None before the first discovery.
         hooks: What a project wants to have otherwise.
+        clock: That of the sensors.
     """
     names = AssetNames(pipeline.name)
     topics, shown = shown_topics(pipeline, discovery), shown_groups(pipeline, discovery)
@@ -82,7 +86,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks:
                 executor_def=dg.in_process_executor,
             )
         )
-    sensors.append(replication_sensor(pipeline, names, jobs[1:]))
+    sensors.append(replication_sensor(pipeline, names, jobs[1:], clock))
     if groups:
         moving = dg.define_asset_job(
             names.offset_sync_job,
@@ -94,7 +98,7 @@ def pipeline_definitions(pipeline: Pipeline, discovery: Discovery | None, hooks:
             executor_def=dg.in_process_executor,
         )
         jobs.append(moving)
-        sensors.append(offset_sync_sensor(pipeline, names, moving))
+        sensors.append(offset_sync_sensor(pipeline, names, moving, clock))
     # Not as a configured resource: its settings may hold secrets, and Dagster's UI shows configuration.
     spark = dg.ResourceDefinition.hardcoded_resource(PipelineSparkResource(spark_config=spark_conf(pipeline)))
     with warnings.catch_warnings():

@@ -17,6 +17,7 @@ import dagster as dg
 from dagster._core.definitions.definitions_load_context import StateBackedDefinitionsLoader
 
 from k2k_assets import discovery
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.hooks import DEFAULT, Hooks
 from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
@@ -25,17 +26,18 @@ from k2k_assets.pipeline import Pipeline
 _log = logging.getLogger(__name__)
 
 
-def remembered_definitions(pipeline: Pipeline, hooks: Hooks = DEFAULT) -> dg.Definitions:
+def remembered_definitions(pipeline: Pipeline, hooks: Hooks = DEFAULT, clock: Clock = SYSTEM_CLOCK) -> dg.Definitions:
     """The definitions of a pipeline, as far as its clusters are known.
 
     Args:
         pipeline: The pipeline.
         hooks: As for `pipeline_definitions`.
+        clock: Likewise.
     """
     with warnings.catch_warnings():
         # What Dagster's own libraries do need not be said at each load.
         warnings.filterwarnings("ignore", message=".*with_reconstruction_metadata.*")
-        return _Remembered(pipeline, hooks).build_defs()
+        return _Remembered(pipeline, hooks, clock).build_defs()
 
 
 def state_of(found: Discovery | None) -> str:
@@ -54,8 +56,8 @@ def discovery_in(state: str) -> Discovery | None:
 
 
 class _Remembered(StateBackedDefinitionsLoader[str]):
-    def __init__(self, pipeline: Pipeline, hooks: Hooks) -> None:
-        self._pipeline, self._hooks = pipeline, hooks
+    def __init__(self, pipeline: Pipeline, hooks: Hooks, clock: Clock) -> None:
+        self._pipeline, self._hooks, self._clock = pipeline, hooks, clock
 
     @property
     def defs_key(self) -> str:
@@ -65,4 +67,4 @@ class _Remembered(StateBackedDefinitionsLoader[str]):
         return state_of(discovery.load(self._pipeline.name))
 
     def defs_from_state(self, state: str) -> dg.Definitions:
-        return pipeline_definitions(self._pipeline, discovery_in(state), self._hooks)
+        return pipeline_definitions(self._pipeline, discovery_in(state), self._hooks, self._clock)

@@ -16,8 +16,9 @@ from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import Deleted, Replaced, TopicFollower, TopicLost, await_topic
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.clock import FakeClock
 from k2k_assets_tests.support.fake_log import FakeLog, play
-from k2k_assets_tests.support.fake_transport import Clock, FakeCluster
+from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.kafka import (
     OpenTransaction,
     add_partitions,
@@ -36,7 +37,7 @@ class Played:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._logs = play(monkeypatch)
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.cluster = FakeCluster({"t": ("an-id", 2)}, starts={}, ends={P: 5, Q: 5}, stable={P: 5, Q: 5})
 
     def follow(self, starts: Mapping[int, int] | None = None, **named: Any) -> TopicFollower:

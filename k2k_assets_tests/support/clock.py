@@ -1,4 +1,4 @@
-"""A clock that the engine and its clients go by, and that is wrong."""
+"""Clocks: one that stands still until a test moves it, and one that is wrong."""
 
 from __future__ import annotations
 
@@ -12,6 +12,29 @@ from confluent_kafka import Producer
 from k2k_assets.kafka import clients
 
 _TIME = time.time
+
+
+class FakeClock:
+    """Seconds pass only when somebody says so.
+
+    Attributes:
+        now: The time, also the time of day.
+    """
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float, /) -> None:
+        """Lets time pass."""
+        self.now += seconds
+
+    sleep = advance
 
 
 class Clock:

@@ -19,6 +19,7 @@ from k2k_assets.transport.chunk import Chunk, Headers, Records, Sent, Unreadable
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.interface import Delivery, Polled, Position
+from k2k_assets_tests.support.clock import FakeClock
 
 BY_RECORD = Capabilities(needs_decoding=True, keeps_batches=False, reports_batches=False, knows_commit_outcome=False)
 BY_BATCH = Capabilities(needs_decoding=False, keeps_batches=True, reports_batches=True, knows_commit_outcome=True)
@@ -119,22 +120,6 @@ class WholeBatch:
         return records
 
 
-class Clock:
-    """Stands in for the `time` module: seconds pass only when somebody says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        """Lets time pass."""
-        self.now += seconds
-
-    sleep = advance
-
-
 class Arrival(NamedTuple):
     """A record that the source has from a moment on."""
 
@@ -160,7 +145,7 @@ class FakeSource:
 
     def __init__(
         self,
-        clock: Clock,
+        clock: FakeClock,
         arrivals: Iterable[Arrival],
         ends: Mapping[TopicPartition, int] | None = None,
         poll_seconds: float = 0.0,
@@ -310,7 +295,7 @@ class FakeSink:
 
     def __init__(
         self,
-        clock: Clock,
+        clock: FakeClock,
         fail_at_commit: int = 0,
         foresees: bool = False,
         target: FakeTarget | None = None,
@@ -453,7 +438,7 @@ class FakeTransport:
 
     def __init__(self, capabilities: Capabilities = BY_BATCH) -> None:
         self.capabilities = capabilities
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.arrivals: list[Arrival] = []
         self.ends: dict[TopicPartition, int] = {}
         self.target = FakeTarget()

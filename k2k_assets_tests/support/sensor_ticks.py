@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.definitions import build_definitions
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -14,7 +15,11 @@ from k2k_assets_tests.support.pipelines import write_pipeline
 
 
 class Ticks:
-    """A sensor that is ticked by hand."""
+    """A sensor that is ticked by hand.
+
+    Attributes:
+        clock: The sensor's.
+    """
 
     def __init__(self, folder: Path, source: str, target: str, topics: str | list[str], **sections: Any) -> None:
         folder.mkdir()
@@ -24,6 +29,7 @@ class Ticks:
         self.instance = dg.DagsterInstance.ephemeral()
         self.cursor: str | None = None
         self.switched_on = 0.0
+        self.clock: Clock = SYSTEM_CLOCK
 
     @property
     def sensor_name(self) -> str:
@@ -37,7 +43,7 @@ class Ticks:
 
     def tick(self) -> dg.SensorResult | dg.SkipReason:
         """One tick, with the cursor of the one before."""
-        repository = build_definitions(self.folder).get_repository_def()
+        repository = build_definitions(self.folder, self.clock).get_repository_def()
         sensor = repository.get_sensor_def(self.sensor_name)
         context = dg.build_sensor_context(
             instance=self.instance,

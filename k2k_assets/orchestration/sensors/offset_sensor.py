@@ -5,11 +5,10 @@ It starts no JVM, and neither do the runs. Where a `k2k-offset-mapping` moves th
 
 from __future__ import annotations
 
-import time
-
 import dagster as dg
 
 from k2k_assets.coordination.liveness import LastSign
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.group_observation import observe_groups
@@ -37,7 +36,7 @@ class GroupCursor(SensorCursor):
 
 
 def offset_sync_sensor(
-    pipeline: Pipeline, names: AssetNames, job: dg.UnresolvedAssetJobDefinition
+    pipeline: Pipeline, names: AssetNames, job: dg.UnresolvedAssetJobDefinition, clock: Clock = SYSTEM_CLOCK
 ) -> dg.SensorDefinition:
     """The sensor of a pipeline.
 
@@ -45,6 +44,7 @@ def offset_sync_sensor(
         pipeline: Whose groups to watch.
         names: Its names.
         job: The job that the runs are of.
+        clock: Tells how long a mapper has been silent.
     """
 
     @dg.sensor(
@@ -55,7 +55,7 @@ def offset_sync_sensor(
         description=f"Keeps the consumer groups of pipeline {pipeline.name} in step on the target.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        looked = time.time()
+        looked = clock.time()
         before = GroupCursor.read(context.cursor)
         try:
             seen = observe_groups(pipeline)
@@ -63,7 +63,7 @@ def offset_sync_sensor(
             # What nobody could write meanwhile is no silence.
             cursor = before.model_copy(update={"heard": {}})
             return dg.SensorResult(skip_reason=str(error), cursor=cursor.model_dump_json())
-        look = looked, time.time()
+        look = looked, clock.time()
         facts = sync_facts(context, pipeline, names.offset_sync_tags, look, seen.nothing_to_do, seen.mappers)
         decision = decide_sync(facts, before.heard, MOVING_GROUPS)
         report_dead(context.instance, decision.dead)

@@ -7,11 +7,11 @@ progress of that as materializations of the same assets.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.digest import digest
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration import metadata as keys
@@ -45,7 +45,10 @@ def default_status() -> dg.DefaultSensorStatus:
 
 
 def replication_sensor(
-    pipeline: Pipeline, names: AssetNames, jobs: Sequence[dg.UnresolvedAssetJobDefinition]
+    pipeline: Pipeline,
+    names: AssetNames,
+    jobs: Sequence[dg.UnresolvedAssetJobDefinition],
+    clock: Clock = SYSTEM_CLOCK,
 ) -> dg.SensorDefinition:
     """The sensor of a pipeline.
 
@@ -53,6 +56,7 @@ def replication_sensor(
         pipeline: What to watch.
         names: Its names.
         jobs: The sync job, and that of the mappings where the pipeline has any.
+        clock: Tells how long an instance has been silent, and what is due.
     """
 
     @dg.sensor(
@@ -63,7 +67,7 @@ def replication_sensor(
         description=f"Keeps pipeline {pipeline.name} copying: {pipeline.selection.describe()}.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        looked = time.time()
+        looked = clock.time()
         before = SyncCursor.read(context.cursor)
         try:
             seen = observe(pipeline)
@@ -72,7 +76,7 @@ def replication_sensor(
             cursor = before.model_copy(update={"heard": {}})
             return dg.SensorResult(skip_reason=str(error), cursor=cursor.model_dump_json())
         nothing_to_do = "" if seen.ends else "no topic of the source is selected"
-        look = looked, time.time()
+        look = looked, clock.time()
         facts = sync_facts(context, pipeline, names.sync_tags, look, nothing_to_do, seen.instances)
         decision = decide_sync(facts, before.heard)
         report_dead(context.instance, decision.dead)
@@ -82,11 +86,12 @@ def replication_sensor(
         if not decision.run_reports:
             events += _turned(names, before.stopped, stopped, seen, shown)
         if decision.others:
-            cursor, reports = _reported(pipeline, names, seen, decision.others, cursor)
+            cursor, reports = _reported(pipeline, names, seen, decision.others, cursor, clock.time())
             events += reports
         not_shown = show_anew(context, names, seen.found, shown, before.not_shown)
         cursor = cursor.model_copy(update={"not_shown": not_shown})
-        requests = [*_sync_request(names, decision), *_mappings_request(context.instance, pipeline, names, seen)]
+        asked = _mappings_request(context.instance, pipeline, names, seen, clock)
+        requests = [*_sync_request(names, decision), *asked]
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else decision.reason,
@@ -103,18 +108,18 @@ def _sync_request(names: AssetNames, decision: SyncDecision) -> Iterator[dg.RunR
 
 
 def _mappings_request(
-    instance: dg.DagsterInstance, pipeline: Pipeline, names: AssetNames, seen: Observation
+    instance: dg.DagsterInstance, pipeline: Pipeline, names: AssetNames, seen: Observation, clock: Clock
 ) -> Iterator[dg.RunRequest]:
     if seen.mappings is None:
         return
     last = last_run(instance, names.mappings_tags)
     decision = decide_mappings(
         MappingsFacts(
-            now=time.time(),
+            now=clock.time(),
             behind=seen.mappings != seen.positions,
             interval=pipeline.index.interval.total_seconds(),
             unproven=_is_anything_copied(seen) and bool(why_unproven(instance, names)),
-            running=running(instance, names.mappings_tags, [names.offset_mappings_key]),
+            running=running(instance, names.mappings_tags, [names.offset_mappings_key], clock),
             last_run=last.run_id,
             last_ended=last.ended,
         )
@@ -154,13 +159,12 @@ def _turned(
 
 
 def _reported(
-    pipeline: Pipeline, names: AssetNames, seen: Observation, copied_by: str, cursor: SyncCursor
+    pipeline: Pipeline, names: AssetNames, seen: Observation, copied_by: str, cursor: SyncCursor, now: float
 ) -> tuple[SyncCursor, list[Event]]:
     """What `k2k start` has copied since it was reported last, when it is time; and the cursor that knows of it."""
     positions = {topic: {n: position or 0 for n, position in enumerate(seen.positions[topic])} for topic in seen.ends}
     versions = {topic: version_of(at.items()) for topic, at in positions.items()}
     moved = [topic for topic, version in versions.items() if cursor.reported.get(topic) != version]
-    now = time.time()
     new = any(topic not in cursor.reported for topic in moved)
     pause = report_interval(pipeline.sync.reports_per_day, [tuple(positions[topic].values()) for topic in moved])
     due = new or now >= cursor.reported_at + pause

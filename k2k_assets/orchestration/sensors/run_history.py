@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import dagster as dg
+
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 
 _IN_PROGRESS = [
     dg.DagsterRunStatus.QUEUED,
@@ -35,13 +36,16 @@ class LastRun:
     good: bool = False
 
 
-def running(instance: dg.DagsterInstance, tags: dict[str, str], keys: Iterable[dg.AssetKey]) -> str | None:
+def running(
+    instance: dg.DagsterInstance, tags: dict[str, str], keys: Iterable[dg.AssetKey], clock: Clock = SYSTEM_CLOCK
+) -> str | None:
     """A run in progress that makes one of some assets, also one without tags that was started from the asset graph.
 
     Args:
         instance: Dagster's.
         tags: Runs with these make them, whatever they select.
         keys: The assets.
+        clock: Tells how long it has been at it.
 
     Returns:
         Its id; of one that has been at it for long, with what to do should it be dead. None if there is none.
@@ -50,7 +54,7 @@ def running(instance: dg.DagsterInstance, tags: dict[str, str], keys: Iterable[d
     for record in instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS), limit=_RUNS_LOOKED_AT):
         run = record.dagster_run
         if _has(run, tags) or not wanted.isdisjoint(run.asset_selection or ()):
-            return _in_words(record)
+            return _in_words(record, clock.time())
     return None
 
 
@@ -63,9 +67,9 @@ def last_run(instance: dg.DagsterInstance, tags: dict[str, str]) -> LastRun:
     return LastRun(run.run_id, newest[0].end_time, run.status is dg.DagsterRunStatus.SUCCESS)
 
 
-def _in_words(record: dg.RunRecord) -> str:
+def _in_words(record: dg.RunRecord, now: float) -> str:
     """Nobody ends the record of a run whose machine was lost, unless Dagster is told to look after its runs."""
-    hours = (time.time() - record.create_timestamp.timestamp()) / 3600
+    hours = (now - record.create_timestamp.timestamp()) / 3600
     run_id = record.dagster_run.run_id
     if hours < _LONG_HOURS:
         return run_id

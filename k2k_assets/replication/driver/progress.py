@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from k2k_assets.control.commit_log import CommitLog, records_of
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.newest_commits import NewestCommits
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -89,6 +89,7 @@ class ProgressReader:
         source: For the ends.
         target: For the commit topic.
         partitions: Which to follow.
+        clock: Tells how long something has lasted.
 
     Attributes:
         starts: Position of each partition when the run began.
@@ -102,11 +103,13 @@ class ProgressReader:
         source: Cluster,
         target: Cluster,
         partitions: Iterable[TopicPartition],
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._identity = (pipeline.group, cluster_id)
         self._source = source
         self._which = pipeline.readable_end
-        self._started = time.monotonic()
+        self._started = clock.monotonic()
         self._newest: NewestCommits[TopicPartition] = NewestCommits()
         # Counters restart with each generation; a run may need several.
         self._by_generation: NewestCommits[tuple[TopicPartition, int]] = NewestCommits()
@@ -124,7 +127,7 @@ class ProgressReader:
             pipeline.client_properties("target", "consumer"),
             committed_only=True,
             starts={tp.partition: end for tp, end in ends.items()},
-            clock=time.monotonic,
+            clock=clock.monotonic,
         )
 
     @property
@@ -180,7 +183,7 @@ class ProgressReader:
 
     def refresh(self) -> Progress:
         """Asks the source for its ends and returns all there is to know; where it does not say, what was known."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         readable, without_end = ends_of_each_topic(self._source, list(self._partitions), self._which, patience=0)
         asked = [tp for tp in self._partitions if tp not in without_end]
         high, without_high = ends_of_each_topic(self._source, asked, "latest", patience=0)

@@ -8,11 +8,11 @@ waits some time for them, and then stops them by name.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.stops.reason import render
 from k2k_assets.core.stops.reasons import LeaderMissing
@@ -71,9 +71,13 @@ class LeftOut:
         memory: Remembers since when, and what is stopped.
         source: The source cluster.
         target: The target cluster.
+        clock: Tells how long they have been without.
     """
 
-    def __init__(self, plan: SlotPlan, memory: SlotMemory, source: Cluster, target: Cluster) -> None:
+    def __init__(
+        self, plan: SlotPlan, memory: SlotMemory, source: Cluster, target: Cluster, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._clock = clock
         self._plan = plan
         self._memory = memory
         self._clusters = source, target
@@ -91,7 +95,7 @@ class LeftOut:
         Raises:
             ClusterUnreachable: There are no others, and a leader may yet be elected.
         """
-        now = time.monotonic()
+        now = self._clock.monotonic()
         known = self._memory.offline_since
         if fresh := found.keys() - known.keys():
             log.warning("slot %d goes on without %s: %s", self._plan.slot, abbreviate(fresh), found[min(fresh)])

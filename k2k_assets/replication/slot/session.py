@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import gc
 import logging
-import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import reduce
 
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, now_ms, read_commit_log
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Superseded
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons import SourceDiverged
@@ -76,6 +76,7 @@ class Session:
         transactional_id: That of the sink.
         chain: Finds foreign writers; None where that cannot be told.
         capabilities: What the transport of source and sink can do.
+        clock: Its clock.
     """
 
     def __init__(
@@ -89,28 +90,30 @@ class Session:
         transactional_id: str,
         chain: TargetChain | None,
         capabilities: Capabilities,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._plan = plan
         self._memory = memory
         self._source = source
         self._sink = sink
         self._needs_decoding = capabilities.needs_decoding
         one_stretch = plan.one_to_one or capabilities.reports_batches
-        self._transactions = Transactions(plan, memory, sink, chain, one_stretch)
+        self._transactions = Transactions(plan, memory, sink, chain, one_stretch, clock)
         self._source_cluster, self._target_cluster = clusters
         self._silent_source = SilentSourceWatch(plan, memory, self._source_cluster)
         self._tail = tail
-        self._slot_claims = SlotClaims(plan, memory.claims, self._transactions, tail, transactional_id)
+        self._slot_claims = SlotClaims(plan, memory.claims, self._transactions, tail, transactional_id, clock)
         self._chain = chain
         strict = chain is not None and chain.strict
         self._hanging_transactions = HangingTransactions(plan, self._target_cluster, strict, told=memory.hanging)
-        self._left_out = LeftOut(plan, memory, self._source_cluster, self._target_cluster)
+        self._left_out = LeftOut(plan, memory, self._source_cluster, self._target_cluster, clock)
         self._pipeline = plan.pipeline
         self._commit = plan.pipeline.coordination.commit
         self._stages = stages_of(plan.pipeline)
         self._states: dict[TopicPartition, PartitionState] = {}
         self._moved_past_markers = False
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._last_record = now
         self._next_look = now
         self._next_collection = now + _COLLECT_SECONDS
@@ -216,7 +219,7 @@ class Session:
             # As it stands in the log, topic ids too: what made it stop has to make the next run stop as well.
             record = commit_log.positions[tp]
             self._transactions.write_commit_record(
-                stopped_record(self._plan, record, self._memory.sequence, now_ms(), reason)
+                stopped_record(self._plan, record, self._memory.sequence, now_ms(self._clock), reason)
             )
         self._transactions.commit()
 
@@ -245,7 +248,8 @@ class Session:
             Whether that was the end: not if partitions went to somebody else and the others are to be gone on with, or
             if some that were left out are back.
         """
-        self._transactions.last_commit = self._last_record = time.monotonic()
+        monotonic = self._clock.monotonic
+        self._transactions.last_commit = self._last_record = monotonic()
         self._silent_source.heard(self._last_record)
         dry = False
         while self._states:
@@ -253,7 +257,7 @@ class Session:
             if dry:
                 self._let_records_gather()
             polled = self._source.poll(limit, self._patience())
-            now = time.monotonic()
+            now = monotonic()
             dry = sum(chunk.count for chunk in polled.chunks) + polled.passed < limit
             self._take(polled, now)
             self._ensure_source_answers(polled, now)
@@ -306,15 +310,17 @@ class Session:
             longest = _IDLE_SECONDS
         else:
             return
-        wait = self._pace.due(self._transactions.records) - time.monotonic()
+        wait = self._pace.due(self._transactions.records) - self._clock.monotonic()
         if wait > 0:
-            time.sleep(min(wait, longest))
+            self._clock.sleep(min(wait, longest))
 
     def _patience(self) -> float:
         """How long the next poll may wait for a record."""
         if not (self._transactions.records or self._moved_past_markers):
             return _IDLE_SECONDS
-        return max(_SHORTEST_WAIT, min(self._pace.due(self._transactions.records) - time.monotonic(), _IDLE_SECONDS))
+        return max(
+            _SHORTEST_WAIT, min(self._pace.due(self._transactions.records) - self._clock.monotonic(), _IDLE_SECONDS)
+        )
 
     def _take(self, polled: Polled, now: float) -> None:
         fault: SourceStopped | None = None
@@ -367,7 +373,7 @@ class Session:
         return worth_it and now >= self._pace.due(records)
 
     def _close(self, releasing: Collection[TopicPartition] = (), small: bool = False) -> None:
-        began = time.monotonic()
+        began = self._clock.monotonic()
         moved = [state for tp, state in self._states.items() if state.moved or tp in releasing]
         # Topic ids are asked for now, answered while the flush runs, and looked at before the commit.
         try:
@@ -408,7 +414,7 @@ class Session:
     def _told_to_stop(self) -> bool:
         """Remembered: before the slot has ended, the record may be removed, or be out of reach."""
         if self._memory.told_to_stop is None and self._plan.generation in self._tail.state.stops:
-            self._memory.told_to_stop = time.monotonic()
+            self._memory.told_to_stop = self._clock.monotonic()
         return self._memory.told_to_stop is not None
 
     def _heartbeat(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from k2k_assets.control.assignment_records import Claim, heartbeat_key, time_value
@@ -12,6 +11,7 @@ from k2k_assets.control.commit_log import now_ms
 from k2k_assets.coordination import rules
 from k2k_assets.coordination.claims import ClaimWriter
 from k2k_assets.coordination.liveness import heartbeat_interval_seconds, heartbeat_timeout_seconds
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -34,6 +34,7 @@ class SlotClaims:
         transactions: Writes claims, heartbeats and releases, each in a transaction of its own.
         tail: The assignment topic.
         transactional_id: Of this session.
+        clock: Its clock.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class SlotClaims:
         transactions: Transactions,
         tail: AssignmentTail,
         transactional_id: str,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._plan = plan
         self._pipeline = plan.pipeline
         self._history = history
@@ -52,7 +55,7 @@ class SlotClaims:
         self._claims: dict[TopicPartition, Claim] = {}
         self._heartbeat_interval = heartbeat_interval_seconds(self._pipeline)
         self._heartbeat_timeout = heartbeat_timeout_seconds(self._pipeline)
-        self._next_heartbeat = time.monotonic() + self._heartbeat_interval
+        self._next_heartbeat = self._clock.monotonic() + self._heartbeat_interval
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
@@ -200,13 +203,13 @@ class SlotClaims:
     @property
     def heartbeat_is_due(self) -> bool:
         """Whether a heartbeat has to be written, for which no transaction may be open."""
-        return time.monotonic() >= self._next_heartbeat
+        return self._clock.monotonic() >= self._next_heartbeat
 
     def heartbeat_if_due(self) -> None:
         """Writes a heartbeat, if it is time for one."""
         if self.heartbeat_is_due:
-            self._written.write([(self._heartbeat_key(), time_value(now_ms()))])
-            self._next_heartbeat = time.monotonic() + self._heartbeat_interval
+            self._written.write([(self._heartbeat_key(), time_value(now_ms(self._clock)))])
+            self._next_heartbeat = self._clock.monotonic() + self._heartbeat_interval
 
     def _take(self, tp: TopicPartition, by: Sequence[Claim]) -> None:
         owner = max(by, key=lambda claim: (claim.generation, claim.offset))

@@ -6,12 +6,12 @@ offsets become runs; (c) commit and mapping records; (d) flush again; (e) EndTxn
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from k2k_assets.control.commit_log import now_ms
 from k2k_assets.control.commit_record import CommitRecord, Kind
 from k2k_assets.control.partitions import commit_partition, mapping_partition
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.folding import RunsByTarget, fold
@@ -34,6 +34,7 @@ class Transactions:
         sink: Writes.
         chain: Finds foreign writers; None where that cannot be told.
         one_stretch: Whether a chunk lies on the target as one stretch, where nothing is wrong.
+        clock: That of the session.
 
     Attributes:
         records: Records in the open transaction.
@@ -43,8 +44,15 @@ class Transactions:
     """
 
     def __init__(
-        self, plan: SlotPlan, memory: SlotMemory, sink: Sink, chain: TargetChain | None, one_stretch: bool
+        self,
+        plan: SlotPlan,
+        memory: SlotMemory,
+        sink: Sink,
+        chain: TargetChain | None,
+        one_stretch: bool,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._plan = plan
         self._pipeline = plan.pipeline
         self._memory = memory
@@ -55,7 +63,7 @@ class Transactions:
         self._timeout = min(plan.pipeline.transaction_timeout.total_seconds(), SINK_SECONDS)
         self._begun = False
         self.records = self.possible_runs = 0
-        self.opened = self.last_commit = time.monotonic()
+        self.opened = self.last_commit = clock.monotonic()
 
     def begin(self) -> None:
         """Begins a transaction, unless one is open."""
@@ -85,7 +93,7 @@ class Transactions:
         self._sink.write_control(*self._commit_control(record))
 
     def _commit_record(self, state: PartitionState, kind: Kind) -> CommitRecord:
-        return commit_record(self._plan, state, kind, self._memory.sequence, now_ms())
+        return commit_record(self._plan, state, kind, self._memory.sequence, now_ms(self._clock))
 
     def _commit_control(self, record: CommitRecord) -> Control:
         key = record.key_bytes()
@@ -108,7 +116,7 @@ class Transactions:
         Raises:
             Restart: Nothing, or nothing certain, was committed.
         """
-        started = time.monotonic()
+        started = self._clock.monotonic()
         self.begin()
         foreseen = self._sink.foresee()
         if foreseen is not None:
@@ -130,7 +138,7 @@ class Transactions:
         self._sink.commit()  # d and e
         self._begun = False
         self.records = self.possible_runs = 0
-        self.last_commit = time.monotonic()
+        self.last_commit = self._clock.monotonic()
 
     def _write_progress(
         self, moved: Iterable[PartitionState], deliveries: Sequence[Delivery], releasing: Collection[TopicPartition]
@@ -157,7 +165,7 @@ class Transactions:
     def _mapping_control(self, state: PartitionState, runs: RunsByTarget, follows_on: bool) -> list[Control]:
         if not self._plan.control.mapping or not state.moved:
             return []
-        record = mapping_record(self._plan, state, runs, self._memory.sequence, now_ms(), follows_on)
+        record = mapping_record(self._plan, state, runs, self._memory.sequence, now_ms(self._clock), follows_on)
         key = record.key_bytes()
         partition = mapping_partition(key, self._plan.control.mapping)
         return [(self._pipeline.offset_mapping.topic, partition, key, record.value_bytes())]

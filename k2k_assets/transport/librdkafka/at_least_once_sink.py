@@ -8,13 +8,13 @@ commit nothing. What it had queued before it was superseded may still land late,
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
+from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk, Sent
@@ -122,9 +122,11 @@ class DataProducer:
 
     Args:
         properties: The user's producer settings, librdkafka names.
+        clock: Tells how long the target has taken nothing.
     """
 
-    def __init__(self, properties: Mapping[str, Any]) -> None:
+    def __init__(self, properties: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._properties = {k: v for k, v in properties.items() if k not in _NOT_FOR_DATA}
         self._producer = self._new()
         self._stuck: tuple[int, float] | None = None
@@ -148,7 +150,7 @@ class DataProducer:
             try:
                 flush(self._producer, timeout)
             except Restart:
-                queued, now = len(self._producer), time.monotonic()
+                queued, now = len(self._producer), self._clock.monotonic()
                 if self._stuck is None or queued < self._stuck[0]:
                     self._stuck = queued, now
                 raise
@@ -171,12 +173,11 @@ class DataProducer:
         except Fatal:
             raise
         except Restart:
-            if self._stuck is None or time.monotonic() - self._stuck[1] < timeout:
+            now = self._clock.monotonic()
+            if self._stuck is None or now - self._stuck[1] < timeout:
                 raise
             queued, since = self._stuck
-            log.warning(
-                "the target took none of %d records for %.0f s: they are read again", queued, time.monotonic() - since
-            )
+            log.warning("the target took none of %d records for %.0f s: they are read again", queued, now - since)
             self._replace()
 
     def discard(self) -> None:

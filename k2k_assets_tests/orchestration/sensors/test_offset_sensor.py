@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -19,6 +18,7 @@ from k2k_assets.orchestration.sensors import offset_sensor
 from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.clock import FakeClock
 from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
@@ -70,7 +70,7 @@ def test_it_asks_for_a_run_once_there_is_something_to_move(clusters: KafkaSandbo
 
 
 def test_a_mapper_that_falls_silent_is_dead_and_its_run_replaced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, answers = [1000.0], [True]
+    clock, answers = FakeClock(), [True]
     mappers: dict[str, Presence] = {}
 
     def observe(pipeline: Pipeline) -> GroupObservation:
@@ -79,14 +79,14 @@ def test_a_mapper_that_falls_silent_is_dead_and_its_run_replaced(place: Path, mo
         return _seen(pipeline, mappers)
 
     monkeypatch.setattr(offset_sensor, "observe_groups", observe)
-    monkeypatch.setattr(offset_sensor, "time", SimpleNamespace(time=lambda: clock[0]))
     assignment = {"topic": "claims", "graceWindow": "15 seconds"}
     ticks = GroupTicks(place, "s:9092", "t:9092", "a", features=FEATURES, coordination={"assignment": assignment})
+    ticks.clock = clock
     run = ticks.run(ticks.names.offset_sync_job, ticks.names.offset_sync_tags)
     mappers["m"] = Presence(sign=7, who="it", run=run.run_id)
-    for clock[0], answers[0] in ((1000.0, True), (1010.0, False), (1040.0, True), (1050.0, True)):
+    for clock.now, answers[0] in ((1000.0, True), (1010.0, False), (1040.0, True), (1050.0, True)):
         assert requests(ticks.tick()) == []
-    clock[0] = 1055.0
+    clock.now = 1055.0
     (request,) = requests(ticks.tick())
     assert request.run_key == f"groups-after-{run.run_id}"
     ended = ticks.instance.get_run_by_id(run.run_id)

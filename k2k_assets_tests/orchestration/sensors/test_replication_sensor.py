@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -23,6 +22,7 @@ from k2k_assets.orchestration.sensors import replication_sensor
 from k2k_assets.orchestration.sensors.observation import Observation
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.clock import FakeClock
 from k2k_assets_tests.support.copying import Running
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
@@ -138,18 +138,18 @@ def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, pla
 
 
 def test_a_look_that_stalls_is_not_the_silence_of_an_instance(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, stall = [1000.0], [0.0]
+    clock, stall = FakeClock(), [0.0]
 
     def observe(pipeline: Pipeline) -> Observation:
-        clock[0] += stall[0]
+        clock.advance(stall[0])
         instances = {"i": Presence(sign=7, who="pipeline p on host")}
         found = Discovery(pipeline.name, 0, "source", "target", {})
         return Observation(found, {"a": [10]}, {"a": [9]}, None, CommitLog(), instances)
 
     monkeypatch.setattr(replication_sensor, "observe", observe)
-    monkeypatch.setattr(replication_sensor, "time", SimpleNamespace(time=lambda: clock[0]))
     assignment = {"topic": "claims", "graceWindow": "15 seconds"}
     ticks = Ticks(place, "s:9092", "t:9092", "a", coordination={"assignment": assignment})
+    ticks.clock = clock
 
     def asked() -> int:
         told = ticks.tick()
@@ -157,7 +157,7 @@ def test_a_look_that_stalls_is_not_the_silence_of_an_instance(place: Path, monke
         return len(told.run_requests or [])
 
     assert asked() == 0
-    clock[0], stall[0] = 1005.0, 60.0
+    clock.now, stall[0] = 1005.0, 60.0
     assert asked() == 0, "it has been looked at for 5 s, whatever the rest of the look took"
     stall[0] = 0.0
     assert asked() == 1
@@ -171,16 +171,16 @@ def _seen(pipeline: Pipeline, instances: dict[str, Presence], log: CommitLog | N
 def test_a_run_whose_process_is_gone_is_reported_as_failed_and_replaced(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = [1000.0]
+    clock = FakeClock()
     instances: dict[str, Presence] = {}
     monkeypatch.setattr(replication_sensor, "observe", lambda pipeline: _seen(pipeline, instances))
-    monkeypatch.setattr(replication_sensor, "time", SimpleNamespace(time=lambda: clock[0]))
     assignment = {"topic": "claims", "graceWindow": "15 seconds"}
     ticks = Ticks(place, "s:9092", "t:9092", "a", coordination={"assignment": assignment})
+    ticks.clock = clock
     run = ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
     instances["i"] = Presence(sign=7, who="it", run=run.run_id)
     assert requests(ticks.tick()) == []
-    clock[0] = 1015.0
+    clock.now = 1015.0
     (request,) = requests(ticks.tick())
     assert request.run_key == f"sync-after-{run.run_id}"
     failed = ticks.instance.get_run_by_id(run.run_id)
@@ -189,7 +189,7 @@ def test_a_run_whose_process_is_gone_is_reported_as_failed_and_replaced(
 
 
 def test_silence_while_nobody_could_write_is_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, answers = [1000.0], [True]
+    clock, answers = FakeClock(), [True]
     instances: dict[str, Presence] = {}
 
     def observe(pipeline: Pipeline) -> Observation:
@@ -198,14 +198,14 @@ def test_silence_while_nobody_could_write_is_none(place: Path, monkeypatch: pyte
         return _seen(pipeline, instances)
 
     monkeypatch.setattr(replication_sensor, "observe", observe)
-    monkeypatch.setattr(replication_sensor, "time", SimpleNamespace(time=lambda: clock[0]))
     assignment = {"topic": "claims", "graceWindow": "15 seconds"}
     ticks = Ticks(place, "s:9092", "t:9092", "a", coordination={"assignment": assignment})
+    ticks.clock = clock
     run = ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
     instances["i"] = Presence(sign=7, who="it", run=run.run_id)
-    for clock[0], answers[0] in ((1000.0, True), (1010.0, False), (1040.0, True), (1050.0, True)):
+    for clock.now, answers[0] in ((1000.0, True), (1010.0, False), (1040.0, True), (1050.0, True)):
         assert requests(ticks.tick()) == []
-    clock[0] = 1055.0
+    clock.now = 1055.0
     assert len(requests(ticks.tick())) == 1
 
 

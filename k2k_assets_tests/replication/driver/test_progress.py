@@ -17,11 +17,11 @@ from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.kafka.topic_follower import Replaced
-from k2k_assets.replication.driver import progress as module
 from k2k_assets.replication.driver.outcome import outcome_of
 from k2k_assets.replication.driver.progress import ProgressReader
+from k2k_assets_tests.support.clock import FakeClock
 from k2k_assets_tests.support.fake_log import FakeLog, play
-from k2k_assets_tests.support.fake_transport import Clock, FakeCluster
+from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import CLUSTER, commit_record
 
@@ -31,10 +31,8 @@ GENERATION = 17
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(module, "time", clock)
-    return clock
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
@@ -54,12 +52,12 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> list[FakeLog]:
 
 @pytest.fixture
 def reader(
-    tmp_path: Path, clock: Clock, source: FakeCluster, target: FakeCluster, logs: list[FakeLog]
+    tmp_path: Path, clock: FakeClock, source: FakeCluster, target: FakeCluster, logs: list[FakeLog]
 ) -> ProgressReader:
     consumer = {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": "k2k.g"}}
     commits = {"commit": {"topic": "commits"}}
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], source={"kafka": consumer}, coordination=commits)
-    reader = ProgressReader(pipeline, CLUSTER, source, target, [P0, P1])  # type: ignore[arg-type]
+    reader = ProgressReader(pipeline, CLUSTER, source, target, [P0, P1], clock)  # type: ignore[arg-type]
     reader.counts_for(GENERATION)
     return reader
 
@@ -133,7 +131,7 @@ def test_a_reason_counts_only_if_this_run_gave_it(reader: ProgressReader) -> Non
 
 
 def test_an_open_source_transaction_is_shown_and_named_once_after_a_minute(
-    reader: ProgressReader, source: FakeCluster, clock: Clock, caplog: pytest.LogCaptureFixture
+    reader: ProgressReader, source: FakeCluster, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     source._offsets["latest"] = {P0: 130, P1: 0}
     reader.apply(mine(99, 1))
@@ -209,7 +207,7 @@ def test_a_topic_that_may_not_be_seen_any_more_hides_no_other(
 
 
 def test_a_commit_topic_that_is_silent_for_long_is_asked_where_it_ends(
-    reader: ProgressReader, logs: list[FakeLog], target: FakeCluster, clock: Clock
+    reader: ProgressReader, logs: list[FakeLog], target: FakeCluster, clock: FakeClock
 ) -> None:
     target._offsets["stable"] = target._offsets["latest"] = {COMMITS: 9}
     clock.advance(31)
@@ -221,7 +219,7 @@ def test_a_commit_topic_that_is_silent_for_long_is_asked_where_it_ends(
 
 
 def test_a_commit_topic_that_was_created_anew_is_noticed(
-    reader: ProgressReader, target: FakeCluster, clock: Clock
+    reader: ProgressReader, target: FakeCluster, clock: FakeClock
 ) -> None:
     """Nothing would come of it any more, and the run would look as if it stood still."""
     target.topics["commits"] = ("another-id", 1)

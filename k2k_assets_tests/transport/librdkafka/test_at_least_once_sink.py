@@ -8,7 +8,7 @@ from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.librdkafka import at_least_once_sink as module
 from k2k_assets.transport.librdkafka.at_least_once_sink import DataProducer
-from k2k_assets_tests.support.fake_transport import Clock
+from k2k_assets_tests.support.clock import FakeClock
 
 
 class StuckProducer:
@@ -44,14 +44,12 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[StuckProducer]:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(module, "time", clock)
-    return clock
+def clock() -> FakeClock:
+    return FakeClock()
 
 
-def test_what_the_target_takes_nothing_of_for_long_is_given_up(made: list[StuckProducer], clock: Clock) -> None:
-    data = DataProducer({})
+def test_what_the_target_takes_nothing_of_for_long_is_given_up(made: list[StuckProducer], clock: FakeClock) -> None:
+    data = DataProducer({}, clock)
     made[0].queued = 7
     with pytest.raises(Restart):  # the session that sent it
         data.drain(0)
@@ -69,8 +67,8 @@ def test_what_the_target_takes_nothing_of_for_long_is_given_up(made: list[StuckP
         data.clear(30)
 
 
-def test_what_it_takes_slowly_is_waited_for(made: list[StuckProducer], clock: Clock) -> None:
-    data = DataProducer({})
+def test_what_it_takes_slowly_is_waited_for(made: list[StuckProducer], clock: FakeClock) -> None:
+    data = DataProducer({}, clock)
     for made[0].queued in range(9, 0, -1):
         clock.advance(29)
         with pytest.raises(Restart):

@@ -11,7 +11,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.slot import session as module
 from k2k_assets_tests.replication.slot.session.harness import Harness, pipeline_with, use_clock
-from k2k_assets_tests.support.fake_transport import Arrival, Clock
+from k2k_assets_tests.support.clock import FakeClock
+from k2k_assets_tests.support.fake_transport import Arrival
 
 
 @pytest.fixture(scope="module")
@@ -20,12 +21,12 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     return use_clock(monkeypatch)
 
 
 @pytest.fixture
-def harness(monkeypatch: pytest.MonkeyPatch, clock: Clock, pipeline: Pipeline) -> Any:
+def harness(monkeypatch: pytest.MonkeyPatch, clock: FakeClock, pipeline: Pipeline) -> Any:
     def make(arrivals: list[Arrival], ends: Mapping[TopicPartition, int], **rest: Any) -> Harness:
         made = Harness(rest.pop("pipeline", pipeline), clock, arrivals, ends, **rest)
         monkeypatch.setattr(module, "read_commit_log", lambda *_, **__: made.commit_log)

@@ -22,16 +22,15 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot import session as module
-from k2k_assets.replication.slot import silent_source, slot_claims, transactions
+from k2k_assets.replication.slot import silent_source
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.target_chain import TargetChain
 from k2k_assets.transport.capabilities import Capabilities
+from k2k_assets_tests.support.clock import FakeClock
 from k2k_assets_tests.support.fake_transport import (
     BY_RECORD,
     Arrival,
-    Clock,
     FakeCluster,
     FakeSink,
     FakeSource,
@@ -48,7 +47,7 @@ HOUR = timedelta(hours=1)
 class FakeTail:
     """The assignment topic: asked to stop, or others with a higher claim of a partition, from a moment on."""
 
-    def __init__(self, clock: Clock, stop_at: float, newer_at: float, newer_of: Collection[TopicPartition]) -> None:
+    def __init__(self, clock: FakeClock, stop_at: float, newer_at: float, newer_of: Collection[TopicPartition]) -> None:
         self._clock, self.stop_at, self._newer_at = clock, stop_at, newer_at
         self._newer = {
             str(tp): Claim(f"s-{tp.topic}", tp.partition, "k2k.p.k2k.g.7", str(tp), GENERATION + 1, 0, tp.topic, 99)
@@ -86,7 +85,7 @@ class Harness:
     def __init__(
         self,
         pipeline: Pipeline,
-        clock: Clock,
+        clock: FakeClock,
         arrivals: list[Arrival],
         ends: Mapping[TopicPartition, int],
         extent: Extent | None = None,
@@ -114,7 +113,7 @@ class Harness:
         self.tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at, newer_of)
         clusters, tail = cast("tuple[Cluster, Cluster]", self.clusters), cast("AssignmentTail", self.tail)
         self.session = Session(
-            self.plan, self.memory, self.source, self.sink, clusters, tail, "k2k.p.k2k.g.0", chain, capabilities
+            self.plan, self.memory, self.source, self.sink, clusters, tail, "k2k.p.k2k.g.0", chain, capabilities, clock
         )
         self.ended: bool | None = None
 
@@ -163,17 +162,14 @@ def pipeline_with(
     )
 
 
-def use_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    for used in (module, transactions, slot_claims):
-        monkeypatch.setattr(used, "time", clock)
-        monkeypatch.setattr(used, "now_ms", lambda: int(clock.now * 1000))
+def use_clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    """A clock, with no thread beside it that keeps a time of its own."""
     monkeypatch.setattr(silent_source, "in_thread", _at_once)
-    return clock
+    return FakeClock()
 
 
 def _at_once(function: Callable[[], Any]) -> Future[Any]:
-    """A question whose answer is there with it: threads would keep a time of their own."""
+    """A question whose answer is there with it."""
     future: Future[Any] = Future()
     try:
         future.set_result(function())

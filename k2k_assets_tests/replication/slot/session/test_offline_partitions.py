@@ -12,15 +12,13 @@ from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.replication.extent import Extent, UntilCaughtUp, Window
 from k2k_assets.replication.slot import offline_partitions
 from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, Harness, arrivals
-from k2k_assets_tests.support.fake_transport import Clock
 from k2k_assets_tests.support.plans import commit_record
 
 SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture(autouse=True)
-def no_other_clock(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    monkeypatch.setattr(offline_partitions, "time", clock)
+def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline_partitions, "_POLL_SECONDS", inf)
 
 

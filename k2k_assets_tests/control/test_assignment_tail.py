@@ -26,8 +26,7 @@ class TailFixture:
     """A tail whose clock, log and cluster are played."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        kafka = {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": GROUP}}
-        pipeline = make_pipeline(directory, "a:1", "b:1", ["orders"], source={"kafka": kafka})
+        pipeline = make_pipeline(directory, "a:1", "b:1", ["orders"], consumer={"group.id": GROUP})
         self.topic = pipeline.coordination.assignment.topic
         self.at = TopicPartition(self.topic, PARTITION)
         self.now = 0.0

@@ -61,7 +61,6 @@ def make(clusters: KafkaSandbox, tmp_path: Path) -> Make:
         **policies: str,
     ) -> Pipeline:
         consumer = {"group.id": name, "auto.offset.reset": reset}
-        kafka = {"common": {"bootstrap.servers": clusters.source_servers}, "consumer": consumer}
         pipeline = make_pipeline(
             tmp_path,
             clusters.source_servers,
@@ -73,7 +72,7 @@ def make(clusters: KafkaSandbox, tmp_path: Path) -> Make:
                 "headerReplication": "enabled",
                 "optimizeOffsetCommitPartition": optimized,
             },
-            source={"kafka": kafka},
+            consumer=consumer,
             coordination={"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}},
             offsetMapping={"topic": f"{name}-mappings"},
             topicCreation={"control": {"commit": {"partitions": partitions}}},

@@ -51,12 +51,7 @@ def pipeline(request: pytest.FixtureRequest, clusters: KafkaSandbox, tmp_path: P
             "commit": {"topic": unique("commits"), "syncTimeout": "11 minutes"},
             "assignment": {"topic": unique("claims"), "graceWindow": f"{grace} seconds", "fencingMaxParallelism": 2},
         },
-        target={
-            "kafka": {
-                "common": {"bootstrap.servers": clusters.target_servers},
-                "producer": {"transaction.timeout.ms": 600_000},
-            }
-        },
+        producer={"transaction.timeout.ms": 600_000},
     )
 
 

@@ -206,13 +206,8 @@ def test_there_and_back_with_a_reverse_pipeline(
         features=features,
         groups=groups,
         errorHandling={"onForeignWriter": "ignore"},
-        source={
-            "kafka": {
-                "common": {"bootstrap.servers": target.servers},
-                # There is no filter for copies yet: it begins behind those that came from the source.
-                "consumer": {"group.id": unique("back"), "auto.offset.reset": "latest"},
-            }
-        },
+        # There is no filter for copies yet: it begins behind those that came from the source.
+        consumer={"group.id": unique("back"), "auto.offset.reset": "latest"},
     )
 
     def write(servers: str, name: str, words: str, count: int) -> None:

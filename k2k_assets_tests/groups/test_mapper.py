@@ -35,7 +35,7 @@ from k2k_assets_tests.support.kafka import (
     produce,
     unique,
 )
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -148,8 +148,7 @@ def test_a_source_topic_created_anew_is_another_one(clusters: KafkaSandbox, worl
     source, group = clusters.source_servers, unique("anew")
     topic = create_topic(source, unique("anew"))
     produce(source, topic, [b"%d" % n for n in range(20)])
-    path = write_pipeline(tmp_path, source, clusters.target_servers, [topic], features=EXACT)
-    pipeline = load_pipeline([path])
+    pipeline = make_pipeline(tmp_path, source, clusters.target_servers, [topic], features=EXACT)
     copy(pipeline)
     delete_topic(source, topic)
     create_topic(source, topic)
@@ -171,7 +170,7 @@ def test_two_pipelines_that_map_the_same_records(world: World, tmp_path: Path) -
         sink={"prefix": "second."},
         features=EXACT,
         offsetMapping={"topic": load_pipeline([world.path]).offset_mapping.topic},
-        source={"kafka": {"common": {"bootstrap.servers": world.source}, "consumer": {"group.id": name}}},
+        consumer={"group.id": name},
     )
     copy(load_pipeline([second]))
     commit(world.source, group, {world.at(1): 11})

@@ -30,7 +30,7 @@ from k2k_assets_tests.support.kafka import (
     topics,
     unique,
 )
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -72,7 +72,7 @@ def test_a_mapper_that_is_started_before_the_replicator(
 
 
 def test_a_file_whose_replicator_publishes_nothing_creates_no_topic_for_it(world: World, tmp_path: Path) -> None:
-    pipeline = load_pipeline([write_pipeline(tmp_path, world.source, world.target, [world.topic])])
+    pipeline = make_pipeline(tmp_path, world.source, world.target, [world.topic])
     with pytest.raises(Refused, match=r"mapping topic .* does not exist .*'features.offsetMapping: enabled'"):
         sync_once(pipeline)
     assert not set(control_topics(pipeline)) & set(topics(world.target))

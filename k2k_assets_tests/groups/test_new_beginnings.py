@@ -36,12 +36,7 @@ class World:
             [self.topic],
             features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
             groups={"consumerGroups": f"{self._prefix}.*"},
-            source={
-                "kafka": {
-                    "common": {"bootstrap.servers": self.source},
-                    "consumer": {"group.id": unique("k2k"), **consumer},
-                }
-            },
+            consumer={"group.id": unique("k2k"), **consumer},
         )
         self.pipeline = load_pipeline([self.path])
 

@@ -44,10 +44,9 @@ class Watch:
     """An override that begins after records were written, and those that are written while it watches."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        kafka = {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": GROUP}}
         window = {"assignment": {"topic": "claims", "graceWindow": "600 milliseconds"}}
         self._pipeline = make_pipeline(
-            directory, "a:1", "b:1", ["orders"], source={"kafka": kafka}, coordination=window
+            directory, "a:1", "b:1", ["orders"], consumer={"group.id": GROUP}, coordination=window
         )
         self._monkeypatch = monkeypatch
 

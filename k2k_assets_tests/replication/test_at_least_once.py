@@ -58,7 +58,7 @@ def test_killed_at_any_step_and_run_again(
         sink={"prefix": prefix},
         features={"exactlyOnce": "disabled", "offsetMapping": "enabled", "headerReplication": "enabled"},
         coordination={"commit": {"batchSize": 100, "syncTimeout": "11 minutes"}},
-        target={"kafka": {"common": {"bootstrap.servers": clusters.target_servers}, "producer": NEVER_TIMED_OUT}},
+        producer=NEVER_TIMED_OUT,
     )
 
     outcome = copy(pipeline, cores=1, runner=dying_first(step, occurrence))

@@ -40,12 +40,7 @@ def test_records_that_are_deleted_before_a_consumer_that_waits_has_read_them(
         target,
         topics,
         features={"exactlyOnce": mode},
-        source={
-            "kafka": {
-                "common": {"bootstrap.servers": source},
-                "consumer": {"group.id": unique("group"), "auto.offset.reset": reset},
-            }
-        },
+        consumer={"group.id": unique("group"), "auto.offset.reset": reset},
     )
     assert copy(pipeline).stopped == {}  # with `latest` as well the first record is the first one to copy
     running = Running(pipeline, 1)

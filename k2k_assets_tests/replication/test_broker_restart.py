@@ -105,7 +105,7 @@ def impatient(clusters: KafkaSandbox, directory: Path, topic: str, exactly_once:
         target,
         [topic],
         features={"exactlyOnce": exactly_once, "offsetMapping": "enabled", "headerReplication": "enabled"},
-        source={"kafka": {"common": {"bootstrap.servers": source}, "consumer": consumer}},
+        consumer=consumer,
         target={"kafka": {"common": {"bootstrap.servers": target}, "producer": producer, "consumer": waits}},
     )
 

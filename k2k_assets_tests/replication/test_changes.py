@@ -36,12 +36,7 @@ def pipeline(request: pytest.FixtureRequest, clusters: KafkaSandbox, tmp_path: P
         clusters.source_servers,
         clusters.target_servers,
         f"{prefix}-.*",
-        source={
-            "kafka": {
-                "common": {"bootstrap.servers": clusters.source_servers},
-                "consumer": {"group.id": prefix, "auto.offset.reset": "latest"},
-            }
-        },
+        consumer={"group.id": prefix, "auto.offset.reset": "latest"},
         features={
             "exactlyOnce": getattr(request, "param", "enabled"),
             "offsetMapping": "enabled",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,13 +24,9 @@ def test_a_transaction_time_out_that_the_target_does_not_take(
     """The default of Kafka's transaction.max.timeout.ms is 15 minutes."""
     topic = create_topic(clusters.source_servers, unique("slow"))
     produce(clusters.source_servers, topic, [b"a"])
-    kafka: dict[str, Any] = {
-        "common": {"bootstrap.servers": clusters.target_servers},
-        "producer": {"transaction.timeout.ms": 900_001},
-    }
     pipeline = make_pipeline(
         tmp_path, clusters.source_servers, clusters.target_servers, [topic],
-        features={"exactlyOnce": mode}, target={"kafka": kafka},
+        features={"exactlyOnce": mode}, producer={"transaction.timeout.ms": 900_001},
         coordination={
             "commit": {"topic": f"{topic}-commits", "syncTimeout": "30 minutes"},
             "assignment": {"topic": f"{topic}-claims"},

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -44,15 +43,14 @@ pytestmark = pytest.mark.integration
 def pipeline_for(
     clusters: KafkaSandbox, directory: Path, topics: list[str], mode: str = "enabled", reset: str | None = None
 ) -> Pipeline:
-    source: dict[str, Any] = {"common": {"bootstrap.servers": clusters.source_servers}}
-    source["consumer"] = {"group.id": unique("k2k.g"), **({"auto.offset.reset": reset} if reset else {})}
+    consumer = {"group.id": unique("k2k.g"), **({"auto.offset.reset": reset} if reset else {})}
     return make_pipeline(
         directory,
         clusters.source_servers,
         clusters.target_servers,
         topics,
         features={"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"},
-        source={"kafka": source},
+        consumer=consumer,
     )
 
 

@@ -63,7 +63,7 @@ def test_killed_at_any_step_and_run_again(
         sink={"prefix": prefix},
         features=EXACTLY_ONCE,
         coordination={"commit": {**SMALL_BATCHES, "syncTimeout": "11 minutes"}},
-        target={"kafka": {"common": {"bootstrap.servers": clusters.target_servers}, "producer": NEVER_TIMED_OUT}},
+        producer=NEVER_TIMED_OUT,
     )
 
     outcome = copy(pipeline, cores=1, runner=dying_first(step, occurrence))

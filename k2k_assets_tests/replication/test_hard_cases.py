@@ -70,9 +70,8 @@ def written(clusters: KafkaSandbox, name: str, partitions: int = 1, records: int
     return topic
 
 
-def latest(clusters: KafkaSandbox) -> dict[str, Any]:
-    consumer = {"group.id": unique("latest"), "auto.offset.reset": "latest"}
-    return {"kafka": {"common": {"bootstrap.servers": clusters.source_servers}, "consumer": consumer}}
+def latest() -> dict[str, Any]:
+    return {"group.id": unique("latest"), "auto.offset.reset": "latest"}
 
 
 def test_a_subset_of_the_topics_of_a_shared_target_knows_that_it_is_not_alone(
@@ -119,14 +118,14 @@ def test_a_superseded_driver_does_not_depose_the_newer_one_when_its_job_fails(
 
 def test_latest_holds_for_all_partitions_of_a_new_topic(clusters: KafkaSandbox, make: Make) -> None:
     topic = written(clusters, "latest", 2)
-    copy(make([topic], source=latest(clusters)), runner=lambda plans: [copy_slot(plan) for plan in plans])
+    copy(make([topic], consumer=latest()), runner=lambda plans: [copy_slot(plan) for plan in plans])
     assert read_all(clusters.target_servers, topic) == []
 
 
 def test_latest_begins_before_an_open_transaction(clusters: KafkaSandbox, make: Make) -> None:
     topic = written(clusters, "latest")
     transaction = OpenTransaction(clusters.source_servers, topic, [b"open1", b"open2"])
-    pipeline = make([topic], source=latest(clusters))
+    pipeline = make([topic], consumer=latest())
     copy(pipeline)
     transaction.commit()
     copy(pipeline)
@@ -289,12 +288,7 @@ def test_a_stop_is_heeded_while_the_commit_topic_is_held_by_somebody_else(
     pipeline = make(
         [written(clusters, "held")],
         coordination={"commit": {"topic": commits, "syncTimeout": "12 seconds"}},
-        target={
-            "kafka": {
-                "common": {"bootstrap.servers": clusters.target_servers},
-                "producer": {"transaction.timeout.ms": 1000},
-            }
-        },
+        producer={"transaction.timeout.ms": 1000},
         errorHandling={"onCommitSyncTimeout": "ignore"},
     )
     copy(pipeline)

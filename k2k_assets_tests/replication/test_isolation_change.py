@@ -31,7 +31,7 @@ def make(clusters: KafkaSandbox, tmp_path: Path) -> Make:
             clusters.target_servers,
             [topic],
             features={"exactlyOnce": "disabled", "offsetMapping": "enabled"},
-            source={"kafka": {"common": {"bootstrap.servers": clusters.source_servers}, "consumer": consumer}},
+            consumer=consumer,
             coordination={"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}},
             offsetMapping={"topic": f"{name}-mappings"},
         )

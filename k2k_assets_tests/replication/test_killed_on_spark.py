@@ -79,7 +79,7 @@ def pipeline_file(directory: Path, clusters: KafkaSandbox, topic: str, mode: str
             "commit": {"topic": f"{name}-commits", "batchSize": 40, "syncTimeout": "11 minutes"},
             "assignment": {"topic": f"{name}-claims"},
         },
-        target={"kafka": {"common": {"bootstrap.servers": clusters.target_servers}, "producer": NEVER_TIMED_OUT}},
+        producer=NEVER_TIMED_OUT,
         spark={"master": "local-cluster[2,1,1024]" if victim == EXECUTOR else "local[2]"},
     )
 

@@ -53,14 +53,13 @@ def make(clusters: KafkaSandbox, tmp_path: Path) -> Make:
 
     def make_one(topics: list[str], mode: str = "enabled", reset: str = "earliest", **rest: Any) -> Pipeline:
         consumer = {"group.id": name, "auto.offset.reset": reset}
-        kafka = {"common": {"bootstrap.servers": clusters.source_servers}, "consumer": consumer}
         return make_pipeline(
             tmp_path,
             clusters.source_servers,
             clusters.target_servers,
             topics,
             features={"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"},
-            source={"kafka": kafka},
+            consumer=consumer,
             coordination={"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}},
             offsetMapping={"topic": f"{name}-mappings"},
             **rest,

@@ -23,7 +23,7 @@ def reading_uncommitted(clusters: KafkaSandbox, directory: Path, topic: str, res
         clusters.target_servers,
         [topic],
         features={"exactlyOnce": "disabled"},
-        source={"kafka": {"common": {"bootstrap.servers": clusters.source_servers}, "consumer": consumer}},
+        consumer=consumer,
     )
 
 

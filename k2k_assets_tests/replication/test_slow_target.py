@@ -44,7 +44,7 @@ def test_what_is_too_much_for_one_transaction_goes_in_several(
             source,
             line.servers,
             [topic],
-            target={"kafka": {"common": {"bootstrap.servers": line.servers}, "producer": producer}},
+            producer=producer,
             sink={"prefix": f"{unique('slow')}."},
             features={"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"},
         )

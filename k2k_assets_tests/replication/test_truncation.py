@@ -29,7 +29,7 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 from k2k_assets_tests.support.lossy_source import LossySource
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
 from k2k_assets_tests.support.storms import MODES, in_storms
 
 pytestmark = pytest.mark.integration
@@ -61,32 +61,29 @@ def pipeline_file(
     **consumer: str,
 ) -> tuple[Path, Pipeline]:
     """A pipeline whose consumer has further properties."""
-    kafka = {"common": {"bootstrap.servers": source.servers}}
     path = write_pipeline(
         folder,
         source.servers,
         clusters.target_servers,
         topics,
         features={"exactlyOnce": mode, "offsetMapping": "enabled"},
-        source={"kafka": {**kafka, "consumer": {"group.id": unique("group"), **consumer}}},
+        consumer={"group.id": unique("group"), **consumer},
     )
     return path, load_pipeline([path])
 
 
 def reading(source: LossySource, clusters: KafkaSandbox, folder: Path, topic: str, isolation: str) -> Pipeline:
     """A pipeline at least once whose consumer has this isolation level."""
-    kafka = {"common": {"bootstrap.servers": source.servers}}
     consumer = {"group.id": f"group-{topic}", "isolation.level": isolation}
-    path = write_pipeline(
+    return make_pipeline(
         folder,
         source.servers,
         clusters.target_servers,
         [topic],
         features={"exactlyOnce": "disabled"},
-        source={"kafka": {**kafka, "consumer": consumer}},
+        consumer=consumer,
         coordination={"commit": {"topic": f"{topic}-commits"}, "assignment": {"topic": f"{topic}-claims"}},
     )
-    return load_pipeline([path])
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def pipeline(clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
             "commit": {"topic": unique("commits"), "syncTimeout": "11 minutes"},
             "assignment": {"topic": unique("claims"), "graceWindow": "4 seconds"},
         },
-        target={"kafka": {"common": {"bootstrap.servers": clusters.target_servers}, "producer": NEVER_TIMED_OUT}},
+        producer=NEVER_TIMED_OUT,
     )
 
 

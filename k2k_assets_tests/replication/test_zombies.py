@@ -65,7 +65,7 @@ def make(clusters: KafkaSandbox, tmp_path: Path, topic: str) -> Make:
                 "commit": {"topic": f"{name}-commits", "batchSize": 40},
                 "assignment": {"topic": f"{name}-claims", "graceWindow": "1 second"},
             },
-            target={"kafka": {"common": {"bootstrap.servers": clusters.target_servers}, "producer": producer}},
+            producer=producer,
         )
 
     return made

@@ -20,9 +20,8 @@ from k2k_assets.orchestration.maintenance.keeping import Ours
 from k2k_assets.orchestration.names import TOPIC_CHECK, AssetNames
 from k2k_assets.orchestration.sensors.run_history import last_run
 from k2k_assets.orchestration.sensors.sync_history import sync_runs
-from k2k_assets.pipeline import load_pipeline
 from k2k_assets.verification.mapping_checks import CHECKS
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline
 
 TOPICS = ("a.b", "quiet")
 
@@ -40,7 +39,7 @@ class History:
         self.folder = folder
         folder.mkdir()
         features = {"offsetMapping": "enabled"}
-        self.pipeline = load_pipeline([write_pipeline(folder, "s:9092", "t:9092", ".*", features=features)])
+        self.pipeline = make_pipeline(folder, "s:9092", "t:9092", ".*", features=features)
         known = {topic: DiscoveredTopic(1, topic) for topic in TOPICS}
         discovery.save(Discovery(self.pipeline.name, 0, "source", "target", known))
         self.names = AssetNames(self.pipeline.name)

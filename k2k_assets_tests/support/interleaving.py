@@ -222,16 +222,12 @@ def pipeline_of(
         rest: More sections of the file, and `features` over these.
     """
     features = {"exactlyOnce": mode, "offsetMapping": mapping, "headerReplication": "enabled"}
-    kafka = {
-        "common": {"bootstrap.servers": clusters.source_servers},
-        "consumer": {"group.id": unique("group"), **(consumer or {})},
-    }
     return make_pipeline(
         directory,
         clusters.source_servers,
         clusters.target_servers,
         topics,
-        source={"kafka": kafka},
+        consumer={"group.id": unique("group"), **(consumer or {})},
         coordination={
             "commit": {"topic": unique("commits"), **(commit or {})},
             "assignment": {"topic": unique("claims"), "graceWindow": "500 milliseconds"},

@@ -25,6 +25,8 @@ def write_pipeline(
     sink: str | Mapping[str, Any] = "source",
     partition: str = "source",
     features: Mapping[str, str] | None = None,
+    consumer: Mapping[str, Any] | None = None,
+    producer: Mapping[str, Any] | None = None,
     **sections: Any,
 ) -> Path:
     """Writes a pipeline file with names of its own.
@@ -37,6 +39,8 @@ def write_pipeline(
         sink: `replication[].sink.topic`.
         partition: `replication[].sink.partition`.
         features: Over `autoCreateTopics` and `autoCreateControlTopics` enabled.
+        consumer: Properties of the source's consumer, over a `group.id` of its own.
+        producer: Properties of the target's producer.
         sections: Further sections of the file, such as `topicCreation`; control topics get unique names if the
             `coordination` and `offsetMapping` sections are not given.
 
@@ -47,8 +51,15 @@ def write_pipeline(
     document: dict[str, Any] = {
         "name": name,
         "features": {"autoCreateTopics": "enabled", "autoCreateControlTopics": "enabled", **(features or {})},
-        "source": {"kafka": {"common": {"bootstrap.servers": source}, "consumer": {"group.id": f"k2k.{name}"}}},
-        "target": {"kafka": {"common": {"bootstrap.servers": target}}},
+        "source": {
+            "kafka": {
+                "common": {"bootstrap.servers": source},
+                "consumer": {"group.id": f"k2k.{name}", **(consumer or {})},
+            }
+        },
+        "target": {
+            "kafka": {"common": {"bootstrap.servers": target}, **({"producer": {**producer}} if producer else {})}
+        },
         "replication": [
             {"source": {"topic": topics if isinstance(topics, str) else list(topics)}},
             {"sink": {"topic": sink if isinstance(sink, str) else dict(sink), "partition": partition}},

@@ -10,8 +10,8 @@ import dagster as dg
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.definitions import build_definitions
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets.pipeline import Pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline
 
 
 class Ticks:
@@ -24,7 +24,7 @@ class Ticks:
     def __init__(self, folder: Path, source: str, target: str, topics: str | list[str], **sections: Any) -> None:
         folder.mkdir()
         self.folder = folder
-        self.pipeline: Pipeline = load_pipeline([write_pipeline(folder, source, target, topics, **sections)])
+        self.pipeline: Pipeline = make_pipeline(folder, source, target, topics, **sections)
         self.names = AssetNames(self.pipeline.name)
         self.instance = dg.DagsterInstance.ephemeral()
         self.cursor: str | None = None

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.positions import PositionRow
 from k2k_assets.tables.commit_log import commit_log_frame, read_commit_log_table, write_commit_log
 from k2k_assets.tables.stored import BrokenTable, NoTable, directory_of
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +38,7 @@ _UNKNOWN = replace(_POSITION, partition=1, source_end=None, lag=None, seconds_be
 @pytest.fixture
 def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
     monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
-    return load_pipeline([write_pipeline(tmp_path, "s:9092", "t:9092", ["orders"])])
+    return make_pipeline(tmp_path, "s:9092", "t:9092", ["orders"])
 
 
 @pytest.mark.slow

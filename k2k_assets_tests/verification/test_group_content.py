@@ -15,7 +15,7 @@ from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
 from k2k_assets.orchestration.assets.group_sync import limited_to
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification import group_content
 from k2k_assets.verification.group_content import check_groups
@@ -25,7 +25,7 @@ from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit, delete_group
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -34,7 +34,7 @@ RECORDS = [Record(b"k%d" % i, b"v%d" % i, [("h", b"%d" % i)], NOW + i) for i in 
 
 
 def _pipeline(clusters: KafkaSandbox, directory: Path, topics: list[str], **settings: Any) -> Pipeline:
-    path = write_pipeline(
+    return make_pipeline(
         directory,
         clusters.source_servers,
         clusters.target_servers,
@@ -43,7 +43,6 @@ def _pipeline(clusters: KafkaSandbox, directory: Path, topics: list[str], **sett
         index={"path": str(directory / "index")},
         **settings,
     )
-    return load_pipeline([path])
 
 
 def _moved(pipeline: Pipeline, source: str, groups: Mapping[str, Mapping[TopicPartition, int]]) -> dict[str, Verdict]:
@@ -209,12 +208,7 @@ def test_a_group_ahead_of_the_copy_waits_and_an_unknown_one_is_a_doubt(clusters:
             tmp_path,
             [topic],
             features={"exactlyOnce": "enabled"},
-            source={
-                "kafka": {
-                    "common": {"bootstrap.servers": source},
-                    "consumer": {"group.id": unique("k2k"), "auto.offset.reset": "latest"},
-                }
-            },
+            consumer={"group.id": unique("k2k"), "auto.offset.reset": "latest"},
         ),
         TopicPartition(topic, 0),
     )

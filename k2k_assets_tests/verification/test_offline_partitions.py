@@ -14,7 +14,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
 from k2k_assets.orchestration.sensors.group_observation import observe_groups
 from k2k_assets.orchestration.sensors.observation import observe
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.group_content import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
@@ -22,14 +22,14 @@ from k2k_assets.verification.verdict import Judgement
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import await_held, commit
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.second_node import TwoNodes, create_on_nodes
 
 pytestmark = pytest.mark.integration
 
 
 def _pipeline(directory: Path, source: str, target: str, topics: list[str], groups: str) -> Pipeline:
-    path = write_pipeline(
+    return make_pipeline(
         directory,
         source,
         target,
@@ -38,7 +38,6 @@ def _pipeline(directory: Path, source: str, target: str, topics: list[str], grou
         index={"path": str(directory / "index")},
         groups={"consumerGroups": groups},
     )
-    return load_pipeline([path])
 
 
 @pytest.mark.slow

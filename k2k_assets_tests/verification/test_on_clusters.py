@@ -356,7 +356,6 @@ def test_what_is_copied_uncommitted_is_compared_uncommitted(
     topic = unique("orders")
     for servers in (clusters.source_servers, clusters.target_servers):
         create_topic(servers, topic)
-    common = {"bootstrap.servers": clusters.source_servers}
     consumer = {"group.id": unique("uncommitted"), "isolation.level": "read_uncommitted"}
     pipeline = make_pipeline(
         tmp_path,
@@ -365,7 +364,7 @@ def test_what_is_copied_uncommitted_is_compared_uncommitted(
         [topic],
         features={"offsetMapping": "enabled"},
         index={"path": str(tmp_path / "index")},
-        source={"kafka": {"common": common, "consumer": consumer}},
+        consumer=consumer,
     )
     world = World(clusters, topic, HandCopy(pipeline), spark)
     world.source(RECORDS[:6])

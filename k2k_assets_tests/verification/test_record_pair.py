@@ -10,12 +10,11 @@ import pytest
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.record_pair import RecordPlace, ShownRecord, differences, facing, record_at
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline
 
 _SEEN = ShownRecord(b"k", b"v", (("h", b"1"), ("h", None)), 1000, False)
 
@@ -49,8 +48,7 @@ def test_records_of_a_real_copy(clusters: KafkaSandbox, tmp_path: Path) -> None:
     record = Record(b"key", b"value", [("name", b"\xff"), ("none", None)], 1_700_000_000_000)
     produce(clusters.source_servers, topic, [record])
     features = {"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"}
-    path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=features)
-    pipeline = load_pipeline([path])
+    pipeline = make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic], features=features)
     copy(pipeline)
     delete_records(clusters.source_servers, topic, 0, 1)
     at = TopicPartition(topic, 0)

@@ -22,11 +22,11 @@ from k2k_assets.orchestration.assets.report_schedule import report_interval
 from k2k_assets.orchestration.assets.run_window import LINGER_SECONDS
 from k2k_assets.orchestration.assets.sync_run import SyncRun
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import HandedOver, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 from k2k_assets_tests.support.dagster_fixture import is_synced
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline
 
 WINDOW = 3600.0
 TOPICS = ("a.b", "quiet")
@@ -95,7 +95,7 @@ def fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fixture:
     monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
     folder = tmp_path / "pipelines"
     folder.mkdir()
-    pipeline = load_pipeline([write_pipeline(folder, "s:9092", "t:9092", ".*")])
+    pipeline = make_pipeline(folder, "s:9092", "t:9092", ".*")
     known = {topic: DiscoveredTopic(1, topic) for topic in TOPICS}
     discovery.save(Discovery(pipeline.name, 0, "source", "target", known))
     return Fixture(folder, pipeline, AssetNames(pipeline.name))

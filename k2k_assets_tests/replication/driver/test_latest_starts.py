@@ -27,8 +27,7 @@ class Harness:
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, reset: str, partitions: int = 2) -> None:
         consumer = {"group.id": "k2k.g", "auto.offset.reset": reset}
-        kafka = {"common": {"bootstrap.servers": "a:1"}, "consumer": consumer}
-        self.pipeline = make_pipeline(directory, "a:1", "b:1", ["t"], source={"kafka": kafka})
+        self.pipeline = make_pipeline(directory, "a:1", "b:1", ["t"], consumer=consumer)
         self.state = Assignments()
         self.partitions = partitions
         self.ends = 100

@@ -54,9 +54,8 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> list[FakeLog]:
 def reader(
     tmp_path: Path, clock: FakeClock, source: FakeCluster, target: FakeCluster, logs: list[FakeLog]
 ) -> ProgressReader:
-    consumer = {"common": {"bootstrap.servers": "a:1"}, "consumer": {"group.id": "k2k.g"}}
     commits = {"commit": {"topic": "commits"}}
-    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], source={"kafka": consumer}, coordination=commits)
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], consumer={"group.id": "k2k.g"}, coordination=commits)
     reader = ProgressReader(pipeline, CLUSTER, source, target, [P0, P1], clock)  # type: ignore[arg-type]
     reader.counts_for(GENERATION)
     return reader

@@ -26,9 +26,8 @@ OTHER = TopicPartition("u", 0)
 
 
 def slot(tmp_path: Path, *partitions: TopicPartition, reset: str | None = None) -> SlotPlan:
-    common = {"common": {"bootstrap.servers": "a:1"}}
     consumer = {"group.id": "k2k.g", **({"auto.offset.reset": reset} if reset else {})}
-    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t", "u"], source={"kafka": {**common, "consumer": consumer}})
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t", "u"], consumer=consumer)
     return slot_plan(pipeline, dict.fromkeys(partitions, 0))
 
 

@@ -102,7 +102,7 @@ class RealEnds:
             target,
             [self.source.topic],
             features={"exactlyOnce": mode, "headerReplication": "enabled"},
-            target={"kafka": {"common": {"bootstrap.servers": target}, "producer": NEVER_TIMED_OUT}},
+            producer=NEVER_TIMED_OUT,
             coordination={"commit": {"topic": "commits", "syncTimeout": "11 minutes"}},
         )
         self.transport: Transport = TRANSPORTS[name](pipeline)

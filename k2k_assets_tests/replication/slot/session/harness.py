@@ -151,7 +151,7 @@ def pipeline_with(
         "a:1",
         "b:1",
         ["t"],
-        source={"kafka": {"common": {"bootstrap.servers": "a:1"}, "consumer": consumer}},
+        consumer=consumer,
         features={"exactlyOnce": "enabled", "offsetMapping": "enabled", **features},
         coordination={
             "commit": {"topic": "commits", "batchSize": batch_size, "batchTimeout": f"{seconds} seconds"},

@@ -24,7 +24,7 @@ def test_a_transaction_is_closed_long_before_it_times_out_and_what_is_none_is_no
         "b:1",
         ["t"],
         features={"exactlyOnce": mode, "offsetMapping": "enabled"},
-        target={"kafka": {"common": {"bootstrap.servers": "b:1"}, "producer": {"transaction.timeout.ms": 4000}}},
+        producer={"transaction.timeout.ms": 4000},
         coordination={
             "commit": {"topic": "commits", "batchSize": 100_000, "batchTimeout": "3 seconds"},
             "assignment": {"topic": "claims"},

@@ -80,8 +80,8 @@ class _ClaimValue(wire.Value, frozen=True):
     time: int = wire.written(0)
 
 
-class _StartValue(wire.Value, frozen=True):
-    topic: str
+class _StartValue(wire.Value, frozen=True, kw_only=True):
+    topic: str = wire.written("")
     positions: tuple[int, ...]
 
 
@@ -190,7 +190,7 @@ def start_value(topic: str, positions: tuple[int, ...]) -> bytes:
         topic: Name of the source topic, for people.
         positions: Where each partition begins.
     """
-    return wire.encode(_StartValue(VERSION, topic, positions))
+    return wire.encode(_StartValue(version=VERSION, topic=topic, positions=positions))
 
 
 def parse_start(value: bytes, where: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""JSON of the control records: compact, stable key order, readable with any console consumer."""
+"""JSON as control topics have it: compact, stable key order, readable with any console consumer."""
 
 from __future__ import annotations
 
@@ -32,14 +32,3 @@ def decode(data: bytes | None, what: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError(f"{what}: is not a JSON object")
     return document
-
-
-def check_version(document: dict[str, Any], newest: int, what: str) -> None:
-    """Refuses a record that a newer release wrote.
-
-    Raises:
-        ValueError: The version is missing or unknown.
-    """
-    version = document.get("version")
-    if not isinstance(version, int) or not 1 <= version <= newest:
-        raise ValueError(f"{what}: version {version!r} is unknown here (1 to {newest} are read); upgrade k2k")

@@ -39,6 +39,7 @@ V = TypeVar("V", bound=Value)
 
 def written(default: T) -> T:
     """The default of a field that is written also where it has its default."""
+    # A field is left out where it is its default itself; what a factory makes is never compared.
     of_field: T = msgspec.field(default_factory=lambda: default)
     return of_field
 
@@ -69,7 +70,7 @@ def contents(fields: Struct, *others: str) -> dict[str, Any]:
 
 
 def document(fields: Struct) -> dict[str, Any]:
-    """The same, as they are in JSON."""
+    """The fields as they are in JSON."""
     found: dict[str, Any] = msgspec.to_builtins(fields)
     return found
 
@@ -106,12 +107,12 @@ def decode(kind: type[V], data: bytes | None, newest: int, where: str) -> V:
         ValueError: It is no such value, or a newer release wrote it.
     """
     value = _decode(kind, data, where, newest)
-    json_codec.check_version({"version": value.version}, newest, where)
+    _ensure_known(value.version, newest, where)
     return value
 
 
 def read(kind: type[S], document: dict[str, Any], where: str) -> S:
-    """The same of a key that was decoded before it was known of which kind it is.
+    """Reads a key that was decoded before it was known of which kind it is.
 
     Raises:
         ValueError: It is no such key.
@@ -129,10 +130,15 @@ def _decode(kind: type[S], data: bytes | None, where: str, newest: int | None = 
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
         if newest is not None:  # fields that do not fit may be those of a newer version: that is what has to be told
-            json_codec.check_version(json_codec.decode(data, where), newest, where)
+            _ensure_known(json_codec.decode(data, where).get("version"), newest, where)
         raise _wrong(where, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{where}: is not JSON ({error})") from None
+
+
+def _ensure_known(version: object, newest: int, where: str) -> None:
+    if not isinstance(version, int) or not 1 <= version <= newest:
+        raise ValueError(f"{where}: version {version!r} is unknown here (1 to {newest} are read); upgrade k2k")
 
 
 def _wrong(where: str, error: Exception) -> ValueError:

@@ -65,6 +65,7 @@ class GroupRun:
     _schedule: ReportSchedule[Hashable] = field(init=False)
     _pace: CheckPace = field(init=False)
     _failing: FailingGroups = field(default_factory=FailingGroups)
+    _untold: dict[str, Verdict] = field(default_factory=dict)
     _held_back: str = ""
     _is_in_trouble: bool = False
     _committed: frozenset[str] = frozenset()
@@ -136,12 +137,17 @@ class GroupRun:
 
     def _note_failing(self, failed: Mapping[str, str], now: float) -> None:
         new, well = self._failing.take(failed, now)
+        self._untold |= {group: Verdict(Judgement.FAILED, why) for group, why in new.items()}
+        for group in well:
+            self._untold.pop(group, None)
+            self._pace.forget(group)
         for group, why in new.items():
             self.warn(f"group {group} is not moved: {why}")
-        self._evaluate({group: Verdict(Judgement.FAILED, why) for group, why in new.items()})
         for group in well:
             self.log(f"group {group} is moved again")
-            self._pace.forget(group)
+        # Where Dagster's database is away, the next poll tells it.
+        self._evaluate(self._untold)
+        self._untold.clear()
 
     # -- what is told at its pace -------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.orchestration.assets.topic_report import out_of_step
 from k2k_assets.pipeline import Pipeline
 
 # How long the running copy has to come as far as the source was when it was asked.
@@ -48,7 +49,7 @@ class FollowedTopic:
 def followed_topics(
     pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collection[str]
 ) -> dict[str, FollowedTopic]:
-    """Those of some topics that a living instance copies without end, in all partitions, none of them stopped.
+    """Those of some topics that a living instance copies without end, in all partitions, none of them out of step.
 
     Args:
         pipeline: The pipeline.
@@ -68,7 +69,7 @@ def followed_topics(
     partitions = [tp for tp in partitions if tp.topic in copied_by]
     ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
     log = _caught_up(pipeline, source, target, ends)
-    stopped = {tp.topic for tp in log.stopped}
+    left_out = out_of_step(log, source.describe_async(copied_by, partly=True)())
     return {
         topic: FollowedTopic(
             who,
@@ -76,7 +77,7 @@ def followed_topics(
             {tp.partition: record.position for tp, record in log.positions.items() if tp.topic == topic},
         )
         for topic, who in copied_by.items()
-        if topic not in stopped
+        if topic not in left_out
     }
 
 

@@ -2,7 +2,8 @@
 
 Each topic is reported once at the start, so that a quiet one does not look as if it were being made for an hour, then
 those that moved, at the pace of `ReportSchedule`, and the commit log with them. A stop is reported when it happens, by
-the topic's check; the others are copied on.
+the topic's check; the others are copied on. What cannot be told now, because a cluster or Dagster's database does not
+answer, is told later.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.stops.reason import StopReason, Stops, render
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
+from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.commit_log import commit_log_metadata, commit_log_version
 from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of
 from k2k_assets.orchestration.assets.report_schedule import Positions, ReportSchedule, report_interval
 from k2k_assets.orchestration.assets.run_window import RunWindow
-from k2k_assets.orchestration.assets.topic_report import topic_report
+from k2k_assets.orchestration.assets.topic_report import out_of_step, topic_report
 from k2k_assets.orchestration.assets.topic_results import Movement, live_metadata
 from k2k_assets.orchestration.assets.watched_copy import ProgressLog
 from k2k_assets.orchestration.checks.asset_checks import evaluations
@@ -40,6 +42,8 @@ from k2k_assets.verification.stops import check_copies_on
 
 # How long a topic that moves is waited for to have come as far as its source was seen to be.
 _CATCH_UP_SECONDS = 3.0
+# In the place of a position: so a stop is something to report.
+_STOPPED = -1
 
 
 class EventSink(Protocol):
@@ -70,6 +74,7 @@ class SyncRun:
         sink: Takes the materializations of this run.
         report: Takes what is no event of this run: observations of sources, and verdicts of checks.
         read_log: Reads the commit log.
+        describe: Those of some source topics that can be seen.
         oldest: Timestamps of the oldest records that are not copied yet, as `WaitingRecords.oldest`.
         log: Takes a line.
         warn: Takes a line that needs attention.
@@ -84,6 +89,7 @@ class SyncRun:
     sink: EventSink
     report: Callable[[dg.AssetObservation | dg.AssetCheckEvaluation], None]
     read_log: Callable[[], CommitLog]
+    describe: Callable[[Collection[str]], Mapping[str, TopicDescription]]
     oldest: Callable[[Mapping[TopicPartition, tuple[int, int]]], Mapping[TopicPartition, int | None]]
     log: Callable[[str], None]
     warn: Callable[[str], None]
@@ -96,6 +102,8 @@ class SyncRun:
     _pending_since: float = 0.0
     _versions: dict[str, str] = field(default_factory=dict)
     _stopped: dict[TopicPartition, tuple[StopReason, int]] = field(default_factory=dict)
+    _turned: set[str] = field(default_factory=set)
+    _is_in_trouble: bool = False
     _reported: dict[str, _Reported] = field(default_factory=dict)
     _last: Mapping[TopicPartition, PartitionProgress] = field(default_factory=dict)
 
@@ -116,6 +124,7 @@ class SyncRun:
             case ProgressRead():
                 self._last = event.progress.partitions
                 self._note_recovered(event.progress)
+                self._report_turned()
                 self._report_when_due(event.progress)
             case _:
                 pass
@@ -133,9 +142,10 @@ class SyncRun:
     def _stop(self, event: PartitionStopped) -> None:
         if event.partition in self._stopped:
             return
-        self.warn(f"{event.partition} is stopped: [{event.reason.code}] {render(event.reason)}")
         self._stopped[event.partition] = event.reason, self._position(event.partition)
-        self._report_checks([event.partition.topic])
+        self._turned.add(event.partition.topic)
+        self.warn(f"{event.partition} is stopped: [{event.reason.code}] {render(event.reason)}")
+        self._report_turned()
 
     def _note_recovered(self, progress: Progress) -> None:
         """An override by hand, or a click, lets a partition be copied on."""
@@ -146,20 +156,22 @@ class SyncRun:
         ]
         for tp in recovered:
             del self._stopped[tp]
+            self._turned.add(tp.topic)
             self.log(f"{tp} is copied on")
-        self._report_checks(sorted({tp.topic for tp in recovered}))
 
     def _position(self, tp: TopicPartition) -> int:
         return self._last[tp].position if tp in self._last else 0
 
-    def _report_checks(self, topics: Collection[str]) -> None:
-        if not topics or (log := self._read_log()) is None:
+    def _report_turned(self) -> None:
+        """The checks of topics that were stopped, or are copied on: of each until it has been told."""
+        if not self._turned or (log := self._read_log()) is None:
             return
-        checks = topic_check_keys(self.names, {*self.shown, *topics, *(tp.topic for tp in self._last)})
-        for topic in topics:
+        checks = topic_check_keys(self.names, {*self.shown, *self._turned, *(tp.topic for tp in self._last)})
+        for topic in sorted(self._turned):
             stops: Stops = {tp.partition: why for tp, (why, _) in self._stopped.items() if tp.topic == topic}
             for evaluation in evaluations(checks, {topic: check_copies_on(topic, log, stops)}):
                 self.report(evaluation)
+            self._turned.discard(topic)
 
     # -- reports ------------------------------------------------------------------------------------------------
 
@@ -176,14 +188,27 @@ class SyncRun:
         arrived = all(_covers(topics[topic], ends) for topic, ends in self._pending.items())
         if not arrived and now - self._pending_since < _CATCH_UP_SECONDS:
             return
+        if (log := self._read_log()) is None or (others := self._out_of_step(log, topics)) is None:
+            return
         found = lags_of(progress.partitions, self.oldest)
         lags_by_topic = by_topic(found)
         for topic, ends in self._pending.items():
             behind = total_lag(lags_by_topic[topic].values()).seconds
-            self._report(topic, topics[topic], ends, behind, now)
+            self._report(topic, topics[topic], ends, others.get(topic, ()), behind, now)
         self._schedule.reported({topic: _positions(topics[topic]) for topic in self._pending}, now)
         self._pending = {}
-        self._report_commit_log(found)
+        self._report_commit_log(log, found)
+
+    def _out_of_step(self, log: CommitLog, topics: Collection[str]) -> Mapping[str, Collection[int]] | None:
+        """As `out_of_step`, with what this run has stopped; None: the source does not answer."""
+        try:
+            found = out_of_step(log, self.describe(topics))
+        except K2KError as error:
+            self._wait(error)
+            return None
+        for tp in self._stopped:
+            found.setdefault(tp.topic, set()).add(tp.partition)
+        return found
 
     def _seconds_behind(self, progress: Progress) -> float | None:
         return total_lag(lags_of(progress.partitions, self.oldest).values()).seconds
@@ -193,6 +218,7 @@ class SyncRun:
         topic: str,
         parts: Mapping[int, PartitionProgress],
         ends: dict[int, int],
+        not_in_step: Collection[int],
         behind: float | None,
         now: float,
     ) -> None:
@@ -209,15 +235,14 @@ class SyncRun:
         )
         target = self.pipeline.routing.target_if_any(topic) or ""
         metadata = live_metadata(target, parts, movement, behind)
-        for event in topic_report(self.names, self.pipeline.code_version, topic, ends, positions, metadata):
+        told = self.names, self.pipeline.code_version, topic, ends, positions, metadata
+        for event in topic_report(*told, not_in_step):
             if isinstance(event, dg.AssetObservation):
                 self.report(event)  # in the run's log its line would say nothing
             else:
                 self.sink.log_event(event)
 
-    def _report_commit_log(self, lags: Mapping[TopicPartition, PartitionLag]) -> None:
-        if (log := self._read_log()) is None:
-            return
+    def _report_commit_log(self, log: CommitLog, lags: Mapping[TopicPartition, PartitionLag]) -> None:
         key = self.names.commit_log_key
         rows = positions_of(log.positions, lags)
         inputs = {self.names.topic_key(topic): version for topic, version in self._versions.items()}
@@ -227,10 +252,17 @@ class SyncRun:
 
     def _read_log(self) -> CommitLog | None:
         try:
-            return self.read_log()
+            log = self.read_log()
         except K2KError as error:
-            self.warn(f"the commit log is not reported: {error}")
+            self._wait(error)
             return None
+        self._is_in_trouble = False
+        return log
+
+    def _wait(self, error: K2KError) -> None:
+        if not self._is_in_trouble:
+            self._is_in_trouble = True
+            self.warn(f"what is copied is told later: {error}")
 
 
 def lags_of(
@@ -250,7 +282,7 @@ def lags_of(
 
 
 def _positions(parts: Mapping[int, PartitionProgress]) -> Positions:
-    return tuple(part.position for part in parts.values())
+    return tuple(part.position if part.stopped is None else _STOPPED for part in parts.values())
 
 
 def _ends(parts: Mapping[int, PartitionProgress]) -> dict[int, int]:

@@ -228,6 +228,7 @@ def _sync(
             sink=context,
             report=context.instance.report_runless_asset_event,
             read_log=lambda: read_commit_log(pipeline, source.cluster_id(), target),
+            describe=lambda topics: source.describe_async(topics, partly=True)(),
             oldest=waiting.oldest,
             log=context.log.info,
             warn=context.log.warning,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from k2k_assets.core.words import abbreviate, plural
 from k2k_assets.replication.driver.events import Committed, Event, PartitionClaimed, ProgressRead
 from k2k_assets.replication.driver.progress import Progress
+
+log = logging.getLogger("k2k.dagster")
 
 LOG_SECONDS = 30.0
 # A slot commits and leaves within seconds; this bounds the wait for one that cannot.
@@ -27,7 +30,7 @@ class Watcher(Protocol[E_contra]):
     """Follows what runs, in the thread in which Dagster wants its events."""
 
     def see(self, event: E_contra) -> None:
-        """Told of each event but single commits and claims of a copy."""
+        """Told of each event but single commits and claims of a copy; what it raises ends nothing."""
 
     def is_over(self) -> bool:
         """Whether it is to end; asked about twice a second."""
@@ -37,7 +40,8 @@ def watched(work: Callable[[threading.Event, Callable[[E], None]], R], watcher: 
     """Runs a copy, or what else lasts, in a thread while this one watches it.
 
     Dagster interrupts the main thread. A copy that ran there would be torn out of a call; so it runs beside it, is told
-    to stop, and commits what it has before the interruption goes on.
+    to stop, and commits what it has before the interruption goes on. Dagster's database may be away for a while: what
+    the watcher cannot report then is no reason to end either.
 
     Args:
         work: Gets the stop event and the listener.
@@ -49,6 +53,7 @@ def watched(work: Callable[[threading.Event, Callable[[E], None]], R], watcher: 
     stop = threading.Event()
     events: queue.SimpleQueue[E] = queue.SimpleQueue()
     working: Future[R] = Future()
+    patient = _Patient(watcher)
 
     def listen(event: E) -> None:
         if not isinstance(event, Committed | PartitionClaimed):
@@ -65,17 +70,35 @@ def watched(work: Callable[[threading.Event, Callable[[E], None]], R], watcher: 
         thread.start()
         while wait([working], timeout=_TICK_SECONDS).not_done:
             for event in _taken(events):
-                watcher.see(event)
+                patient.see(event)
             if watcher.is_over():
                 stop.set()
         for event in _taken(events):
-            watcher.see(event)
+            patient.see(event)
         return working.result()
     except BaseException:
         stop.set()
         if thread.ident is not None:
             wait([working], timeout=STOP_SECONDS)
         raise
+
+
+class _Patient(Generic[E]):
+    """Goes on with a watcher that cannot do what it is to do, and says so once."""
+
+    def __init__(self, watcher: Watcher[E]) -> None:
+        self._watcher = watcher
+        self._is_in_trouble = False
+
+    def see(self, event: E) -> None:
+        try:
+            self._watcher.see(event)
+        except Exception:
+            if not self._is_in_trouble:
+                log.exception("what is done cannot be shown in Dagster; it goes on all the same")
+            self._is_in_trouble = True
+        else:
+            self._is_in_trouble = False
 
 
 def _taken(events: queue.SimpleQueue[E]) -> Iterator[E]:

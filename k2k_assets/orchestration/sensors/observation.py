@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from k2k_assets import discovery
 from k2k_assets.control.assignment_tail import AssignmentTail
@@ -17,6 +17,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import read_manifest
+from k2k_assets.orchestration.assets.topic_report import out_of_step
 from k2k_assets.pipeline import Pipeline
 
 Positions = list[int | None]
@@ -38,6 +39,7 @@ class Observation:
         mappings: The same as the index knows it; None when the pipeline keeps no index.
         log: The commit log.
         instances: Continuous instances of the pipeline, by name.
+        out_of_step: Partitions whose position says nothing of what the source holds now, by topic.
     """
 
     found: Discovery
@@ -46,6 +48,7 @@ class Observation:
     mappings: dict[str, Positions] | None
     log: CommitLog
     instances: dict[str, Presence]
+    out_of_step: Mapping[str, Collection[int]] = field(default_factory=dict)
 
 
 def observe(pipeline: Pipeline) -> Observation:
@@ -63,6 +66,8 @@ def observe(pipeline: Pipeline) -> Observation:
         ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
         log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
         instances = _continuous_instances(pipeline, target, found)
+        # After the ends: those of another topic of the same name are found out.
+        others = out_of_step(log, source.describe_async(routed, partly=True)())
     committed = {tp: record.position for tp, record in log.positions.items()}
     return Observation(
         found=found,
@@ -74,6 +79,7 @@ def observe(pipeline: Pipeline) -> Observation:
         mappings=_by_topic(routed, _indexed(pipeline)) if pipeline.features.offset_mapping else None,
         log=log,
         instances=instances,
+        out_of_step=others,
     )
 
 

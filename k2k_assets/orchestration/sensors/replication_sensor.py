@@ -34,6 +34,8 @@ from k2k_assets.verification.verdict import Judgement
 
 SENSORS_VARIABLE = "K2K_SENSORS"
 INTERVAL_SECONDS = 10
+# In the place of a position: so a stop is something to report.
+_STOPPED = -1
 
 Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 
@@ -80,11 +82,14 @@ def replication_sensor(
         facts = sync_facts(context, pipeline, names.sync_tags, look, nothing_to_do, seen.instances)
         decision = decide_sync(facts, before.heard)
         report_dead(context.instance, decision.dead)
-        stopped, shown = _stopped(seen), shown_assets(context, names)
-        cursor = before.model_copy(update={"heard": decision.heard, "stopped": stopped})
+        shown = shown_assets(context, names)
+        cursor = before.model_copy(update={"heard": decision.heard})
         events: list[Event] = []
         if not decision.run_reports:
+            # A run that dies, or is terminated, may not have told all: then it is told here.
+            stopped = _stopped(seen, names, shown)
             events += _turned(names, before.stopped, stopped, seen, shown)
+            cursor = cursor.model_copy(update={"stopped": stopped})
         if decision.others:
             cursor, reports = _reported(pipeline, names, seen, decision.others, cursor, clock.time())
             events += reports
@@ -135,12 +140,13 @@ def _is_anything_copied(seen: Observation) -> bool:
 # -- what is reported -------------------------------------------------------------------------------------------------
 
 
-def _stopped(seen: Observation) -> dict[str, str]:
-    """What stands for the reason of each topic that is stopped.
+def _stopped(seen: Observation, names: AssetNames, shown: frozenset[dg.AssetKey]) -> dict[str, str]:
+    """What stands for the reason of each topic that is stopped; of one that is not shown yet it is told later.
 
     Failed ones only: nothing of a new topic is committed yet, which is a doubt and no stop.
     """
-    topics = {tp.topic for tp in seen.log.stopped} & seen.ends.keys()
+    stopped = {tp.topic for tp in seen.log.stopped}
+    topics = {topic for topic in stopped & seen.ends.keys() if names.topic_key(topic) in shown}
     verdicts = {topic: check_copies_on(topic, seen.log) for topic in topics}
     return {topic: digest(v.summary) for topic, v in verdicts.items() if v.judgement is Judgement.FAILED}
 
@@ -163,7 +169,10 @@ def _reported(
 ) -> tuple[SyncCursor, list[Event]]:
     """What `k2k start` has copied since it was reported last, when it is time; and the cursor that knows of it."""
     positions = {topic: {n: position or 0 for n, position in enumerate(seen.positions[topic])} for topic in seen.ends}
-    versions = {topic: version_of(at.items()) for topic, at in positions.items()}
+    versions = {
+        topic: version_of((n, _STOPPED if n in seen.out_of_step.get(topic, ()) else offset) for n, offset in at.items())
+        for topic, at in positions.items()
+    }
     moved = [topic for topic, version in versions.items() if cursor.reported.get(topic) != version]
     new = any(topic not in cursor.reported for topic in moved)
     pause = report_interval(pipeline.sync.reports_per_day, [tuple(positions[topic].values()) for topic in moved])
@@ -178,5 +187,6 @@ def _reported(
             keys.COPIED_BY: copied_by,
             keys.LAG: sum(max(0, end - positions[topic].get(n, 0)) for n, end in ends.items()),
         }
-        events.extend(topic_report(names, pipeline.code_version, topic, ends, positions[topic], metadata))
+        told = names, pipeline.code_version, topic, ends, positions[topic], metadata
+        events.extend(topic_report(*told, seen.out_of_step.get(topic, ())))
     return cursor.model_copy(update={"reported": versions, "reported_at": now}), events

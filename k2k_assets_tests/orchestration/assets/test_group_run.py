@@ -52,6 +52,7 @@ class Fixture:
     lines: list[str] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     answers: bool = True
+    breaks: bool = False
 
     def run(self) -> GroupRun:
         """A run that begins now."""
@@ -61,13 +62,19 @@ class Fixture:
             window=WINDOW,
             shown=("a", "quiet"),
             sink=self,
-            report=self.checks.append,
+            report=self.report,
             verify=self.verify,
             mappings_version=lambda: "v1",
             log=self.lines.append,
             warn=self.lines.append,
             clock=lambda: self.now,
         )
+
+    def report(self, evaluation: dg.AssetCheckEvaluation) -> None:
+        """As Dagster's instance does."""
+        if self.breaks:
+            raise OSError("the database is locked")
+        self.checks.append(evaluation)
 
     def log_event(self, event: dg.AssetMaterialization) -> None:
         """As a step's context does."""
@@ -150,6 +157,20 @@ def test_a_group_that_fails_fails_its_own_check_alone(fixture: Fixture) -> None:
     run.see(poll({"a": 5, "bad": 1}))
     assert fixture.judged() == {"bad": True}, "it is well again, and compared at once"
     assert "group bad is moved again" in fixture.lines
+
+
+def test_a_failure_that_could_not_be_told_is_told_by_the_next_poll(fixture: Fixture) -> None:
+    """Else the group's check would go on saying that it is well."""
+    run, failed = fixture.run(), {"bad": "its coordinator is gone"}
+    run.see(poll({}, failed=failed))
+    fixture.now += SETTLE_SECONDS
+    fixture.breaks = True
+    with pytest.raises(OSError, match="locked"):
+        run.see(poll({}, failed=failed))
+    fixture.breaks = False
+    for _ in range(2):
+        run.see(poll({}, failed=failed))
+    assert [check.passed for check in fixture.checks] == [False]
 
 
 def test_what_is_held_back_is_told_once_and_not_compared(fixture: Fixture) -> None:

@@ -14,10 +14,11 @@ from k2k_assets import discovery
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons import SourceDeleted, SourceRecreated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
+from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.orchestration.assets.report_schedule import report_interval
 from k2k_assets.orchestration.assets.run_window import LINGER_SECONDS
 from k2k_assets.orchestration.assets.sync_run import SyncRun
@@ -25,6 +26,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import HandedOver, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
+from k2k_assets_tests.status.records import commit_record
 from k2k_assets_tests.support.dagster_fixture import is_synced
 from k2k_assets_tests.support.pipelines import make_pipeline
 
@@ -45,6 +47,9 @@ class Fixture:
     checks: list[dg.AssetCheckEvaluation] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     reads: bool = True
+    log: CommitLog = field(default_factory=CommitLog)
+    ids: dict[str, str] = field(default_factory=dict)
+    breaks: bool = False
 
     def run(self) -> SyncRun:
         """A run that begins now."""
@@ -56,6 +61,7 @@ class Fixture:
             sink=self,
             report=self.report,
             read_log=self.read_log,
+            describe=lambda topics: {t: TopicDescription(t, self.ids.get(t, "id"), 1) for t in topics},
             oldest=lambda waiting: dict.fromkeys(waiting, int(time.time() * 1000) - 2000),
             log=self.lines.append,
             warn=self.lines.append,
@@ -64,20 +70,26 @@ class Fixture:
 
     def log_event(self, event: dg.AssetMaterialization) -> None:
         """As a step's context does."""
+        self._ensure_whole()
         self.materialized.append(event)
         self.instance.report_runless_asset_event(event)
 
     def report(self, event: dg.AssetObservation | dg.AssetCheckEvaluation) -> None:
         """As Dagster's instance does."""
+        self._ensure_whole()
         if isinstance(event, dg.AssetCheckEvaluation):
             self.checks.append(event)
         self.instance.report_runless_asset_event(event)
 
     def read_log(self) -> CommitLog:
-        """One that knows no partition."""
+        """As it is in the test."""
         if not self.reads:
             raise ClusterUnreachable("the target does not answer")
-        return CommitLog()
+        return self.log
+
+    def _ensure_whole(self) -> None:
+        if self.breaks:
+            raise OSError("the database is locked")
 
     def is_synced(self, topic: str) -> bool:
         """What Dagster itself says of the copy."""
@@ -199,9 +211,55 @@ def test_it_ends_a_while_after_its_window_where_nobody_takes_over(fixture: Fixtu
     assert "no other run has taken over" in run.ending()
 
 
-def test_a_target_that_does_not_answer_ends_nothing(fixture: Fixture) -> None:
+def test_what_cannot_be_told_is_told_later(fixture: Fixture) -> None:
     run = fixture.run()
     fixture.reads = False
+    for _ in range(2):
+        run.see(progress(5, 5))
+    assert fixture.reported() == [], "without the commit log nobody knows what is stopped"
+    assert fixture.lines == ["what is copied is told later: the target does not answer"]
+    fixture.reads = True
     run.see(progress(5, 5))
-    assert fixture.reported() == ["a.b", "quiet"]
-    assert "the commit log is not reported: the target does not answer" in fixture.lines
+    assert fixture.reported() == ["a.b", "quiet", "commit_log"]
+
+
+def test_a_stop_that_could_not_be_told_when_it_happened_is_told_later(fixture: Fixture) -> None:
+    """Else the topic's check would go on saying that it is copied on."""
+    run = fixture.run()
+    run.see(progress(5, 5))
+    fixture.reads = False
+    why = SourceDeleted("a.b")
+    run.see(PartitionStopped(TopicPartition("a.b", 0), why))
+    assert fixture.checks == []
+    fixture.reads, fixture.breaks = True, True
+    with pytest.raises(OSError, match="locked"):
+        run.see(progress(5, 9, stopped=why))
+    fixture.breaks = False
+    for _ in range(2):
+        run.see(progress(5, 9, stopped=why))
+    assert [check.passed for check in fixture.checks] == [False]
+
+
+def test_a_topic_that_is_another_one_by_now_is_not_synced(fixture: Fixture) -> None:
+    """Its source is shorter than what was copied of the one before: by the offsets alone nothing is left to copy."""
+    at = TopicPartition("a.b", 0)
+    fixture.log = CommitLog({at: commit_record(at, position=500)})
+    run = fixture.run()
+    run.see(progress(500, 500))
+    assert fixture.is_synced("a.b")
+    fixture.ids["a.b"] = "another id"
+    again = fixture.run()
+    again.see(progress(500, 10))
+    assert not fixture.is_synced("a.b"), "while its slot has not stopped it yet"
+
+
+def test_a_topic_that_is_stopped_is_not_synced_any_more(fixture: Fixture) -> None:
+    run = fixture.run()
+    run.see(progress(500, 500))
+    assert fixture.is_synced("a.b")
+    why = SourceRecreated("a.b", "id", "another id")
+    run.see(PartitionStopped(TopicPartition("a.b", 0), why))
+    fixture.now += report_interval(fixture.pipeline.sync.reports_per_day, [(0,)])
+    run.see(progress(500, 10, stopped=why))
+    assert not fixture.is_synced("a.b")
+    assert fixture.is_synced("quiet")

@@ -72,6 +72,30 @@ def test_events_are_seen_in_the_thread_of_the_step() -> None:
     assert seen == [(event, threading.current_thread().name) for event in told]
 
 
+def test_a_watcher_that_fails_ends_no_copy(caplog: pytest.LogCaptureFixture) -> None:
+    """Dagster's database may be away for a while; the clusters are not."""
+    seen: list[Event] = []
+    watcher = ProgressLog(print)
+
+    def see(event: Event) -> None:
+        seen.append(event)
+        if len(seen) in (1, 2):
+            raise OSError("the database is locked")
+
+    watcher.see = see  # type: ignore[method-assign]
+    told: list[Event] = [ProgressRead(PROGRESS)] * 3
+
+    def copy(stop: threading.Event, listener: Listener) -> Outcome:
+        for event in told:
+            listener(event)
+        return Outcome(generation=int(stop.wait(0)))
+
+    assert watched(copy, watcher).generation == 0, "it was not told to stop"
+    assert seen == told
+    (told_once,) = caplog.records
+    assert "cannot be shown in Dagster" in told_once.getMessage()
+
+
 def test_a_copy_that_is_over_is_stopped() -> None:
     watcher = ProgressLog(print)
     watcher.is_over = lambda: True  # type: ignore[method-assign]

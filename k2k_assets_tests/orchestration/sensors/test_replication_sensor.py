@@ -17,13 +17,14 @@ from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reasons import RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
-from k2k_assets.discovery import Discovery
+from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.sensors import replication_sensor
 from k2k_assets.orchestration.sensors.observation import Observation
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.clock import FakeClock
 from k2k_assets_tests.support.copying import Running
+from k2k_assets_tests.support.dagster_fixture import is_synced
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -221,20 +222,66 @@ def test_a_run_that_was_terminated_is_not_replaced(place: Path, monkeypatch: pyt
     assert len(requests(ticks.tick())) == 1
 
 
-@pytest.mark.parametrize(("status", "told"), [("a run copies", 0), ("it was terminated", 1)])
-def test_a_stop_is_told_by_the_sensor_where_no_run_does(
-    place: Path, monkeypatch: pytest.MonkeyPatch, status: str, told: int
-) -> None:
+def test_a_stop_is_told_by_the_sensor_where_no_run_does(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one of a run that was ended before it could tell it."""
     log = CommitLog(unreadable={TopicPartition("a", 0): "no JSON"})
     monkeypatch.setattr(replication_sensor, "observe", lambda pipeline: _seen(pipeline, {}, log))
     ticks = Ticks(place, "s:9092", "t:9092", ["a"])
     run = ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
-    if status == "it was terminated":
-        ticks.instance.report_run_canceled(run)
-    answer = ticks.tick()
-    assert isinstance(answer, dg.SensorResult)
-    assert requests(answer) == []
-    assert len([event for event in answer.asset_events if isinstance(event, dg.AssetCheckEvaluation)]) == told
+
+    def told() -> list[bool]:
+        answer = ticks.tick()
+        assert isinstance(answer, dg.SensorResult)
+        assert requests(answer) == []
+        return [event.passed for event in answer.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+
+    assert told() == [], "the run tells it"
+    ticks.instance.report_run_canceled(run)
+    assert told() == [False]
+    assert told() == []
+
+
+def test_a_stop_of_a_topic_that_is_not_shown_is_told_once_it_is(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = CommitLog(unreadable={TopicPartition("a", 0): "no JSON"})
+    monkeypatch.setattr(replication_sensor, "observe", lambda pipeline: _seen(pipeline, {}, log))
+    ticks = Ticks(place, "s:9092", "t:9092", ".*")
+
+    def told() -> int:
+        answer = ticks.tick()
+        assert isinstance(answer, dg.SensorResult)
+        return len([event for event in answer.asset_events if isinstance(event, dg.AssetCheckEvaluation)])
+
+    assert told() == 0
+    known = {"a": DiscoveredTopic(1, "a")}
+    discovery.save(Discovery(ticks.pipeline.name, 0, "source", "target", known))
+    assert told() == 1
+
+
+def test_what_k2k_start_copies_of_a_topic_that_is_stopped_is_not_synced(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands behind the end of its source, which was created anew."""
+    others: list[int] = []
+
+    def observe(pipeline: Pipeline) -> Observation:
+        found = Discovery(pipeline.name, 0, "source", "target", {})
+        instances = {"i": Presence(sign=7, who="k2k start")}
+        return Observation(found, {"a": [10]}, {"a": [500]}, None, CommitLog(), instances, {"a": others})
+
+    monkeypatch.setattr(replication_sensor, "observe", observe)
+    ticks = Ticks(place, "s:9092", "t:9092", ["a"])
+
+    def synced() -> bool:
+        answer = ticks.tick()
+        assert isinstance(answer, dg.SensorResult)
+        for event in answer.asset_events:
+            ticks.instance.report_runless_asset_event(event)
+        return is_synced(ticks.instance, build_definitions(ticks.folder), ticks.names.topic_key("a"))
+
+    assert synced()
+    others.append(0)
+    monkeypatch.setattr(replication_sensor, "report_interval", lambda *_: 0.0)
+    assert not synced()
 
 
 def test_a_topic_that_was_never_copied_is_not_stopped(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,7 +224,8 @@ class Poller:
         rules = Rules(
             version,
             self._prefix,
-            self._pipeline.features.mappings_guard,
+            # Who only looks compares by offsets: another machine's clock, and its claim, are no reason to look away.
+            self._claims is not None and self._pipeline.features.mappings_guard,
             self._pipeline.groups.on_foreign_target_commit,
             renew_before=version.poll - RENEW_SECONDS * 1000,
             not_begun=found.not_begun,

@@ -47,6 +47,7 @@ STATE = "k2k/state"
 OBSERVATION = "k2k/observation"
 NOT_HANDLED = "k2k/not_handled"
 HELD_BACK = "k2k/held_back"
+MAPPINGS = "k2k/mappings"
 MOVED_BY = "k2k/moved_by"
 
 # A table of metadata is one event in Dagster's database; beyond this it would no longer be small.

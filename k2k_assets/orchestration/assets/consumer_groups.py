@@ -14,7 +14,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.assets.data_versions import current_version
 from k2k_assets.orchestration.assets.group_results import failed_groups, group_materialization, groups_summary
 from k2k_assets.orchestration.assets.watched_copy import watched
-from k2k_assets.orchestration.checks.asset_checks import asset_check_result, group_check_specs
+from k2k_assets.orchestration.checks.asset_checks import asset_check_result, group_check_specs, mappings_of
 from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
@@ -146,6 +146,7 @@ def _keep_in_step(
     from k2k_assets.verification.group_content import check_groups
 
     with failures_as_messages(), both_clusters(pipeline) as (source, target):
+        mappings = mappings_of(pipeline.group, source.cluster_id(), target.cluster_id(), pipeline.offset_mapping.topic)
         run = GroupRun(
             pipeline=pipeline,
             names=names,
@@ -167,7 +168,7 @@ def _keep_in_step(
         )
         superseded = watched(
             lambda stop, listener: keep_in_step(
-                pipeline, stop, listener, context.run_id, lambda: why_unproven(context.instance, names)
+                pipeline, stop, listener, context.run_id, lambda: why_unproven(context.instance, names, mappings)
             ),
             run,
         )

@@ -5,6 +5,7 @@
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import dagster as dg
 
@@ -42,12 +43,28 @@ def mapping_checks(pipeline: Pipeline, names: AssetNames) -> dg.AssetChecksDefin
         step = context.op_execution_context
         resource = getattr(step.resources, names.resource)
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
-            evidence = Evidence(pipeline, resource.session(), MappingIndex.open(pipeline), source, target)
+            index = MappingIndex.open(pipeline)
+            judged = index.manifest
+            what = mappings_of(judged.group, judged.source_cluster, judged.target_cluster, judged.mapping_topic)
+            evidence = Evidence(pipeline, resource.session(), index, source, target)
             for name, spec in specs.items():
                 if spec.key in step.selected_asset_check_keys:
-                    yield asset_check_result(spec.key, run_check(name, evidence), pipeline.files)
+                    verdict = run_check(name, evidence)
+                    yield asset_check_result(spec.key, verdict, pipeline.files, {keys.MAPPINGS: what})
 
     return checked
+
+
+def mappings_of(group: str, source_cluster: str, target_cluster: str, topic: str) -> str:
+    """Whose mappings a verdict is about: a pipeline file may name other clusters since, or another group.
+
+    Args:
+        group: `group.id` of the pipeline.
+        source_cluster: Cluster id.
+        target_cluster: Cluster id.
+        topic: The mapping topic.
+    """
+    return f"group {group}, cluster {source_cluster} to {target_cluster}, {topic}"
 
 
 def group_check_specs(names: AssetNames, groups: Collection[str]) -> dict[str, dg.AssetCheckSpec]:
@@ -66,13 +83,19 @@ def group_check_specs(names: AssetNames, groups: Collection[str]) -> dict[str, d
     }
 
 
-def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict, files: Sequence[Path] = ()) -> dg.AssetCheckResult:
+def asset_check_result(
+    check: dg.AssetCheckKey,
+    verdict: Verdict,
+    files: Sequence[Path] = (),
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> dg.AssetCheckResult:
     """A verdict in Dagster's terms; a doubt is a failure of severity WARN, which blocks nothing.
 
     Args:
         check: Which check.
         verdict: What it found.
         files: Of the pipeline: with them goes the command that shows the first record that offends.
+        more: Further metadata.
     """
     columns = {
         "what": "string",
@@ -101,6 +124,7 @@ def asset_check_result(check: dg.AssetCheckKey, verdict: Verdict, files: Sequenc
             **{f"k2k/{what}": verdict.counts[what] for what in _PLOTTED if what in verdict.counts},
             keys.COUNTS: keys.table({"what": "string", "count": "int"}, sorted(verdict.counts.items())),
             **offenders,
+            **more,
         },
     )
 

@@ -33,6 +33,6 @@ def decide_mappings(facts: MappingsFacts) -> str | None:
     """The key of the run to ask for; None to ask for none."""
     if not (facts.behind or facts.unproven) or facts.running:
         return None
-    if facts.last_ended is not None and facts.now < facts.last_ended + facts.interval:
+    if facts.last_ended is not None and 0 <= facts.now - facts.last_ended < facts.interval:
         return None
     return f"mappings-after-{facts.last_run or 'none'}"

@@ -7,31 +7,27 @@ from __future__ import annotations
 
 import dagster as dg
 
-from k2k_assets.coordination.liveness import LastSign
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.group_observation import observe_groups
 from k2k_assets.orchestration.sensors.replication_sensor import INTERVAL_SECONDS, default_status
-from k2k_assets.orchestration.sensors.sensor_cursor import SensorCursor
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
-from k2k_assets.orchestration.sensors.sync_decision import MOVING_GROUPS, decide_sync
+from k2k_assets.orchestration.sensors.sync_decision import MOVING_GROUPS, WatchCursor, decide_sync
 from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_facts
 from k2k_assets.pipeline import Pipeline
 
 VERSION = 2
 
 
-class GroupCursor(SensorCursor):
+class GroupCursor(WatchCursor):
     """What the sensor remembers between ticks.
 
     Attributes:
-        heard: The last sign of life of each mapper.
         not_shown: Stands for what was discovered and is not among the definitions; empty if nothing.
     """
 
     version: int = VERSION
-    heard: dict[str, LastSign] = {}
     not_shown: str = ""
 
 
@@ -65,14 +61,15 @@ def offset_sync_sensor(
             return dg.SensorResult(skip_reason=str(error), cursor=cursor.model_dump_json())
         look = looked, clock.time()
         facts = sync_facts(context, pipeline, names.offset_sync_tags, look, seen.nothing_to_do, seen.mappers)
-        decision = decide_sync(facts, before.heard, MOVING_GROUPS)
+        heard = before.heard_until(looked, facts.heartbeat_timeout)
+        decision = decide_sync(facts, heard, MOVING_GROUPS)
         report_dead(context.instance, decision.dead)
         not_shown = show_anew(context, names, seen.found, shown_assets(context, names), before.not_shown)
         requests = [] if decision.run_key is None else [dg.RunRequest(decision.run_key, tags=names.offset_sync_tags)]
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else decision.reason,
-            cursor=GroupCursor(heard=decision.heard, not_shown=not_shown).model_dump_json(),
+            cursor=GroupCursor(heard=decision.heard, looked=look[1], not_shown=not_shown).model_dump_json(),
         )
 
     return sensor

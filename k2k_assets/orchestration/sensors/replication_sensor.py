@@ -18,7 +18,7 @@ from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import version_of
 from k2k_assets.orchestration.assets.report_schedule import report_interval
 from k2k_assets.orchestration.assets.topic_report import topic_report
-from k2k_assets.orchestration.checks.asset_checks import evaluations
+from k2k_assets.orchestration.checks.asset_checks import evaluations, mappings_of
 from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
@@ -80,10 +80,10 @@ def replication_sensor(
         nothing_to_do = "" if seen.ends else "no topic of the source is selected"
         look = looked, clock.time()
         facts = sync_facts(context, pipeline, names.sync_tags, look, nothing_to_do, seen.instances)
-        decision = decide_sync(facts, before.heard)
+        decision = decide_sync(facts, before.heard_until(looked, facts.heartbeat_timeout))
         report_dead(context.instance, decision.dead)
         shown = shown_assets(context, names)
-        cursor = before.model_copy(update={"heard": decision.heard})
+        cursor = before.model_copy(update={"heard": decision.heard, "looked": look[1]})
         events: list[Event] = []
         if not decision.run_reports:
             # A run that dies, or is terminated, may not have told all: then it is told here.
@@ -123,7 +123,7 @@ def _mappings_request(
             now=clock.time(),
             behind=seen.mappings != seen.positions,
             interval=pipeline.index.interval.total_seconds(),
-            unproven=_is_anything_copied(seen) and bool(why_unproven(instance, names)),
+            unproven=_is_anything_copied(seen) and bool(why_unproven(instance, names, _mappings(pipeline, seen))),
             running=running(instance, names.mappings_tags, [names.offset_mappings_key], clock),
             last_run=last.run_id,
             last_ended=last.ended,
@@ -131,6 +131,12 @@ def _mappings_request(
     )
     if decision is not None:
         yield dg.RunRequest(run_key=decision, job_name=names.mappings_job, tags=names.mappings_tags)
+
+
+def _mappings(pipeline: Pipeline, seen: Observation) -> str:
+    return mappings_of(
+        pipeline.group, seen.found.source_cluster, seen.found.target_cluster, pipeline.offset_mapping.topic
+    )
 
 
 def _is_anything_copied(seen: Observation) -> bool:
@@ -176,7 +182,7 @@ def _reported(
     moved = [topic for topic, version in versions.items() if cursor.reported.get(topic) != version]
     new = any(topic not in cursor.reported for topic in moved)
     pause = report_interval(pipeline.sync.reports_per_day, [tuple(positions[topic].values()) for topic in moved])
-    due = new or now >= cursor.reported_at + pause
+    due = new or not 0 <= now - cursor.reported_at < pause
     if not moved or not due:
         return cursor, []
     events: list[Event] = []

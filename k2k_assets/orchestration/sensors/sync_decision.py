@@ -25,6 +25,8 @@ LONGEST_BACK_OFF = 900.0
 GOOD_SECONDS = 300.0
 # How long a run may take from its launch to its first claim.
 START_SECONDS = 180.0
+# Of the heartbeat timeout, how much may pass between two ticks.
+_COUNTED = 2 / 3
 
 
 class _Model(BaseModel):
@@ -70,11 +72,36 @@ MOVING_GROUPS = Wording(
 )
 
 
-class SyncCursor(SensorCursor):
+class WatchCursor(SensorCursor):
+    """What a sensor that watches for signs of life remembers between ticks.
+
+    Attributes:
+        heard: The last sign of life of each instance, or mapper.
+        looked: When the last look was over, seconds since the epoch.
+    """
+
+    heard: dict[str, LastSign] = {}
+    looked: float = 0.0
+
+    def heard_until(self, looked: float, timeout: float) -> dict[str, LastSign]:
+        """The last signs, with their times as if this look had come soon after the last one.
+
+        Where no tick came for long (the machine slept, the daemon was away), or the clock was set, it is nobody's
+        silence: who counts as dead was looked for in vain at least twice.
+
+        Args:
+            looked: When this look began.
+            timeout: The heartbeat timeout, seconds.
+        """
+        passed = looked - self.looked
+        counted = min(max(passed, 0.0), _COUNTED * timeout)
+        return {who: LastSign(last.sign, last.time + passed - counted) for who, last in self.heard.items()}
+
+
+class SyncCursor(WatchCursor):
     """What the sensor remembers between ticks.
 
     Attributes:
-        heard: The last sign of life of each instance.
         stopped: Topics that are stopped, each with what stands for the reason.
         reported: What was reported of topics that `k2k start` copies: their data versions.
         reported_at: When, seconds since the epoch.
@@ -82,7 +109,6 @@ class SyncCursor(SensorCursor):
     """
 
     version: int = VERSION
-    heard: dict[str, LastSign] = {}
     stopped: dict[str, str] = {}
     reported: dict[str, str] = {}
     reported_at: float = 0.0
@@ -219,7 +245,7 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
             f"run {terminated.run_id} was terminated by hand: {words.undone} until the sensor is switched off and on "
             f"again, or {words.job} is launched"
         )
-    wait = _ready(facts.ended) - facts.now
+    wait = min(_ready(facts.ended) - facts.now, LONGEST_BACK_OFF)  # the clock may have been set back
     if wait > 0:
         return answer(f"the last {plural(_failures(facts.ended), 'run')} failed; the next one in {wait:.0f} s")
     return answer(words.undone, asks=True)

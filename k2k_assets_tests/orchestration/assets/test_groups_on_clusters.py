@@ -17,11 +17,14 @@ import dagster as dg
 import psutil
 import pytest
 
+from k2k_assets.control.group_versions import Version, next_poll
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.groups import onlooker
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.group_sync import limited_to, sync_groups
+from k2k_assets.orchestration.checks.asset_checks import mappings_of
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.group_observation import observe_groups
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -90,7 +93,11 @@ class Place:
 
     def judge(self, check: str, passed: bool) -> None:
         """Tells Dagster a verdict on the mappings."""
-        evaluation = dg.AssetCheckEvaluation(self.names.offset_mappings_key, check, passed, {})
+        with both_clusters(self.pipeline) as (source, target):
+            ids = source.cluster_id(), target.cluster_id()
+        judged = mappings_of(self.pipeline.group, *ids, self.pipeline.offset_mapping.topic)
+        metadata = {keys.MAPPINGS: dg.MetadataValue.text(judged)}
+        evaluation = dg.AssetCheckEvaluation(self.names.offset_mappings_key, check, passed, metadata)
         with self.dagster() as instance:
             instance.report_runless_asset_event(evaluation)
 
@@ -253,3 +260,19 @@ def test_a_group_that_has_members_on_the_target_fails_its_own_check_alone(place:
         place.await_moved(met, 3)
         place.await_that(lambda: place.check_of(met), "its check to pass again")
         assert run.poll() is None
+
+
+def test_a_look_is_not_misled_by_a_clock_that_is_ahead(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a mapper on another machine has committed looks like a later observation than this one."""
+    monkeypatch.setattr(onlooker, "_SHORTEST_PATIENCE", 1.0)
+    group, pipeline = f"{place.topic}-first", limited_to(place.pipeline, [f"{place.topic}-first"])
+    ahead = Version(7, next_poll(0, time.time() + 3600)).metadata(pipeline.groups.offset_guard_prefix)
+    place.move(group, 4)
+    commit(place.clusters.target_servers, group, {place.at: 2}, ahead)
+    assert onlooker.look_on(pipeline, "another").failed.keys() == {group}
+    commit(place.clusters.target_servers, group, {place.at: 4}, ahead)
+    looked = onlooker.look_on(pipeline, "another")
+    assert looked.failed == {}
+    with both_clusters(pipeline) as both:
+        verdict = check_groups(pipeline, looked, *both)[group]
+    assert (verdict.passed, verdict.counts["compared"]) == (True, 1), verdict.summary

@@ -160,3 +160,22 @@ def test_a_cursor_that_cannot_be_read_is_an_empty_one() -> None:
     assert SyncCursor.read(cursor.model_dump_json()) == cursor
     for text in (None, "", "{", '{"version": 1, "ends": {}}', "[]"):
         assert SyncCursor.read(text) == SyncCursor()
+
+
+def test_where_no_tick_came_for_long_nobody_was_silent() -> None:
+    """The machine slept, or the clock was set: who is dead is looked for in vain once more."""
+    instances = {"i1": _instance(5, "r1")}
+    for away in (3600.0, -3600.0):
+        cursor = SyncCursor(heard=_decide(active=[_copying()], instances=instances).heard, looked=NOW)
+        dead = []
+        for now in (NOW + away, NOW + away + 10, NOW + away + 20):
+            run = ActiveRun(run_id="r1", since=now - 100)
+            decision = _decide(cursor.heard_until(now, TIMEOUT), active=[run], instances=instances, now=now)
+            cursor = SyncCursor(heard=decision.heard, looked=now)
+            dead.append(decision.dead != ())
+        assert dead == [False, away > 0, True], away
+
+
+def test_a_clock_that_was_set_back_makes_nobody_wait_for_hours() -> None:
+    later = _failed("r1", NOW + 7200)
+    assert _decide(ended=[later], now=NOW).reason.endswith(f"{LONGEST_BACK_OFF:.0f} s")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from threading import Lock
 
@@ -103,6 +103,7 @@ class GroupCommitter:
                 of_shard[zlib.crc32(decision.group.encode()) % SHARDS].append(decision)
         metadata = version.metadata(self._prefix)
         running = [self._threads.submit(self._shards[shard].commit, mine, metadata) for shard, mine in of_shard.items()]
+        wait(running)  # whatever one of them raises: none may still be at it when the next poll begins
         report = CommitReport()
         superseded: Superseded | None = None
         for done in running:

@@ -10,7 +10,6 @@ from typing import Self
 from k2k_assets.control.assignment_writing import AssignmentWriter
 from k2k_assets.control.mapper_claims import MapperHeartbeat
 from k2k_assets.coordination.liveness import heartbeat_interval_seconds
-from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.groups")
@@ -48,7 +47,7 @@ class MapperHeartbeats:
             try:
                 self._writer.write([(heartbeat.key_bytes(), heartbeat.value_bytes())])
                 is_told = False
-            except K2KError as error:
+            except Exception as error:  # of whatever kind: who is silent counts as dead, and is replaced
                 if not is_told:
                     log.warning("no heartbeat could be written: %s", error)
                 is_told = True

@@ -77,8 +77,14 @@ def list_states(cluster: Cluster, partial: bool = False) -> dict[str, GroupState
         if not (partial and listing.valid):
             raise failure(cluster, why)
         log.warning("some brokers of the %s did not list their consumer groups: %s", cluster, why.str())
-    # Very old consumers may have committed for the group named "", which the client cannot ask about.
-    return {group.group_id: _state(group) for group in listing.valid if group.group_id}
+    states: dict[str, GroupState] = {}
+    for group in listing.valid:
+        # Very old consumers may have committed for the group named "", which the client cannot ask about.
+        if group.group_id:
+            known, told = states.get(group.group_id), _state(group)
+            # A broker that does not know yet that it has lost the group lists it as it was: then it may have members.
+            states[group.group_id] = known if known is not None and known.active else told
+    return states
 
 
 def list_others(cluster: Cluster, consumer_groups: Collection[str]) -> list[str]:

@@ -7,7 +7,8 @@ librdkafka (2.16) takes its process with it when a question about a group's offs
 - is answered with "not coordinator", as by every broker that has just given up, or not yet taken, a coordinator's
   partition: the answer's handler needs a consumer, which an admin client is not (its issue 5040).
 
-A broker that is restarted does both. So coordinators are asked in a child process, which is replaced when it dies.
+A broker that is restarted does both. And one that was frozen may name no broker at all when it is asked what is allowed
+on the cluster ("Assertion `rko_result' failed"). So these are asked in a child process, which is replaced when it dies.
 """
 
 from __future__ import annotations

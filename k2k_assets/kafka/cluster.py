@@ -111,7 +111,7 @@ class Cluster:
             return self._admin
 
     def apart(self, function: Callable[Concatenate[Cluster, P], T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Calls a function that asks coordinators of groups, in a process that may die of it; see `kafka.apart`.
+        """Calls a function that asks what may end who asks, in a process that may die of it; see `kafka.apart`.
 
         When the process dies, another one is started for a new try, as long as there is time.
 
@@ -135,7 +135,7 @@ class Cluster:
                 with self._making:
                     if self._apart is asker:
                         self._apart = None
-                why = f"the process that asks about consumer groups died: {death}"
+                why = f"the process that asks it died: {death}"
             if deadline.expired():
                 raise clients.unreachable(self.role, self._properties, why)
             log.info("%s: %s. Another one is started", self, why)
@@ -146,7 +146,12 @@ class Cluster:
         self._admin = None
         self._old.clear()
         self._knows_leaders = False
-        asker, self._apart = self._apart, None
+        self.end_apart()
+
+    def end_apart(self) -> None:
+        """Ends the process of `apart`: for who lives long and has no further question for it."""
+        with self._making:
+            asker, self._apart = self._apart, None
         if asker is not None:
             asker.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, TopicCollection
@@ -13,7 +14,9 @@ from confluent_kafka.admin import AclOperation, NewTopic
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka import clients
+from k2k_assets.kafka.answers import in_thread
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster_rights import is_restricted_here
 from k2k_assets.permissions.required import DESCRIBING, Operation
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.transport.errors import Restart, TimeoutTooLong, timeout_too_long
@@ -45,9 +48,6 @@ _OPERATIONS: Mapping[Operation, AclOperation] = {
     "Describe": AclOperation.DESCRIBE,
     "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
 }
-# Who may do these on the cluster may grant anything to itself, or is asked for nothing at all.
-_UNRESTRICTED = {AclOperation.ALTER, AclOperation.CLUSTER_ACTION, AclOperation.CREATE}
-
 Wanted = Mapping[str, Collection[Operation]]
 
 
@@ -115,10 +115,11 @@ def on_groups_here(cluster: Cluster, wanted: Wanted) -> Granted:
 
 
 def is_restricted(cluster: Cluster) -> Callable[[], bool]:
-    """Asks now whether anything may be forbidden to this client; without an authorizer nothing is."""
-    cluster.cluster_id()  # without a broker that takes part, the question would end the process (see there)
-    asked = cluster.admin.describe_cluster(include_authorized_operations=True, request_timeout=cluster.timeout)
-    return lambda: not set(cluster.answer(asked, {}).authorized_operations or ()) >= _UNRESTRICTED
+    """Asks now whether anything may be forbidden to this client; without an authorizer nothing is.
+
+    In a process of its own: a cluster that has just come back may name no broker, and such an answer ends whoever asks.
+    """
+    return in_thread(partial(cluster.apart, is_restricted_here)).result
 
 
 def not_creatable(cluster: Cluster, names: Iterable[str]) -> list[str]:

@@ -25,8 +25,10 @@ from confluent_kafka import KafkaError
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster_rights import is_restricted_here
 from k2k_assets.kafka.group_reader import fetch_offsets, fetch_offsets_here
 from k2k_assets.kafka.groups import Fetched
+from k2k_assets.permissions.granted import is_restricted
 from k2k_assets_tests.support.kafka import SECONDS
 from k2k_assets_tests.support.scripted_broker import CLUSTER_ID, ScriptedBroker
 
@@ -126,6 +128,30 @@ def _frozen_here() -> None:
 @pytest.mark.storm
 def test_by_describe_cluster_the_process_dies() -> None:
     assert _exit_code(multiprocessing.get_context("spawn").Process(target=_frozen_here)) == -signal.SIGABRT
+
+
+def broker_that_leaves(look: int, ask: Callable[[Cluster], bool]) -> bool:
+    """It takes part when that is looked for, and a moment later, when it is asked what is allowed, it does not."""
+    with ScriptedBroker() as broker, Cluster("target", {"bootstrap.servers": broker.servers}, SECONDS) as cluster:
+        broker.away = (look,)
+        return ask(cluster)
+
+
+@pytest.mark.parametrize("look", range(1, 6))
+def test_what_is_allowed_is_asked_apart(look: int) -> None:
+    assert broker_that_leaves(look, lambda cluster: is_restricted(cluster)()), "it knows of no rights"
+
+
+def _rights_here(look: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    broker_that_leaves(look, is_restricted_here)
+
+
+@pytest.mark.storm
+def test_asked_what_is_allowed_here_the_process_dies() -> None:
+    spawn = multiprocessing.get_context("spawn")
+    ends = [_exit_code(spawn.Process(target=_rights_here, args=(look,))) for look in range(1, 6)]
+    assert -signal.SIGABRT in ends
 
 
 @pytest.mark.storm

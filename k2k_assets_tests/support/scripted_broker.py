@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from collections.abc import Container
 from contextlib import suppress
 from types import TracebackType
 
@@ -35,6 +36,7 @@ class ScriptedBroker:
         group_error: What it answers when it is asked for a group's offsets; 0: nothing is wrong.
         list_error: What it answers when it is asked which groups there are; likewise.
         takes_part: Whether it is among the brokers of its cluster: not for a moment after it was frozen.
+        away: At which looks it is not among them whatever `takes_part` says; the first one is 1.
         topic: One that the cluster has.
         looks: How often it was asked which brokers there are.
         unheard: How many of the next such questions it does not answer.
@@ -43,6 +45,7 @@ class ScriptedBroker:
     def __init__(self) -> None:
         self.group_error = self.list_error = 0
         self.takes_part = True
+        self.away: Container[int] = ()
         self.topic = ""
         self.looks = 0
         self.unheard = 0
@@ -110,7 +113,11 @@ class ScriptedBroker:
                 return struct.pack(">hi", error, len(_NEWEST)) + versions
             case Api.METADATA:
                 broker = struct.pack(">i", 1) + address + struct.pack(">h", -1)
-                brokers = struct.pack(">i", 1) + broker if self.takes_part else struct.pack(">i", 0)
+                brokers = (
+                    struct.pack(">i", 1) + broker
+                    if self.takes_part and self.looks not in self.away
+                    else struct.pack(">i", 0)
+                )
                 topic = struct.pack(">hh", 0, len(self.topic)) + self.topic.encode() + struct.pack(">bi", 0, 0)
                 is_told = bool(self.topic) and _asks_for(request, self.topic)
                 topics = struct.pack(">i", 1) + topic if is_told else struct.pack(">i", 0)

@@ -70,6 +70,7 @@ def look_at_clusters(
     targets = {topic: pipeline.routing.target_topic(topic) for topic in selected}
     permissions = TopicCheck(pipeline, source, target, "replication", selected, targets.values())
     refuse(permissions.before_creation())
+    target.end_apart()  # who copies asks nothing about groups
     return FirstLook(source, target, source.cluster_id(), target_id, selected, targets, one_to_one, permissions)
 
 

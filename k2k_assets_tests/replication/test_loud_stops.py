@@ -12,6 +12,7 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.events import PartitionStopped
 from k2k_assets.replication.slot import session
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
@@ -420,3 +421,25 @@ def test_a_pipeline_that_was_changed_is_no_foreign_writer(
         assert_exact_mappings(changed, source, target, topics[0])
     else:
         assert [r.value for r in read_all(target, f"new.{topics[0]}")] == [b"b"] * 5
+
+
+@MODES
+def test_a_source_topic_that_is_created_anew_while_nothing_comes(clusters: KafkaSandbox, make: Make, mode: str) -> None:
+    """The client says within moments that an offset is out of range; the topic id says why."""
+    source = clusters.source_servers
+    anew, good = (create_topic(source, unique(name)) for name in ("anew", "good"))
+    running = Running(make([anew, good], mode), 1)
+    for topic in (anew, good):
+        produce(source, topic, [b"a"] * 5)
+    running.await_copied(10)
+    delete_topic(source, anew)
+    create_topic(source, anew)
+
+    def stops() -> list[PartitionStopped]:
+        return [event for event in running.events if isinstance(event, PartitionStopped)]
+
+    wait_until(stops, 60, "the stop")
+    produce(source, good, [b"b"])
+    running.await_copied(11)
+    running.end()
+    assert [(stop.partition, stop.reason.code) for stop in stops()] == [(TopicPartition(anew, 0), "source-recreated")]

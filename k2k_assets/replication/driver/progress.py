@@ -118,6 +118,7 @@ class ProgressReader:
         self.set_by_hand: dict[TopicPartition, int] = {}
         self._warned: set[TopicPartition] = set()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
+        self._own: list[OwnCommit] = []
         self.follow(partitions)
         topic = await_topic(target, pipeline.coordination.commit.topic)
         ends = target.offsets([TopicPartition(topic.name, p) for p in range(topic.partitions)], "stable")
@@ -153,18 +154,20 @@ class ProgressReader:
     def read(self) -> list[OwnCommit]:
         """Takes in what was committed since, and returns what this run did; does not wait.
 
+        What was taken in before an error is returned by the next call: it is read once.
+
         Raises:
             ClusterUnreachable: The target does not let it read.
             TopicLost: The commit topic is not the one any more that the run began with.
         """
-        own: list[OwnCommit] = []
         while batch := self._follower.refresh():
             for record in records_of(batch, *self._identity):
                 counted = self._by_generation.records
                 before = counted.get((record.source, record.generation))
                 self.apply(record)
                 if counted.get((record.source, record.generation)) is record:
-                    own.append(OwnCommit(record, before))
+                    self._own.append(OwnCommit(record, before))
+        own, self._own = self._own, []
         return own
 
     def apply(self, record: CommitRecord) -> None:

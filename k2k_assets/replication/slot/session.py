@@ -256,7 +256,7 @@ class Session:
             limit = min(_CHUNK, self._commit.batch_size - self._transactions.records, self._memory.budget.room())
             if dry:
                 self._let_records_gather()
-            polled = self._source.poll(limit, self._patience())
+            polled = self._poll(limit)
             now = monotonic()
             dry = sum(chunk.count for chunk in polled.chunks) + polled.passed < limit
             self._take(polled, now)
@@ -283,6 +283,16 @@ class Session:
                 break
         self._release()
         return True
+
+    def _poll(self, limit: int) -> Polled:
+        """What came; of a topic that was created anew the client says only that an offset is out of range."""
+        try:
+            return self._source.poll(limit, self._patience())
+        except SourceStopped as stopped:
+            states = [state for tp, state in self._states.items() if tp == stopped.partition]
+            with suppress(K2KError, Restart):  # what cannot be asked now is told as the client says it
+                self._ask_topic_ids(states)()
+            raise
 
     def _ensure_source_answers(self, polled: Polled, now: float) -> None:
         """librdkafka waits for a source that is down without a word; who waits for an end has to know.

@@ -85,6 +85,27 @@ def test_position_and_counters_follow_the_commit_topic(
     assert reader.starts == {P0: 30}
 
 
+def test_what_was_read_before_an_error_is_told_after_it(
+    reader: ProgressReader, write: Callable[[CommitRecord], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop among it, for one: it is read once, and nobody would hear of it."""
+    follower, polls = reader._follower, iter([False, True])
+    real = follower.refresh
+
+    def refresh(timeout: float = 0.0) -> Any:
+        if next(polls, False):
+            raise ClusterUnreachable("the target does not answer")
+        return real(timeout)
+
+    monkeypatch.setattr(follower, "refresh", refresh)
+    stopped = mine(60, 2, reason=SourceDeleted("t"))
+    write(stopped)
+    with pytest.raises(ClusterUnreachable):
+        reader.read()
+    assert [own.record for own in reader.read()] == [stopped]
+    assert reader.read() == []
+
+
 def test_records_of_others_and_unreadable_ones_are_passed_over(reader: ProgressReader, logs: list[FakeLog]) -> None:
     for record in (mine(60, 2, group="other"), mine(60, 2, cluster="other")):
         logs[-1].write((record.key_bytes(), record.value_bytes()))

@@ -14,6 +14,7 @@ from dagster._core.loader import LoadingContextForTest
 from k2k_assets import discovery
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
+from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.topic_report import topic_report
 from k2k_assets.orchestration.checks.last_verdicts import failed_checks
 from k2k_assets.orchestration.maintenance.keeping import Ours
@@ -24,6 +25,7 @@ from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 TOPICS = ("a.b", "quiet")
+MAPPINGS = "those of the pipeline"
 
 
 class History:
@@ -90,7 +92,9 @@ class History:
             check_specs=[dg.AssetCheckSpec(check.name, asset=check.asset_key) for check in self.checks],
         )
         def mappings() -> Iterator[dg.MaterializeResult[None]]:
-            results = [dg.AssetCheckResult(passed=passed, check_name=check.name) for check in self.checks]
+            metadata = {keys.MAPPINGS: MAPPINGS}
+            names = [check.name for check in self.checks]
+            results = [dg.AssetCheckResult(passed=passed, check_name=name, metadata=metadata) for name in names]
             yield dg.MaterializeResult(check_results=results)
 
         job = dg.define_asset_job(self.names.mappings_job, [mappings], tags=self.names.mappings_tags)
@@ -122,7 +126,7 @@ class History:
             "newest": {key: self._newest(key) for key in self.keys},
             "records": self._records(),
             "latest checks": self._checks(),
-            "failed checks": failed_checks(self.instance, self.checks),
+            "failed checks": failed_checks(self.instance, self.checks, MAPPINGS),
             "sync runs": sync_runs(self.instance, self.names.sync_tags),
             "mappings": last_run(self.instance, self.names.mappings_tags),
         }

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.orchestration.checks.asset_checks import mappings_of
 from k2k_assets.orchestration.checks.last_verdicts import failed_checks
 from k2k_assets.orchestration.maintenance import history as deleting
 from k2k_assets.orchestration.maintenance.history import delete_history
@@ -61,7 +62,9 @@ def test_a_copy_whose_history_was_deleted_goes_on(
 
 
 def _shown(fixture: DagsterFixture, topic: str, group: str) -> dict[str, Any]:
-    names = fixture.names
+    names, pipeline, clusters = fixture.names, fixture.pipeline, fixture.clusters
+    ids = clusters.source.cluster_id, clusters.target.cluster_id
+    mappings = mappings_of(pipeline.group, *ids, pipeline.offset_mapping.topic)
     keys = [names.topic_key(topic), names.commit_log_key, names.offset_mappings_key, names.consumer_group_key(group)]
     checks = [dg.AssetCheckKey(names.offset_mappings_key, check) for check in CHECKS]
     latest = fixture.instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
@@ -69,5 +72,5 @@ def _shown(fixture: DagsterFixture, topic: str, group: str) -> dict[str, Any]:
         "metadata": {key: fixture.metadata(key) for key in keys},
         "records": fixture.instance.get_asset_records(keys),
         "verdicts": {key: (record.id, record.evaluation) for key, record in latest.items()},
-        "failed checks": failed_checks(fixture.instance, checks),
+        "failed checks": failed_checks(fixture.instance, checks, mappings),
     }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import dagster as dg
 
 from k2k_assets.orchestration.sensors.run_history import running
-from k2k_assets_tests.support.clock import FakeClock
 
 TAGS = {"k2k/pipeline": "p"}
 
@@ -17,12 +17,17 @@ def nothing() -> None:
     """Is never run."""
 
 
-def test_a_run_that_may_be_dead_is_told_with_what_to_do() -> None:
-    """Its machine was lost: its record stays in progress for ever, and sensors would wait without a word."""
+def test_a_run_whose_process_is_gone_does_not_hold_up_the_next_one_for_ever() -> None:
+    """Its record stays in progress: the mappings would never be brought up to date again, nor checked."""
     with dg.DagsterInstance.ephemeral() as instance:
         assert running(instance, TAGS, []) is None
         run = instance.create_run_for_job(nothing, tags=TAGS)
         assert running(instance, TAGS, []) == run.run_id
-        told = running(instance, TAGS, [], FakeClock(time.time() + 5 * 3600))
-    assert told
-    assert told.startswith(f"{run.run_id} (since 5 h; if its process is gone, end it in Dagster's UI")
+        for hours, found in ((1, run.run_id), (7, None)):
+            _started(instance, run, time.time() - hours * 3600)
+            assert running(instance, TAGS, []) == found
+
+
+def _started(instance: dg.DagsterInstance, run: dg.DagsterRun, when: float) -> None:
+    event = dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, run.job_name)
+    instance.run_storage.handle_run_event(run.run_id, event, datetime.fromtimestamp(when, UTC))

@@ -142,7 +142,7 @@ def _keep_in_step(
 ) -> None:
     """Moves groups until another run takes over; all of the pipeline, also those that appear meanwhile."""
     from k2k_assets.orchestration.assets.group_run import GroupRun
-    from k2k_assets.orchestration.assets.group_sync import keep_in_step
+    from k2k_assets.orchestration.assets.group_sync import keep_in_step, newest_poll
     from k2k_assets.verification.group_content import check_groups
 
     with failures_as_messages(), both_clusters(pipeline) as (source, target):
@@ -171,6 +171,7 @@ def _keep_in_step(
                 pipeline, stop, listener, context.run_id, lambda: why_unproven(context.instance, names, mappings)
             ),
             run,
+            newest_poll,
         )
         context.log.info(run.ending(superseded))
 

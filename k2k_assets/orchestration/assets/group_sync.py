@@ -33,6 +33,13 @@ class PollFailed:
     reason: str
 
 
+def newest_poll(before: PollResult | PollFailed, event: PollResult | PollFailed) -> PollResult | PollFailed | None:
+    """As `watched` wants it: a poll tells where all groups stand, but not what the ones before have committed."""
+    if isinstance(before, PollResult) and isinstance(event, PollResult):
+        return replace(event, committed=before.committed | event.committed)
+    return event if isinstance(before, PollFailed) and isinstance(event, PollFailed) else None
+
+
 def sync_groups(pipeline: Pipeline) -> PollResult:
     """Translates and commits once; where another mapper moves the groups, looks how far that has come.
 

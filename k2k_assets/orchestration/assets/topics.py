@@ -28,7 +28,7 @@ from k2k_assets.orchestration.assets.topic_results import (
     stopped_failure,
     summary,
 )
-from k2k_assets.orchestration.assets.watched_copy import ProgressLog, watched
+from k2k_assets.orchestration.assets.watched_copy import ProgressLog, newest_progress, watched
 from k2k_assets.orchestration.checks.asset_checks import evaluations
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.failures import failures_as_messages
@@ -202,6 +202,7 @@ def _copy(
                 extent, topics=topics, stop=stop, listener=listener, run=context.run_id
             ),
             ProgressLog(context.log.info),
+            newest_progress,
         )
 
 
@@ -237,7 +238,9 @@ def _sync(
             f"copying {pipeline.selection.describe()} until the next run of this job takes over. {_TERMINATED}"
         )
         watched(
-            lambda stop, listener: spark.replicate(Continuous(), stop=stop, listener=listener, run=context.run_id), run
+            lambda stop, listener: spark.replicate(Continuous(), stop=stop, listener=listener, run=context.run_id),
+            run,
+            newest_progress,
         )
         context.log.info(run.ending())
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from typing import Generic, Protocol, TypeVar
@@ -36,7 +36,16 @@ class Watcher(Protocol[E_contra]):
         """Whether it is to end; asked about twice a second."""
 
 
-def watched(work: Callable[[threading.Event, Callable[[E], None]], R], watcher: Watcher[E]) -> R:
+def newest_progress(before: Event, event: Event) -> Event | None:
+    """As `watched` wants it, for a copy."""
+    return event if isinstance(before, ProgressRead) and isinstance(event, ProgressRead) else None
+
+
+def watched(
+    work: Callable[[threading.Event, Callable[[E], None]], R],
+    watcher: Watcher[E],
+    merged: Callable[[E, E], E | None] = lambda *_: None,
+) -> R:
     """Runs a copy, or what else lasts, in a thread while this one watches it.
 
     Dagster interrupts the main thread. A copy that ran there would be torn out of a call; so it runs beside it, is told
@@ -46,12 +55,14 @@ def watched(work: Callable[[threading.Event, Callable[[E], None]], R], watcher: 
     Args:
         work: Gets the stop event and the listener.
         watcher: Told what happens.
+        merged: Makes one of two events in a row that a watcher has not taken yet, and the second of which tells all
+            that the first one does; None: it does not. A watcher may be held up while much is told.
 
     Raises:
         K2KError: Whatever the work raises.
     """
     stop = threading.Event()
-    events: queue.SimpleQueue[E] = queue.SimpleQueue()
+    events = _Events(merged)
     working: Future[R] = Future()
     patient = _Patient(watcher)
 
@@ -69,11 +80,11 @@ def watched(work: Callable[[threading.Event, Callable[[E], None]], R], watcher: 
     try:
         thread.start()
         while wait([working], timeout=_TICK_SECONDS).not_done:
-            for event in _taken(events):
+            for event in events.taken():
                 patient.see(event)
             if watcher.is_over():
                 stop.set()
-        for event in _taken(events):
+        for event in events.taken():
             patient.see(event)
         return working.result()
     except BaseException:
@@ -101,12 +112,28 @@ class _Patient(Generic[E]):
             self._is_in_trouble = False
 
 
-def _taken(events: queue.SimpleQueue[E]) -> Iterator[E]:
-    while True:
-        try:
-            yield events.get_nowait()
-        except queue.Empty:
-            return
+class _Events(Generic[E]):
+    """Events on their way from the thread of the work to that of the watcher."""
+
+    def __init__(self, merged: Callable[[E, E], E | None]) -> None:
+        self._merged = merged
+        self._events: deque[E] = deque()
+        self._lock = threading.Lock()
+
+    def put(self, event: E) -> None:
+        with self._lock:
+            if self._events and (one := self._merged(self._events[-1], event)) is not None:
+                self._events[-1] = one
+            else:
+                self._events.append(event)
+
+    def taken(self) -> Iterator[E]:
+        while True:
+            with self._lock:
+                if not self._events:
+                    return
+                event = self._events.popleft()
+            yield event
 
 
 class ProgressLog:

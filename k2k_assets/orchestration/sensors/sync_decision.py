@@ -225,6 +225,9 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
         reports = not others and any(not run.waits for run in active)
         return SyncDecision(run_key=key, reason=reason, dead=dead, run_reports=reports, others=others, heard=heard)
 
+    # The clock may have been set back.
+    wait = min(_ready(facts.ended) - facts.now, LONGEST_BACK_OFF)
+    failed = f"the last {plural(_failures(facts.ended), 'run')} failed; the next one in {wait:.0f} s"
     if active:
         youngest = active[0]
         if youngest.waits:
@@ -233,11 +236,15 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
             return answer(f"run {youngest.run_id} is being terminated")
         if facts.now - youngest.since < facts.window:
             return answer(f"run {youngest.run_id} {words.does}")
+        if wait > 0:
+            return answer(f"run {youngest.run_id} {words.done} for its window; {failed}")
         return answer(f"run {youngest.run_id} {words.done} for its window; the next one takes over", asks=True)
     if others:
         return answer(f"{words.by_others} {others}; stop it to let runs do it")
     if facts.nothing_to_do:
         return answer(facts.nothing_to_do)
+    if dead and wait > 0:
+        return answer(f"run {', '.join(dead)} is dead; {failed}")
     if dead:
         return answer(f"run {', '.join(dead)} is dead; the next one takes over", asks=True)
     if (terminated := _terminated(facts)) is not None:
@@ -245,9 +252,8 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
             f"run {terminated.run_id} was terminated by hand: {words.undone} until the sensor is switched off and on "
             f"again, or {words.job} is launched"
         )
-    wait = min(_ready(facts.ended) - facts.now, LONGEST_BACK_OFF)  # the clock may have been set back
     if wait > 0:
-        return answer(f"the last {plural(_failures(facts.ended), 'run')} failed; the next one in {wait:.0f} s")
+        return answer(failed)
     return answer(words.undone, asks=True)
 
 

@@ -17,7 +17,7 @@ from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.orchestration.assets import group_sync
-from k2k_assets.orchestration.assets.group_sync import PollFailed
+from k2k_assets.orchestration.assets.group_sync import PollFailed, newest_poll
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 
@@ -86,3 +86,13 @@ def test_a_group_that_is_active_on_the_target_fails_itself_alone(
         assert set(found.failed) == failed
         assert found.committed == {"left"}
         assert all("has members on the target cluster" in why for why in found.failed.values())
+
+
+def test_a_poll_that_nobody_has_looked_at_tells_its_commits_with_the_next_one() -> None:
+    before, after = (PollResult(Version(1, n), committed=frozenset({name})) for n, name in ((1, "a"), (2, "b")))
+    both = newest_poll(before, after)
+    assert isinstance(both, PollResult)
+    assert (both.version, both.committed) == (Version(1, 2), {"a", "b"})
+    assert newest_poll(before, PollFailed("no answer")) is None
+    assert newest_poll(PollFailed("no answer"), after) is None
+    assert newest_poll(PollFailed("no answer"), PollFailed("not yet")) == PollFailed("not yet")

@@ -11,7 +11,7 @@ import pytest
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.orchestration.assets.watched_copy import LOG_SECONDS, ProgressLog, watched
+from k2k_assets.orchestration.assets.watched_copy import LOG_SECONDS, ProgressLog, newest_progress, watched
 from k2k_assets.replication.driver.events import Event, Listener, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
@@ -70,6 +70,29 @@ def test_events_are_seen_in_the_thread_of_the_step() -> None:
 
     watched(copy, watcher)
     assert seen == [(event, threading.current_thread().name) for event in told]
+
+
+def test_while_a_watcher_is_held_up_only_the_newest_progress_waits_for_it() -> None:
+    """Each tells of all partitions: a thousand of them would fill the memory."""
+    stop, older = PartitionStopped(TopicPartition("b", 0), SourceDeleted("b")), replace(PROGRESS, started=1.0)
+    all_is_told = threading.Event()
+    seen: list[Event] = []
+    watcher = ProgressLog(print)
+
+    def see(event: Event) -> None:
+        seen.append(event)
+        assert all_is_told.wait(10)
+
+    watcher.see = see  # type: ignore[method-assign]
+
+    def copy(_: threading.Event, listener: Listener) -> Outcome:
+        for event in (stop, *[ProgressRead(older)] * 5, ProgressRead(PROGRESS), stop, stop, ProgressRead(PROGRESS)):
+            listener(event)
+        all_is_told.set()
+        return Outcome()
+
+    watched(copy, watcher, newest_progress)
+    assert seen == [stop, ProgressRead(PROGRESS), stop, stop, ProgressRead(PROGRESS)]
 
 
 def test_a_watcher_that_fails_ends_no_copy(caplog: pytest.LogCaptureFixture) -> None:

@@ -145,6 +145,27 @@ def test_runs_that_fail_at_once_are_asked_for_less_and_less_often() -> None:
     assert _decide(ended=[_failed("r1", NOW - 1, lasted=GOOD_SECONDS)]).run_key == "sync-after-r1"
 
 
+def test_successors_that_fail_are_asked_for_less_and_less_often_too() -> None:
+    """Each tick asked for another one until the run that still copied had gone."""
+    alive = {"i1": _instance(5, "r1")}
+    decision = _decide(active=[_copying(WINDOW + 20)], instances=alive, ended=[_failed("r2", NOW - 1)])
+    assert decision.run_key is None
+    assert decision.reason.endswith(f"the last 1 run failed; the next one in {FIRST_BACK_OFF - 1:.0f} s")
+    later = _decide(active=[_copying(WINDOW + 20)], instances=alive, ended=[_failed("r2", NOW - FIRST_BACK_OFF)])
+    assert later.run_key is not None
+    before_it = _failed("r0", NOW - WINDOW - 100)
+    assert _decide(active=[_copying(WINDOW)], instances=alive, ended=[before_it]).run_key == "sync-after-r1"
+
+
+def test_runs_that_die_one_after_the_other_are_too() -> None:
+    before = {"i3": LastSign(sign=5, time=NOW - TIMEOUT)}
+    died = [_failed(f"r{n}", NOW - 50 * n, lasted=20) for n in (1, 2, 3)]
+    run = ActiveRun(run_id="r0", since=NOW - 30)
+    decision = _decide(before, active=[run], instances={"i3": _instance(5, "r0")}, ended=died)
+    assert (decision.dead, decision.run_key) == (("r0",), None)
+    assert decision.reason == "run r0 is dead; the last 3 runs failed; the next one in 70 s"
+
+
 def test_runs_that_move_groups_are_asked_for_by_the_same_rules() -> None:
     asked = decide_sync(_facts(), {}, MOVING_GROUPS)
     assert (asked.run_key, asked.reason) == ("groups-after-none", "no group is moved")

@@ -92,7 +92,7 @@ def test_a_poll_that_nobody_has_looked_at_tells_its_commits_with_the_next_one() 
     before, after = (PollResult(Version(1, n), committed=frozenset({name})) for n, name in ((1, "a"), (2, "b")))
     both = newest_poll(before, after)
     assert isinstance(both, PollResult)
-    assert (both.version, both.committed) == (Version(1, 2), {"a", "b"})
+    assert (both.version, both.committed) == (Version(1, 2), frozenset("ab"))
     assert newest_poll(before, PollFailed("no answer")) is None
     assert newest_poll(PollFailed("no answer"), after) is None
     assert newest_poll(PollFailed("no answer"), PollFailed("not yet")) == PollFailed("not yet")

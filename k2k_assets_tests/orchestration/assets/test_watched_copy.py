@@ -86,7 +86,9 @@ def test_while_a_watcher_is_held_up_only_the_newest_progress_waits_for_it() -> N
     watcher.see = see  # type: ignore[method-assign]
 
     def copy(_: threading.Event, listener: Listener) -> Outcome:
-        for event in (stop, *[ProgressRead(older)] * 5, ProgressRead(PROGRESS), stop, stop, ProgressRead(PROGRESS)):
+        newest = ProgressRead(PROGRESS)
+        told: list[Event] = [stop, *[ProgressRead(older)] * 5, newest, stop, stop, newest]
+        for event in told:
             listener(event)
         all_is_told.set()
         return Outcome()

@@ -93,6 +93,8 @@ class WatchCursor(SensorCursor):
             looked: When this look began.
             timeout: The heartbeat timeout, seconds.
         """
+        if not self.looked:
+            return {}  # of an earlier release, which did not note it
         passed = looked - self.looked
         counted = min(max(passed, 0.0), _COUNTED * timeout)
         return {who: LastSign(last.sign, last.time + passed - counted) for who, last in self.heard.items()}

@@ -197,6 +197,11 @@ def test_where_no_tick_came_for_long_nobody_was_silent() -> None:
         assert dead == [False, away > 0, True], away
 
 
+def test_signs_of_which_it_is_not_known_when_they_were_looked_for_count_for_nothing() -> None:
+    """The cursor is of an earlier release."""
+    assert SyncCursor(heard={"i1": LastSign(sign=5, time=NOW - 1)}).heard_until(NOW, TIMEOUT) == {}
+
+
 def test_a_clock_that_was_set_back_makes_nobody_wait_for_hours() -> None:
     later = _failed("r1", NOW + 7200)
     assert _decide(ended=[later], now=NOW).reason.endswith(f"{LONGEST_BACK_OFF:.0f} s")

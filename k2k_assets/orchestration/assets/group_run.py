@@ -171,6 +171,7 @@ class GroupRun:
         due = self._pace.due(there, now)
         if not due:
             return
+        self._pace.checked({}, states, now)  # whatever comes of it: the next try is not the next poll's
         try:
             verdicts = self.verify(result, due)
         except K2KError as error:

@@ -16,6 +16,7 @@ from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.assets.check_pace import PAUSE_SECONDS
 from k2k_assets.orchestration.assets.failing_groups import SETTLE_SECONDS
 from k2k_assets.orchestration.assets.group_run import GroupRun
 from k2k_assets.orchestration.assets.group_sync import PollFailed
@@ -53,6 +54,7 @@ class Fixture:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     answers: bool = True
     breaks: bool = False
+    compared: int = 0
 
     def run(self) -> GroupRun:
         """A run that begins now."""
@@ -82,6 +84,9 @@ class Fixture:
 
     def verify(self, result: PollResult, groups: Collection[str]) -> dict[str, Verdict]:
         """Passed, unless the test says otherwise."""
+        self.compared += 1
+        if self.breaks:
+            raise OSError("the index cannot be read")
         if not self.answers:
             raise ClusterUnreachable("the target does not answer")
         return {group: self.verdicts.get(group, Verdict(Judgement.PASSED, "good")) for group in groups}
@@ -157,6 +162,19 @@ def test_a_group_that_fails_fails_its_own_check_alone(fixture: Fixture) -> None:
     run.see(poll({"a": 5, "bad": 1}))
     assert fixture.judged() == {"bad": True}, "it is well again, and compared at once"
     assert "group bad is moved again" in fixture.lines
+
+
+def test_a_comparison_that_breaks_is_not_tried_again_by_each_poll(fixture: Fixture) -> None:
+    run = fixture.run()
+    fixture.breaks = True
+    with pytest.raises(OSError, match="cannot be read"):
+        run.see(poll({"a": 5}))
+    run.see(poll({"a": 5}))
+    assert fixture.compared == 1
+    fixture.now += fixture.pipeline.checks.interval.total_seconds() + PAUSE_SECONDS
+    fixture.breaks = False
+    run.see(poll({"a": 5}))
+    assert fixture.judged() == {"a": True}
 
 
 def test_a_failure_that_could_not_be_told_is_told_by_the_next_poll(fixture: Fixture) -> None:

@@ -23,6 +23,9 @@ from dagster._core.definitions.data_version import (
 
 from k2k_assets.core.digest import digest
 
+# Of an asset whose definition has none: then Dagster compares nothing with it.
+_NO_CODE_VERSION = "none"
+
 
 def version_of(offsets: Iterable[tuple[int, int]]) -> str:
     """The data version that stands for offsets.
@@ -68,8 +71,8 @@ def provenance_tags(version: str, code_version: str | None, inputs: Mapping[dg.A
         inputs: The data version of each asset that it was made from.
     """
     tags = {DATA_VERSION_TAG: version, DATA_VERSION_IS_USER_PROVIDED_TAG: "true"}
-    if code_version is not None:
-        tags[CODE_VERSION_TAG] = code_version
+    # Without one Dagster does not look at the inputs: it goes by the times of the materializations.
+    tags[CODE_VERSION_TAG] = _NO_CODE_VERSION if code_version is None else code_version
     for key, input_version in inputs.items():
         tags[get_input_data_version_tag(key)] = input_version
         tags[f"{INPUT_EVENT_POINTER_TAG_PREFIX}/{key.to_user_string()}"] = NULL_EVENT_POINTER

@@ -30,6 +30,8 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.verdict import Judgement, Verdict
 
 LOG_SECONDS = 300.0
+# In the place of a data version of the mappings, which no mappings have.
+_HELD_BACK = "held back"
 
 
 @dataclass(slots=True)
@@ -156,7 +158,8 @@ class GroupRun:
         if not due:
             return
         version, since = self.mappings_version(), replace(result, committed=self._committed)
-        inputs = {self.names.offset_mappings_key: version} if version else {}
+        # What is held back does not stand where the mappings say: Dagster is to show it as unsynced.
+        inputs = {self.names.offset_mappings_key: _HELD_BACK if result.held_back else version} if version else {}
         for group in due:
             shown = group_materialization(since, group)
             tags = provenance_tags(shown.data_version.value, None, inputs)

@@ -12,20 +12,23 @@ import pytest
 from k2k_assets.control.group_versions import Version
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.definitions import build_definitions
 from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.check_pace import PAUSE_SECONDS
+from k2k_assets.orchestration.assets.data_versions import provenance_tags
 from k2k_assets.orchestration.assets.failing_groups import SETTLE_SECONDS
 from k2k_assets.orchestration.assets.group_run import GroupRun
 from k2k_assets.orchestration.assets.group_sync import PollFailed
 from k2k_assets.orchestration.assets.report_schedule import group_report_interval
 from k2k_assets.orchestration.assets.run_window import LINGER_SECONDS
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.verification.verdict import Judgement, Verdict
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.dagster_fixture import is_synced
+from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
 
 WINDOW = 3600.0
 AT = TopicPartition("t", 0)
@@ -209,6 +212,38 @@ def test_what_is_held_back_is_told_once_and_not_compared(fixture: Fixture) -> No
     assert all(keys.HELD_BACK not in event.metadata for event in fixture.materialized)
     assert fixture.reported().keys() == {"a", "quiet"}
     assert fixture.judged() == {"a": True}
+
+
+def test_a_group_is_synced_with_the_mappings_that_it_was_moved_by(
+    fixture: Fixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Dagster's own status. Not what is held back: it does not stand where the mappings say."""
+    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    features = {"offsetMapping": "enabled"}
+    path = write_pipeline(folder, "s:9092", "t:9092", ["t"], features=features, groups={"consumerGroups": ["a"]})
+    fixture.pipeline = load_pipeline([path])
+    names = fixture.names = AssetNames(fixture.pipeline.name)
+    instance, run = dg.DagsterInstance.ephemeral(), fixture.run()
+
+    def map_more() -> None:
+        mappings = dg.AssetMaterialization(names.offset_mappings_key, tags=provenance_tags("v1", None, {}))
+        instance.report_runless_asset_event(mappings)
+
+    def synced() -> bool:
+        for event in fixture.materialized:
+            instance.report_runless_asset_event(event)
+        return is_synced(instance, build_definitions(folder), names.consumer_group_key("a"))
+
+    map_more()
+    run.see(poll({"a": 5}))
+    assert synced()
+    fixture.reported()
+    map_more()
+    assert synced(), "more mappings change no answer"
+    run.see(poll({"a": 7}, held_back="the offset mappings failed their checks (content)"))
+    assert not synced()
 
 
 def test_trouble_is_told_once(fixture: Fixture) -> None:

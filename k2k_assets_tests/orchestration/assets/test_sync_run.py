@@ -95,6 +95,10 @@ class Fixture:
         """What Dagster itself says of the copy."""
         return is_synced(self.instance, build_definitions(self.folder), self.names.topic_key(topic))
 
+    def is_log_synced(self) -> bool:
+        """Likewise of the commit log."""
+        return is_synced(self.instance, build_definitions(self.folder), self.names.commit_log_key)
+
     def reported(self) -> list[str]:
         """The topics that were reported since the last call; the commit log under its own name."""
         keys = [event.asset_key.path[-1] for event in self.materialized]
@@ -149,6 +153,7 @@ def test_a_topic_is_synced_where_it_has_come_as_far_as_its_source_was_seen_to_be
     pace = report_interval(fixture.pipeline.sync.reports_per_day, [(0,)])
     run.see(progress(5, 5))
     assert fixture.is_synced("a.b")
+    assert fixture.is_log_synced()
     for position in (5, 105):
         fixture.now += pace
         run.see(progress(position + 1, position + 100))
@@ -165,6 +170,7 @@ def test_a_topic_is_synced_where_it_has_come_as_far_as_its_source_was_seen_to_be
         fixture.now += 1
         run.see(progress(position + 100, position + 120))
         assert fixture.is_synced("a.b"), "it has come as far as it was seen to be, though more has come since"
+        assert fixture.is_log_synced()
 
 
 def test_a_stop_is_told_when_it_happens_and_so_is_its_end(fixture: Fixture) -> None:

@@ -180,7 +180,7 @@ class SyncRun:
         now = self.clock()
         topics = by_topic(progress.partitions)
         if not self._pending:
-            due = self._schedule.due({topic: _positions(parts) for topic, parts in topics.items()}, now)
+            due = self._schedule.due({topic: self._state(topic, parts) for topic, parts in topics.items()}, now)
             self._pending = {topic: _ends(topics[topic]) for topic in due}
             self._pending_since = now
         if not self._pending:
@@ -195,9 +195,14 @@ class SyncRun:
         for topic, ends in self._pending.items():
             behind = total_lag(lags_by_topic[topic].values()).seconds
             self._report(topic, topics[topic], ends, others.get(topic, ()), behind, now)
-        self._schedule.reported({topic: _positions(topics[topic]) for topic in self._pending}, now)
+        self._schedule.reported({topic: self._state(topic, topics[topic]) for topic in self._pending}, now)
         self._pending = {}
         self._report_commit_log(log, found)
+
+    def _state(self, topic: str, parts: Mapping[int, PartitionProgress]) -> Positions:
+        """Where a topic stands; one that never had a position says nothing of its stop in the commit log."""
+        stopped = {n for n, part in parts.items() if part.stopped or TopicPartition(topic, n) in self._stopped}
+        return tuple(_STOPPED if n in stopped else part.position for n, part in parts.items())
 
     def _out_of_step(self, log: CommitLog, topics: Collection[str]) -> Mapping[str, Collection[int]] | None:
         """As `out_of_step`, with what this run has stopped; None: the source does not answer."""
@@ -279,10 +284,6 @@ def lags_of(
     ends = {tp: part.readable_end for tp, part in parts.items() if part.readable_end != END_UNKNOWN}
     positions = {tp: part.position for tp, part in parts.items()}
     return lags(positions, ends, oldest(waiting) if waiting else {}, int(time.time() * 1000))
-
-
-def _positions(parts: Mapping[int, PartitionProgress]) -> Positions:
-    return tuple(part.position if part.stopped is None else _STOPPED for part in parts.values())
 
 
 def _ends(parts: Mapping[int, PartitionProgress]) -> dict[int, int]:

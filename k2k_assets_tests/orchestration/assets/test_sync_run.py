@@ -259,13 +259,15 @@ def test_a_topic_that_is_another_one_by_now_is_not_synced(fixture: Fixture) -> N
     assert not fixture.is_synced("a.b"), "while its slot has not stopped it yet"
 
 
-def test_a_topic_that_is_stopped_is_not_synced_any_more(fixture: Fixture) -> None:
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_topic_that_is_stopped_is_not_synced_any_more(fixture: Fixture, is_noted: bool) -> None:
+    """Whether its commit record says so or, without a position, nothing but the event."""
     run = fixture.run()
     run.see(progress(500, 500))
     assert fixture.is_synced("a.b")
     why = SourceRecreated("a.b", "id", "another id")
     run.see(PartitionStopped(TopicPartition("a.b", 0), why))
     fixture.now += report_interval(fixture.pipeline.sync.reports_per_day, [(0,)])
-    run.see(progress(500, 10, stopped=why))
+    run.see(progress(500, 10, stopped=why if is_noted else None))
     assert not fixture.is_synced("a.b")
     assert fixture.is_synced("quiet")

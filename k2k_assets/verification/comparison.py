@@ -17,7 +17,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import offsets_where_led, ranges_where_led
 from k2k_assets.kafka.offset_ranges import OffsetRange
-from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.portion_columns import PortionsBySource, shared_targets, skipped_by_source
@@ -30,7 +30,8 @@ from k2k_assets.mapping.index.portions import (
 )
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.pieces import ComparedPiece, CopiedRange, pieces
-from k2k_assets.verification.sampling import Stretch, joined, stretches
+from k2k_assets.verification.sampling import Look, Ranges, Stretch, joined, looks
+from k2k_assets.verification.verified import Verified, asked_for
 
 # In one run; more would only be asked for their ends, and not be reached in time.
 _MOST_PARTITIONS = 4000
@@ -99,6 +100,29 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedPartition:
+    """One source partition in a comparison.
+
+    Attributes:
+        source: Which.
+        known: What was verified of it, as far as that still holds.
+        readable: What is mapped and still on the source, at least one range.
+        look: What is looked at.
+        is_hidden: Whether some of its copies lie where there is no leader.
+    """
+
+    source: SourcePartition
+    known: Verified
+    readable: Ranges
+    look: Look
+    is_hidden: bool
+
+    def asked_for(self) -> set[int]:
+        """The source offsets for which the last mapped record below is needed."""
+        return asked_for(self.known, self.look, self.readable)
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """The plan of a content check.
 
@@ -106,8 +130,11 @@ class Comparison:
         source: The source side.
         target: The target side.
         source_cluster: Id of the source cluster; runs of others are left out.
-        pieces: What is to be looked at, in the order in which it is.
-        partitions: How many partitions there are to be looked at, of which `pieces` may have a part.
+        today: All source partitions of today, of which not all may be looked at.
+        readable: What is mapped and still on the source, of those that could be asked for.
+        planned: Those that are looked at.
+        first: What is to be looked at first, in the order in which it is: bad before, or fresh.
+        second: What is to be looked at then.
         unknown: Sampled offsets that were copied under settings that nobody knows any more.
         former_topics: Topics in the index that do not exist any more under their id, on the source.
         offline_partitions: Partitions on either side that have no leader, with the reason: they are left out.
@@ -117,8 +144,11 @@ class Comparison:
     source: Side
     target: Side
     source_cluster: str
-    pieces: list[ComparedPiece] = field(default_factory=list)
-    partitions: int = 0
+    today: Mapping[TopicPartition, SourcePartition] = field(default_factory=dict)
+    readable: Mapping[TopicPartition, Ranges] = field(default_factory=dict)
+    planned: Mapping[TopicPartition, PlannedPartition] = field(default_factory=dict)
+    first: list[ComparedPiece] = field(default_factory=list)
+    second: list[ComparedPiece] = field(default_factory=list)
     unknown: int = 0
     former_topics: int = 0
     offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
@@ -128,27 +158,45 @@ class Comparison:
         """Topic and topic id of the source topics that take part."""
         return [(topic.name, topic.topic_id) for topic in self.source.topics.values()]
 
-    def rounds(self) -> Iterator[list[ComparedPiece]]:
-        """The pieces, as many at a time as are compared in one go."""
-        some: list[ComparedPiece] = []
-        records = 0
-        for piece in self.pieces:
-            some.append(piece)
-            records += piece.end - piece.start
-            if records >= _RECORDS_PER_ROUND or len(some) >= _PIECES_PER_ROUND:
-                yield some
-                some, records = [], 0
-        if some:
+
+def rounds(pieces: Iterable[ComparedPiece]) -> Iterator[list[ComparedPiece]]:
+    """Pieces in their order, as many at a time as are compared in one go."""
+    some: list[ComparedPiece] = []
+    records = 0
+    for piece in pieces:
+        some.append(piece)
+        records += piece.end - piece.start
+        if records >= _RECORDS_PER_ROUND or len(some) >= _PIECES_PER_ROUND:
             yield some
+            some, records = [], 0
+    if some:
+        yield some
 
 
-def plan_comparison(pipeline: Pipeline, index: MappingIndex, source: Cluster, target: Cluster) -> Comparison:
-    """Draws the pieces from what the index covers and the source still holds.
+def plan_comparison(
+    pipeline: Pipeline,
+    index: MappingIndex,
+    source: Cluster,
+    target: Cluster,
+    verified: Mapping[SourcePartition, Verified],
+    budget: int | None,
+    seed: int,
+) -> Comparison:
+    """Chooses the pieces from what the index covers and the source still holds.
+
+    Args:
+        pipeline: Whose copy.
+        index: What is mapped.
+        source: The source cluster.
+        target: The target cluster.
+        verified: What was verified before.
+        budget: Offsets that may be looked at; None: as many as there may be.
+        seed: The same seed draws the same samples.
 
     Raises:
         ClusterUnreachable: A cluster does not answer.
     """
-    cluster_id, seed = source.cluster_id(), index.manifest.number
+    cluster_id = source.cluster_id()
     rows = index.portions.filter(pc.equal(index.portions["cluster"], cluster_id))
     mapped = PortionsBySource(rows)
     existing = source.describe({at.topic for at in mapped.sources()})
@@ -159,35 +207,66 @@ def plan_comparison(pipeline: Pipeline, index: MappingIndex, source: Cluster, ta
         if at.partition < existing[at.topic].partitions
     }
     topics = {tp.topic: existing[tp.topic] for tp in today}
-    chosen = {tp: mapped.of(today[tp]) for tp in _chosen(today, seed)}
+    chosen = {tp: mapped.of(today[tp]) for tp in _chosen(today, verified, seed)}
     source_side, offline_on_source = _side(source, topics, list(chosen))
     target_side, offline_on_target = _target_side(target, chosen.values())
-    covered = {tp: covered_ranges(chosen[tp]) for tp in chosen if tp in source_side.stable}
-    starts, without_start = offsets_where_led(source, covered, "earliest")
-    drawn = stretches({tp: covered[tp] for tp in starts}, starts, seed)
+    starts, without_start = offsets_where_led(source, [tp for tp in chosen if tp in source_side.stable], "earliest")
+    readable = {tp: _from(covered_ranges(chosen[tp]), start) for tp, start in starts.items()}
+    known = {tp: verified.get(today[tp], Verified()).within(ranges) for tp, ranges in readable.items() if ranges}
+    # In the order in which they were chosen: time may run out.
+    unverified = {tp: known[tp].unverified(readable[tp]) for tp in chosen if tp in known}
+    look = looks(unverified, budget, seed)
+    planned = {
+        tp: PlannedPartition(today[tp], known[tp], readable[tp], look[tp], _is_into(chosen[tp], offline_on_target))
+        for tp in unverified
+    }
     shared = shared_targets(rows)
     copied = {tp: _copied(of_source, shared) for tp, of_source in chosen.items()}
-    known, settings = _settings(pipeline, copied.values(), target)
-    cut = pieces(drawn, copied, known, settings)
-    uncommitted = {TopicPartition(p.topic, p.partition) for p in cut.found if p.isolation == "read_uncommitted"}
+    noted, settings = _settings(pipeline, copied.values(), target)
+    first = pieces(_stretches({tp: each.first for tp, each in look.items()}), copied, noted, settings)
+    second = pieces(_stretches({tp: each.second for tp, each in look.items()}), copied, noted, settings)
+    read_uncommitted = (p for p in (*first.found, *second.found) if p.isolation == "read_uncommitted")
+    uncommitted = {TopicPartition(p.topic, p.partition) for p in read_uncommitted}
     latest, without_end = offsets_where_led(source, uncommitted, "latest")
     return Comparison(
         replace(source_side, latest=latest),
         target_side,
         cluster_id,
-        cut.found,
-        partitions=len(today),
-        unknown=cut.unknown,
+        today,
+        readable,
+        planned,
+        first.found,
+        second.found,
+        unknown=first.unknown + second.unknown,
         former_topics=len({(at.topic, at.topic_id) for at in mapped.sources()}) - len(topics),
         offline_partitions={**offline_on_source, **offline_on_target, **without_start, **without_end},
         skipped=_skipped(rows, today),
     )
 
 
-def _chosen(today: Iterable[TopicPartition], seed: int) -> list[TopicPartition]:
-    """At most so many partitions as can be looked at, drawn at random, in a random order: time may run out."""
-    partitions = sorted(today)
-    return random.Random(seed).sample(partitions, min(len(partitions), _MOST_PARTITIONS))
+def _from(covered: Iterable[Covered], log_start: int) -> tuple[Covered, ...]:
+    return tuple(Covered(max(start, log_start), end) for start, end in covered if end > log_start)
+
+
+def _stretches(ranges: Mapping[TopicPartition, Ranges]) -> list[Stretch]:
+    return [Stretch(*tp, *each) for tp, of_partition in ranges.items() for each in of_partition]
+
+
+def _is_into(portions: Sequence[Portion], targets: Collection[TopicPartition]) -> bool:
+    return any(TopicPartition(to.topic, to.partition) in targets for to, _ in by_target(portions)) if targets else False
+
+
+def _chosen(
+    today: Mapping[TopicPartition, SourcePartition], verified: Mapping[SourcePartition, Verified], seed: int
+) -> list[TopicPartition]:
+    """At most so many partitions as can be looked at, in the order in which they are: time may run out.
+
+    What was found wrong comes first, and then what was not looked at for the longest time; else at random.
+    """
+    draw = random.Random(seed)
+    known = {tp: verified.get(at, Verified()) for tp, at in sorted(today.items())}
+    order = sorted(known, key=lambda tp: (not known[tp].bad, known[tp].turn, draw.random()))
+    return order[:_MOST_PARTITIONS]
 
 
 def _skipped(rows: pa.Table, today: Mapping[TopicPartition, SourcePartition]) -> list[Stretch]:

@@ -1,7 +1,8 @@
-"""Check: sampled stretches hold the same records, in the same order, on both clusters.
+"""Check: what was copied is the same on both clusters, record by record, in the same order.
 
-Every source record of a stretch must have its copy where the mapping says, with the same content, and every mapped
-offset must hold a record. A record in a hole between two runs was not copied: the hole is not proven.
+What was copied since the last evaluation is looked at, and stretches of the rest. Every source record of a stretch must
+have its copy where the mapping says, with the same content, and every mapped offset must hold a record. A record in a
+hole between two runs was not copied: the hole is not proven.
 
 ```
   source     100 101 102  .   .  105 106      a record at 103 or 104: missing on the target
@@ -14,15 +15,15 @@ What retention or compaction removed on one side is *not comparable*: counted, n
 by hand (`k2k-tool set`): it is counted, and shown. A copy is judged by the settings under which it was made; where
 nobody noted them, what other settings explain is not comparable either.
 
-What is looked at is bounded in records and in seconds; what was left out this time is shown, and drawn anew next time.
+What is looked at is bounded in records and in seconds (`sampling`). How far each partition was verified is noted beside
+the index (`verified`), so that the next evaluation goes on from there. What is found wrong stays so until it is
+verified good.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,122 +31,94 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.comparison import LIMITS, Comparison, plan_comparison
+from k2k_assets.verification.comparison import LIMITS, Comparison, plan_comparison, rounds
+from k2k_assets.verification.content_tally import (
+    BEYOND,
+    DIFFERENT,
+    EQUAL,
+    GONE,
+    HELD,
+    NO_FAULT,
+    NO_SOURCE,
+    NO_TARGET,
+    NOT_COPIED,
+    OTHER,
+    SKIPPED,
+    OutcomeCount,
+    Tally,
+)
+from k2k_assets.verification.content_verdict import content_verdict
 from k2k_assets.verification.digests import digests
 from k2k_assets.verification.pieces import ComparedPiece
+from k2k_assets.verification.sampling import next_budget, size
 from k2k_assets.verification.unmapped import Span, to_read, unmapped
-from k2k_assets.verification.verdict import SHOWN, Offender, Verdict, verdict
+from k2k_assets.verification.verdict import SHOWN, Offender, Verdict
+from k2k_assets.verification.verified import MappedRecord, Verified, updated
+from k2k_assets.verification.verified_notes import Ground, Known, VerifiedNotes
 
-EQUAL, GONE, HELD, SKIPPED = "equal", "gone", "held", "skipped by hand"
-OTHER = "copied under settings that were not noted"
-_NO_FAULT = (EQUAL, GONE, HELD, SKIPPED, OTHER)
-DIFFERENT = "differs in content from its copy"
-NOT_COPIED = "is on the source, but was not copied"
-NO_SOURCE = "is mapped, but there is no such record on the source"
-NO_TARGET = "is mapped, but there is no such record on the target"
-BEYOND = "is mapped beyond the target's high watermark"
-UNMAPPED = "is on the target between two copies, and no source record is mapped to it: doubled, or of somebody else"
 _NEAR = 1000
 SECONDS = 20.0
-"""After so long no further part of the sample is begun."""
+"""After so long no further part of what is looked at is begun."""
+_FIRST_SECONDS = 0.75
+"""The part of them after which what is fresh gives way to the second look."""
 _PIECES = (
     "topic string, partition int, start long, end long, isolation string, headers boolean, timestamps boolean, "
     "noted boolean, alone boolean"
 )
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What was found so far.
-
-    Attributes:
-        counted: Records, by outcome.
-        pieces: Pieces that were looked at.
-        partitions: Source partitions that were.
-        uncertain: Unmapped records that may be there.
-        offenders: The first rows that offend.
-    """
-
-    counted: Counter[str] = field(default_factory=Counter)
-    pieces: int = 0
-    partitions: set[TopicPartition] = field(default_factory=set)
-    uncertain: int = 0
-    offenders: list[Offender] = field(default_factory=list)
-
-    @property
-    def faults(self) -> int:
-        return sum(count for outcome, count in self.counted.items() if outcome not in _NO_FAULT)
-
-
 def check_content(
     spark: SparkSession, pipeline: Pipeline, index: MappingIndex, source: Cluster, target: Cluster
 ) -> Verdict:
-    """Compares sampled stretches of topics that still exist on both sides.
+    """Compares stretches of topics that still exist on both sides, and notes what was verified.
 
     Raises:
         ClusterUnreachable: A cluster does not answer.
     """
     started = time.monotonic()
-    plan = plan_comparison(pipeline, index, source, target)
-    tally = _Tally()
-    for some in plan.rounds():
-        if tally.pieces and time.monotonic() - started > SECONDS:
-            break
-        _compare(spark, pipeline, index, plan, some, tally)
-    return _verdict(plan, tally, bool(index.manifest.mapped))
+    notes = VerifiedNotes(index.root, Ground.of(pipeline, index, source.cluster_id()))
+    known = notes.read()
+    seed = index.manifest.number + known.turn
+    plan = plan_comparison(pipeline, index, source, target, known.verified, known.budget, seed)
+    tally = Tally()
+    for pieces, seconds in ((plan.first, _FIRST_SECONDS * SECONDS), (plan.second, SECONDS)):
+        for some in rounds(pieces):
+            if tally.pieces and time.monotonic() - started > seconds:
+                break
+            _compare(spark, pipeline, index, plan, some, tally)
+    tally.note_left(plan.first, plan.second)
+    verified, trouble = _note(notes, known, plan, tally)
+    return content_verdict(plan, tally, verified, trouble, bool(index.manifest.mapped))
 
 
-def _verdict(plan: Comparison, tally: _Tally, mapped: bool) -> Verdict:
-    counted = tally.counted
-    equal, gone = counted[EQUAL], counted[GONE] + counted[HELD] + counted[OTHER]
-    counts = {
-        "compared": equal + counted[DIFFERENT],
-        "equal": equal,
-        "not_comparable": gone + plan.unknown,
-        "skipped_by_hand": counted[SKIPPED],
-        "stretches": tally.pieces,
-        "partitions": len(tally.partitions),
-        "not_looked_at": plan.partitions - len(tally.partitions),
-        "unmapped_on_target": counted[UNMAPPED] + tally.uncertain,
-        "former_topics": plan.former_topics,
-        "without_leader": len(plan.offline_partitions),
-        "offending": tally.faults,
-    }
-    good = f"{equal} records are the same on both clusters" if equal or mapped else "nothing is mapped yet"
-    return verdict(tally.offenders, tally.faults, good + _besides(plan, counts), counts, _doubt(plan, counts, mapped))
+def _note(
+    notes: VerifiedNotes, known: Known, plan: Comparison, tally: Tally
+) -> tuple[dict[TopicPartition, Verified], str]:
+    """Notes what is known now of each partition of today; returns it, and why it could not be noted."""
+    ran_out = tally.pieces < len(plan.first) + len(plan.second)
+    budget = next_budget(known.budget, sum(size(each.ranges) for each in tally.compared.values()), ran_out)
+    try:
+        with notes.locked():
+            verified = _verified(plan, tally, notes.read().verified, known.turn)
+            notes.write(known.turn, budget, {plan.today[tp]: each for tp, each in verified.items()})
+    except OSError as error:
+        why = f"how far this is verified cannot be noted in {notes.path}: {error.strerror or error}"
+        return _verified(plan, tally, {}, known.turn), why
+    return verified, ""
 
 
-def _doubt(plan: Comparison, counts: dict[str, int], mapped: bool) -> str | None:
-    if counts["equal"] or not mapped:
-        return None
-    why = "nothing of what is mapped can be read on the source"
-    if plan.pieces:
-        why = f"{counts['not_comparable']} records are gone on one side"
-    return f"nothing could be compared: {why}" + _besides(plan, counts)
-
-
-def _besides(plan: Comparison, counts: dict[str, int]) -> str:
-    """What else is to be known, in words."""
-    words = []
-    if plan.skipped:
-        topic, partition, start, end = plan.skipped[0]
-        more = f" and {len(plan.skipped) - 1} more ranges" if len(plan.skipped) > 1 else ""
-        words.append(f"skipped by hand: {topic}-{partition} from {start} to {end - 1}{more}")
-    if counts["unmapped_on_target"] and not counts["offending"]:
-        words.append(
-            f"{counts['unmapped_on_target']} records lie between copies on the target without being mapped: second "
-            "copies (at least once), or of other writers"
-        )
-    if plan.unknown:
-        words.append(f"{plan.unknown} were copied under settings that are not known any more, and not compared")
-    if plan.offline_partitions:
-        first = next(iter(plan.offline_partitions.values()))
-        words.append(f"{len(plan.offline_partitions)} partitions have no leader and were not looked at: {first}")
-    if counts["partitions"] and (left := counts["not_looked_at"] - len(plan.offline_partitions)) > 0:
-        words.append(f"{left} of {plan.partitions} partitions were not looked at this time")
-    return "".join(f"; {each}" for each in words)
+def _verified(
+    plan: Comparison, tally: Tally, newest: Mapping[SourcePartition, Verified], turn: int
+) -> dict[TopicPartition, Verified]:
+    known = {tp: newest.get(at, Verified()) for tp, at in plan.today.items()}
+    for tp, compared in tally.compared.items():
+        planned = plan.planned[tp]
+        compared.is_held |= planned.is_hidden
+        known[tp] = updated(planned.known, known[tp], planned.look, planned.readable, compared, turn)
+    return known
 
 
 def clipped_runs(spark: SparkSession, runs: DataFrame, plan: Comparison, some: Sequence[ComparedPiece]) -> DataFrame:
@@ -249,9 +222,10 @@ def _compare(
     index: MappingIndex,
     plan: Comparison,
     some: Sequence[ComparedPiece],
-    tally: _Tally,
+    tally: Tally,
 ) -> None:
     """Compares some pieces, and adds what is found."""
+    tally.add_pieces(some)
     topics = {piece.topic for piece in some}
     runs = index.runs(spark).where(F.col("topic").isin(*topics))
     clipped = clipped_runs(spark, runs, plan, some).cache()
@@ -271,28 +245,44 @@ def _compare(
     compared = compare(pairs, on_source, on_target, spark.createDataFrame(limits, LIMITS))
     outcome = _without_skipped(spark, compared, plan).cache()
     try:
-        counted = {row["outcome"]: row["count"] for row in outcome.groupBy("outcome").count().collect()}
-        tally.counted.update(counted)
-        if any(name not in _NO_FAULT for name in counted):
+        counted = _counted(outcome)
+        tally.add_outcomes(counted)
+        if any(each.outcome not in NO_FAULT for each in counted):
             tally.offenders += _offenders(outcome)
-        _add_unmapped(tally, unmapped(spans, pairs, on_target, index.runs(spark)))
+        tally.add_unmapped(unmapped(spans, pairs, on_target, index.runs(spark)), some)
+        _add_last_mapped(spark, clipped, plan, tally, some)
     finally:
         for frame in (outcome, on_target, on_source, clipped):
             frame.unpersist()
-    tally.pieces += len(some)
-    tally.partitions.update(TopicPartition(piece.topic, piece.partition) for piece in some)
 
 
-def _add_unmapped(tally: _Tally, found: Sequence[tuple[Span, int]]) -> None:
-    for span, offset in found:
-        if not span.alone:
-            tally.uncertain += 1
-            continue
-        tally.counted[UNMAPPED] += 1
-        if len(tally.offenders) < SHOWN:
-            at = f"{span.target_topic}-{span.target_partition}@{offset}"
-            place = span.topic, span.partition, None, span.target_topic, span.target_partition, offset
-            tally.offenders.append(Offender(f"{at} {UNMAPPED}", *place))
+def _counted(outcome: DataFrame) -> list[OutcomeCount]:
+    place = F.col("source_offset")
+    rows = outcome.groupBy("topic", "partition", "outcome").agg(F.count("*"), F.min(place), F.max(place)).collect()
+    return [OutcomeCount(*row) for row in rows]
+
+
+def _add_last_mapped(
+    spark: SparkSession, clipped: DataFrame, plan: Comparison, tally: Tally, some: Sequence[ComparedPiece]
+) -> None:
+    """Notes the last mapped record below those source offsets for which it is needed."""
+    partitions = {TopicPartition(piece.topic, piece.partition) for piece in some}
+    wanted = [(*tp, offset) for tp in partitions for offset in plan.planned[tp].asked_for()]
+    asked = spark.createDataFrame(wanted, "topic string, partition int, before long")
+    last = F.least(F.col("source_start") + F.col("count"), "before") - 1
+    at = F.struct(
+        last.alias("source_offset"),
+        "target_topic_id",
+        "target_partition",
+        (F.col("target_start") + last - F.col("source_start")).alias("target_offset"),
+    )
+    below = clipped.join(F.broadcast(asked), ["topic", "partition"]).where(F.col("source_start") < F.col("before"))
+    for row in below.groupBy("topic", "partition", "before").agg(F.max(at).alias("last")).collect():
+        known = tally.compared[TopicPartition(row["topic"], row["partition"])].last_before
+        found = MappedRecord(**row["last"].asDict())
+        # Another round may have seen a later one.
+        if row["before"] not in known or known[row["before"]].source_offset < found.source_offset:
+            known[row["before"]] = found
 
 
 def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some: Sequence[ComparedPiece]) -> DataFrame:
@@ -354,7 +344,7 @@ def _limits_of(limits: DataFrame, side: str) -> DataFrame:
 
 def _offenders(outcome: DataFrame) -> list[Offender]:
     columns = ("topic", "partition", "source_offset", "target_topic", "target_partition", "target_offset")
-    first = outcome.where(~F.col("outcome").isin(*_NO_FAULT)).orderBy("topic", "partition", "source_offset")
+    first = outcome.where(~F.col("outcome").isin(*NO_FAULT)).orderBy("topic", "partition", "source_offset")
     return [
         Offender(
             f"{row['topic']}-{row['partition']}@{row['source_offset']} {row['outcome']}", *(row[c] for c in columns)

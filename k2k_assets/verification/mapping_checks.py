@@ -115,5 +115,8 @@ CHECKS: dict[str, tuple[Check, str]] = {
     "ordered_and_disjoint": (_order, "No offset is mapped twice on either side, and both sides rise together."),
     "coverage": (_coverage, "From where copying began to the committed position every offset is answered for."),
     "within_watermarks": (_watermarks, "Every target offset in the mappings lies below the high watermark."),
-    "content": (_content, "Sampled stretches hold the same records, in the same order, on both clusters."),
+    "content": (
+        _content,
+        "What was copied since the last time, and stretches of the rest, is the same on both sides.",
+    ),
 }

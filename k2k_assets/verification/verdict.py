@@ -42,6 +42,29 @@ class Offender:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifiedPosition:
+    """How far the content of one source partition is verified.
+
+    Attributes:
+        topic: Source topic.
+        partition: Source partition.
+        verified_to: Source offset below which everything was looked at, at least in samples; None: nothing counts.
+        end: Source offset after the newest that is mapped.
+        readable: Source offsets that are mapped and still on the source.
+        looked_at: Those of them that were looked at record by record, and are right.
+        bad: Stretches that were found wrong, and not verified good since.
+    """
+
+    topic: str
+    partition: int
+    verified_to: int | None
+    end: int
+    readable: int
+    looked_at: int
+    bad: int
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The result of a check.
 
@@ -50,12 +73,14 @@ class Verdict:
         summary: One sentence that holds the evidence.
         counts: What was looked at, and what was found, by name.
         offenders: The first rows that offend, at most `SHOWN`.
+        verified: How far content is verified, of checks that go on from where they were.
     """
 
     judgement: Judgement
     summary: str
     counts: Mapping[str, int] = field(default_factory=dict)
     offenders: Sequence[Offender] = ()
+    verified: Sequence[VerifiedPosition] = ()
 
     @property
     def passed(self) -> bool:

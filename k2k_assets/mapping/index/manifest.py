@@ -98,6 +98,7 @@ class Manifest(IndexIdentity):
     directory: str = Field(description="of the current version, under versions/")
     previous: list[str] = Field(default=[], description="versions kept for readers that are still at work")
     number: int = Field(description="rises by one with each version")
+    identity: str = Field(default="", description="drawn when it was begun, and anew when it was built from the start")
     time: int = Field(description="milliseconds since the epoch, UTC")
     records_read: int = Field(description="mapping records folded in since the index was begun")
     runs: int
@@ -150,6 +151,11 @@ def read_manifest(root: Path) -> Manifest | None:
 def switch(root: Path, manifest: Manifest) -> None:
     """Makes a version the index: everything that it names has been written before."""
     write_atomically(root / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
+
+
+def new_identity() -> str:
+    """A name that no other index has had."""
+    return uuid.uuid4().hex
 
 
 def new_name(number: int) -> str:

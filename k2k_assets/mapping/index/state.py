@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.mapping.index.manifest import Manifest, Pruned, Segment
+from k2k_assets.mapping.index.manifest import Manifest, Pruned, Segment, new_identity
 from k2k_assets.mapping.index.portion_columns import extended, mapped_of, replaced, runs_of, sources_of
 from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.mapping.index.portions import Load
@@ -28,6 +28,7 @@ class IndexState:
         number: Of the newest version.
         kept: Versions that readers may have open.
         doubtful: See `Manifest.doubtful`.
+        identity: See `Manifest.identity`.
     """
 
     portions: pa.Table = field(default_factory=PORTIONS.empty_table)
@@ -37,13 +38,14 @@ class IndexState:
     number: int = 0
     kept: list[str] = field(default_factory=list)
     doubtful: frozenset[SourcePartition] = frozenset()
+    identity: str = field(default_factory=new_identity)
 
     @classmethod
     def of(cls, manifest: Manifest, portions: pa.Table) -> IndexState:
         """The state of a version."""
         m = manifest
         doubtful = frozenset(SourcePartition(*source) for source in m.doubtful)
-        return cls(portions, m.segments, m.pruned, m.records_read, m.number, [m.directory], doubtful)
+        return cls(portions, m.segments, m.pruned, m.records_read, m.number, [m.directory], doubtful, m.identity)
 
     def doubted(self) -> IndexState:
         """After records of the mapping topic were deleted before they were read."""

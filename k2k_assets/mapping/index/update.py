@@ -229,6 +229,7 @@ class Update:
             directory=new_name(state.number + 1),
             previous=state.kept,
             number=state.number + 1,
+            identity=state.identity,
             time=self.clock(),
             records_read=state.records_read,
             runs=int(runs_of(state.portions).sum()),

@@ -15,7 +15,7 @@ from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
-from k2k_assets.verification.verdict import Judgement, Offender, Verdict
+from k2k_assets.verification.verdict import Judgement, Offender, Verdict, VerifiedPosition
 
 # Counts that tell something as a plot; the others are in a table.
 _PLOTTED = ("offending", "compared", "skipped", "read_again", "not_comparable")
@@ -111,6 +111,7 @@ def asset_check_result(
         for o in verdict.offenders
     )
     offenders: keys.Metadata = {keys.OFFENDERS: keys.table(columns, rows)} if verdict.offenders else {}
+    verified: keys.Metadata = {keys.VERIFIED: _verified(verdict.verified)} if verdict.verified else {}
     if command := next(filter(None, (_showing(files, offender) for offender in verdict.offenders)), None):
         offenders[keys.SHOW] = command
     return dg.AssetCheckResult(
@@ -122,11 +123,36 @@ def asset_check_result(
         metadata={
             keys.SUMMARY: verdict.summary,
             **{f"k2k/{what}": verdict.counts[what] for what in _PLOTTED if what in verdict.counts},
+            **_looked_at(verdict.verified),
             keys.COUNTS: keys.table({"what": "string", "count": "int"}, sorted(verdict.counts.items())),
+            **verified,
             **offenders,
             **more,
         },
     )
+
+
+def _looked_at(positions: Sequence[VerifiedPosition]) -> keys.Metadata:
+    readable = sum(position.readable for position in positions)
+    part = sum(position.looked_at for position in positions)
+    return {keys.LOOKED_AT: round(100 * part / readable, 1)} if readable else {}
+
+
+def _verified(positions: Sequence[VerifiedPosition]) -> dg.TableMetadataValue:
+    """How far each partition is verified: what is bad, and least of which was looked at, comes first."""
+    columns = {
+        "topic": "string",
+        "partition": "int",
+        "verified to": "int",
+        "end": "int",
+        "looked at, %": "float",
+        "bad stretches": "int",
+    }
+    worst = sorted(positions, key=lambda p: (-p.bad, p.verified_to is not None, p.looked_at / p.readable))
+    rows = (
+        (p.topic, p.partition, p.verified_to, p.end, round(100 * p.looked_at / p.readable, 1), p.bad) for p in worst
+    )
+    return keys.table(columns, rows, keys.MOST_ROWS_AGAIN)
 
 
 def evaluations(

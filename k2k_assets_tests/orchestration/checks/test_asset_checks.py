@@ -11,7 +11,7 @@ import pytest
 
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.checks.asset_checks import asset_check_result
-from k2k_assets.verification.verdict import Judgement, Offender, Verdict
+from k2k_assets.verification.verdict import Judgement, Offender, Verdict, VerifiedPosition
 
 _CHECK = dg.AssetCheckKey(dg.AssetKey(["p", "offset_mappings"]), "content")
 _FILES = (Path("/etc/k2k/base.yaml"), Path("/etc/k2k/my orders.yaml"))
@@ -50,3 +50,18 @@ def test_one_side_alone(offender: Offender, places: list[str]) -> None:
 def test_no_command_without_a_record_or_without_a_file() -> None:
     assert keys.SHOW not in _shown(Offender("a rule is broken"))
     assert keys.SHOW not in _shown(_BOTH, files=())
+
+
+def test_how_far_each_partition_is_verified_what_is_bad_comes_first() -> None:
+    positions = [
+        VerifiedPosition("t", 0, 100, 100, 100, 100, 0),
+        VerifiedPosition("t", 1, 90, 100, 80, 20, 0),
+        VerifiedPosition("t", 2, None, 100, 20, 0, 1),
+    ]
+    shown = dict(asset_check_result(_CHECK, Verdict(Judgement.PASSED, "good", verified=positions)).metadata)
+    table: Any = shown[keys.VERIFIED]
+    assert [row.data["partition"] for row in table.records] == [2, 1, 0]
+    assert [row.data["looked at, %"] for row in table.records] == [0.0, 25.0, 100.0]
+    assert [row.data["verified to"] for row in table.records] == [None, 90, 100]
+    assert shown[keys.LOOKED_AT].value == 60.0
+    assert keys.VERIFIED not in _shown(_BOTH)

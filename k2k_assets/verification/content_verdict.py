@@ -1,0 +1,113 @@
+"""The verdict of a content check: what was found, how far each partition is verified, and what is still bad. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.mapping.algebra.in_memory_mapping import intersection
+from k2k_assets.verification.comparison import Comparison
+from k2k_assets.verification.content_tally import DIFFERENT, EQUAL, GONE, HELD, OTHER, SKIPPED, UNMAPPED, Tally
+from k2k_assets.verification.sampling import size
+from k2k_assets.verification.verdict import Offender, Verdict, VerifiedPosition, verdict
+from k2k_assets.verification.verified import Verified, outside
+
+
+def content_verdict(
+    plan: Comparison, tally: Tally, verified: Mapping[TopicPartition, Verified], trouble: str, mapped: bool
+) -> Verdict:
+    """The verdict.
+
+    Args:
+        plan: What was to be looked at.
+        tally: What was found.
+        verified: What is known of each source partition now.
+        trouble: Why that could not be noted; empty if it could.
+        mapped: Whether anything is mapped at all.
+    """
+    counted = tally.counted
+    equal, gone = counted[EQUAL], counted[GONE] + counted[HELD] + counted[OTHER]
+    positions = list(_positions(plan, verified))
+    still_bad = list(_still_bad(plan, tally, verified))
+    counts = {
+        "compared": equal + counted[DIFFERENT],
+        "equal": equal,
+        "not_comparable": gone + plan.unknown,
+        "skipped_by_hand": counted[SKIPPED],
+        "stretches": tally.pieces,
+        "partitions": len(tally.compared),
+        "not_looked_at": len(plan.today) - len(tally.compared),
+        "readable": sum(each.readable for each in positions),
+        "looked_at": sum(each.looked_at for each in positions),
+        "verified_to_the_end": sum(each.verified_to == each.end for each in positions),
+        "unmapped_on_target": counted[UNMAPPED] + tally.uncertain,
+        "former_topics": plan.former_topics,
+        "without_leader": len(plan.offline_partitions),
+        "still_bad": len(still_bad),
+        "offending": tally.faults,
+    }
+    good = f"{equal} records are the same on both clusters" if equal or mapped else "nothing is mapped yet"
+    besides = _besides(plan, counts) + (f"; {trouble}" if trouble else "")
+    found = tally.faults + len(still_bad)
+    said = verdict([*tally.offenders, *still_bad], found, good + besides, counts, _doubt(plan, counts, mapped, besides))
+    return Verdict(said.judgement, said.summary, said.counts, said.offenders, positions)
+
+
+def _positions(plan: Comparison, verified: Mapping[TopicPartition, Verified]) -> Iterator[VerifiedPosition]:
+    for tp, planned in sorted(plan.planned.items()):
+        known = verified[tp].within(planned.readable)
+        yield VerifiedPosition(
+            tp.topic,
+            tp.partition,
+            None if known.last is None else known.position,
+            planned.readable[-1].end,
+            size(planned.readable),
+            size(known.seen),
+            len(known.bad),
+        )
+
+
+def _still_bad(plan: Comparison, tally: Tally, verified: Mapping[TopicPartition, Verified]) -> Iterator[Offender]:
+    """What was found wrong by an earlier evaluation, and was not reached by this one.
+
+    What is known not to be mapped any more, or not to be on the source, can no longer be compared.
+    """
+    for tp, known in sorted(verified.items()):
+        bad = intersection(known.bad, plan.readable[tp]) if tp in plan.readable else known.bad
+        for start, end in outside(bad, tally.compared[tp].done if tp in tally.compared else ()):
+            what = f"{tp} from {start} to {end - 1} was found wrong before, and was not looked at again yet"
+            yield Offender(what, tp.topic, tp.partition, start)
+
+
+def _doubt(plan: Comparison, counts: dict[str, int], mapped: bool, besides: str) -> str | None:
+    if counts["equal"] or not mapped:
+        return None
+    why = "nothing of what is mapped can be read on the source"
+    if plan.first or plan.second:
+        why = f"{counts['not_comparable']} records are gone on one side"
+    return f"nothing could be compared: {why}{besides}"
+
+
+def _besides(plan: Comparison, counts: dict[str, int]) -> str:
+    """What else is to be known, in words."""
+    words = []
+    if counts["looked_at"]:
+        part = 100 * counts["looked_at"] // counts["readable"]
+        words.append(f"{part} % of what can be compared was looked at record by record since it was copied")
+    if plan.skipped:
+        topic, partition, start, end = plan.skipped[0]
+        more = f" and {len(plan.skipped) - 1} more ranges" if len(plan.skipped) > 1 else ""
+        words.append(f"skipped by hand: {topic}-{partition} from {start} to {end - 1}{more}")
+    if counts["unmapped_on_target"] and not counts["offending"]:
+        words.append(
+            f"{counts['unmapped_on_target']} records lie between copies on the target without being mapped: second "
+            "copies (at least once), or of other writers"
+        )
+    if plan.unknown:
+        words.append(f"{plan.unknown} were copied under settings that are not known any more, and not compared")
+    if plan.offline_partitions:
+        first = next(iter(plan.offline_partitions.values()))
+        words.append(f"{len(plan.offline_partitions)} partitions have no leader and were not looked at: {first}")
+    if counts["partitions"] and (left := counts["not_looked_at"] - len(plan.offline_partitions)) > 0:
+        words.append(f"{left} of {len(plan.today)} partitions were not looked at this time")
+    return "".join(f"; {each}" for each in words)

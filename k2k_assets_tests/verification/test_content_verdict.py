@@ -1,0 +1,90 @@
+"""The verdict of a content check: what is found, what is still bad, and how far each partition is verified."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.algebra.fold import Covered
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
+from k2k_assets.verification.comparison import Comparison, PlannedPartition, Side
+from k2k_assets.verification.content_tally import DIFFERENT, EQUAL, HELD, OutcomeCount, Tally
+from k2k_assets.verification.content_verdict import content_verdict
+from k2k_assets.verification.pieces import ComparedPiece
+from k2k_assets.verification.sampling import Look
+from k2k_assets.verification.unmapped import Span
+from k2k_assets.verification.verdict import Judgement
+from k2k_assets.verification.verified import MappedRecord, Verified
+
+ONE, OTHER, OFFLINE, GONE = (TopicPartition("t", n) for n in range(4))
+LAST = MappedRecord(source_offset=99, target_topic_id="t", target_partition=0, target_offset=99)
+GOOD = Verified(position=100, last=LAST, seen=(Covered(0, 100),))
+
+
+def _piece(tp: TopicPartition, start: int, end: int) -> ComparedPiece:
+    return ComparedPiece(*tp, start, end, "read_committed", True, True, True, True)
+
+
+def _plan(*readable: tuple[TopicPartition, list[Covered]]) -> Comparison:
+    today = {tp: SourcePartition("c", tp.topic, "id", tp.partition) for tp in (ONE, OTHER, OFFLINE, GONE)}
+    planned = {tp: PlannedPartition(today[tp], Verified(), ranges, Look(), False) for tp, ranges in readable if ranges}
+    nobody = Side(cast(Cluster, None), {}, {}, frozenset())
+    return Comparison(nobody, nobody, "c", today, dict(readable), planned)
+
+
+def test_what_was_found_wrong_before_and_not_reached_fails_until_it_can_no_longer_be_compared() -> None:
+    tally = Tally()
+    tally.add_pieces([_piece(ONE, 0, 100)])
+    tally.add_outcomes([OutcomeCount(*ONE, EQUAL, 100, 0, 99)])
+    plan = _plan((ONE, [Covered(0, 100)]), (OTHER, [Covered(50, 100)]), (GONE, []))
+    bad = {
+        ONE: GOOD,
+        OTHER: Verified(bad=(Covered(10, 20), Covered(60, 61))),
+        OFFLINE: Verified(bad=(Covered(5, 7),)),
+        GONE: Verified(bad=(Covered(5, 7),)),
+    }
+    verdict = content_verdict(plan, tally, bad, "", mapped=True)
+    assert verdict.judgement is Judgement.FAILED
+    assert [(offender.partition, offender.source_offset) for offender in verdict.offenders] == [(1, 60), (2, 5)]
+    assert (verdict.counts["offending"], verdict.counts["still_bad"]) == (0, 2)
+    one, other = verdict.verified
+    assert (one.verified_to, one.end, one.readable, one.looked_at, one.bad) == (100, 100, 100, 100, 0)
+    assert (other.verified_to, other.end, other.readable, other.looked_at, other.bad) == (None, 100, 50, 0, 1)
+    passed = content_verdict(plan, tally, {ONE: GOOD, OTHER: Verified()}, "not noted", mapped=True)
+    assert passed.passed
+    assert "66 % of what can be compared was looked at" in passed.summary
+    assert passed.summary.endswith("; not noted")
+
+
+def test_faults_and_what_is_held_are_told_of_their_partitions() -> None:
+    tally = Tally()
+    tally.add_pieces([_piece(ONE, 0, 50), _piece(ONE, 50, 100), _piece(OTHER, 0, 10)])
+    tally.add_outcomes(
+        [
+            OutcomeCount(*ONE, DIFFERENT, 2, 40, 60),
+            OutcomeCount(*OTHER, HELD, 1, 9, 9),
+            OutcomeCount(*OTHER, EQUAL, 9, 0, 8),
+        ]
+    )
+    assert tally.faults == 2
+    assert (tally.compared[ONE].bad, tally.compared[OTHER].bad) == ([Covered(40, 61)], [])
+    assert (tally.compared[ONE].is_held, tally.compared[OTHER].is_held) == (False, True)
+
+
+def test_records_that_nothing_is_mapped_to_make_their_piece_bad_where_nobody_else_may_write() -> None:
+    pieces = [_piece(ONE, 0, 50), _piece(ONE, 50, 100)]
+    tally = Tally()
+    tally.add_pieces(pieces)
+    alone = Span(*ONE, 50, "copy", "id", 0, True, 50, 100)
+    tally.add_unmapped([(alone, 70), (alone, 71), (alone._replace(alone=False), 72)], pieces)
+    assert tally.compared[ONE].bad == [Covered(50, 100)]
+    assert (tally.faults, tally.uncertain, len(tally.offenders)) == (2, 1, 2)
+
+
+def test_what_time_did_not_suffice_for_is_told_of_partitions_that_were_begun() -> None:
+    tally = Tally()
+    tally.add_pieces([_piece(ONE, 0, 50)])
+    tally.note_left([_piece(ONE, 0, 50), _piece(ONE, 60, 70), _piece(OTHER, 0, 10)], [_piece(ONE, 80, 90)])
+    assert (tally.compared[ONE].first_left, tally.compared[ONE].second_left) == (1, 1)
+    assert OTHER not in tally.compared

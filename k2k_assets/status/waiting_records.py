@@ -85,7 +85,7 @@ class WaitingRecords:
             if _is_answer(message, wanted[tp][1]):
                 left.discard(tp)
                 consumer.incremental_unassign([KafkaTopicPartition(*tp)])
-                self._take(message, tp, wanted[tp][0], found)
+                self._take(message, tp, wanted[tp], found)
         consumer.unassign()
         return found
 
@@ -96,11 +96,17 @@ class WaitingRecords:
         self._consumer.assign([KafkaTopicPartition(*tp, start) for tp, (start, _) in wanted.items()])
         return self._consumer
 
-    def _take(self, message: Message, tp: TopicPartition, start: int, found: dict[TopicPartition, int | None]) -> None:
+    def _take(
+        self, message: Message, tp: TopicPartition, wanted: tuple[int, int], found: dict[TopicPartition, int | None]
+    ) -> None:
+        start, end = wanted
         error = message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
                 found[tp] = None
+            return
+        if message.offset() >= end:
+            found[tp] = None  # written since the end was asked for
             return
         kind, timestamp = message.timestamp()
         if kind != TIMESTAMP_NOT_AVAILABLE:

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 import dagster as dg
 
 from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.stops.reason import StopReason, Stops, render
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
@@ -76,6 +77,7 @@ class SyncRun:
         read_log: Reads the commit log.
         describe: Those of some source topics that can be seen.
         oldest: Timestamps of the oldest records that are not copied yet, as `WaitingRecords.oldest`.
+        latency: Seconds from the last records' timestamps to their commits, as `CommitLatency.measure`.
         log: Takes a line.
         warn: Takes a line that needs attention.
         clock: Seconds that only rise.
@@ -91,6 +93,7 @@ class SyncRun:
     read_log: Callable[[], CommitLog]
     describe: Callable[[Collection[str]], Mapping[str, TopicDescription]]
     oldest: Callable[[Mapping[TopicPartition, tuple[int, int]]], Mapping[TopicPartition, int | None]]
+    latency: Callable[[Collection[CommitRecord]], Mapping[TopicPartition, float]]
     log: Callable[[str], None]
     warn: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
@@ -192,9 +195,11 @@ class SyncRun:
             return
         found = lags_of(progress.partitions, self.oldest)
         lags_by_topic = by_topic(found)
+        latencies = by_topic(self.latency(self._copied_since(log, now)))
         for topic, ends in self._pending.items():
             behind = total_lag(lags_by_topic[topic].values()).seconds
-            self._report(topic, topics[topic], ends, others.get(topic, ()), behind, now)
+            latency = max(latencies.get(topic, {}).values(), default=None)
+            self._report(topic, topics[topic], ends, others.get(topic, ()), behind, latency, now)
         self._schedule.reported({topic: self._state(topic, topics[topic]) for topic in self._pending}, now)
         self._pending = {}
         self._report_commit_log(log, found)
@@ -215,6 +220,15 @@ class SyncRun:
             found.setdefault(tp.topic, set()).add(tp.partition)
         return found
 
+    def _copied_since(self, log: CommitLog, now: float) -> list[CommitRecord]:
+        """The newest commits of topics that are reported, as far as they were made since their last report."""
+        clock = int(time.time() * 1000)
+        since = {
+            topic: clock - 1000 * (now - self._reported.get(topic, _Reported(self._window.started)).time)
+            for topic in self._pending
+        }
+        return [record for tp, record in log.positions.items() if tp.topic in since and record.time >= since[tp.topic]]
+
     def _seconds_behind(self, progress: Progress) -> float | None:
         return total_lag(lags_of(progress.partitions, self.oldest).values()).seconds
 
@@ -225,6 +239,7 @@ class SyncRun:
         ends: dict[int, int],
         not_in_step: Collection[int],
         behind: float | None,
+        latency: float | None,
         now: float,
     ) -> None:
         positions = {n: part.position for n, part in parts.items()}
@@ -239,7 +254,7 @@ class SyncRun:
             _since(before.positions, positions.values()),
         )
         target = self.pipeline.routing.target_if_any(topic) or ""
-        metadata = live_metadata(target, parts, movement, behind)
+        metadata = live_metadata(target, parts, movement, behind, latency)
         told = self.names, self.pipeline.code_version, topic, ends, positions, metadata
         for event in topic_report(*told, not_in_step):
             if isinstance(event, dg.AssetObservation):

@@ -84,7 +84,11 @@ class Movement(NamedTuple):
 
 
 def live_metadata(
-    target_topic: str, parts: Mapping[int, PartitionProgress], movement: Movement, behind: float | None
+    target_topic: str,
+    parts: Mapping[int, PartitionProgress],
+    movement: Movement,
+    behind: float | None,
+    latency: float | None = None,
 ) -> Metadata:
     """What is shown of a topic while it is copied.
 
@@ -93,6 +97,7 @@ def live_metadata(
         parts: Its partitions; the table shows those that lag most.
         movement: Since it was shown last.
         behind: Seconds that it is behind; None where that cannot be told.
+        latency: Seconds from a record's timestamp to its commit, of what was copied since; None likewise.
     """
     columns = {"partition": "int", "position": "int", "source end": "int", "lag": "int", "records": "int"}
     worst = sorted(parts, key=lambda n: (-parts[n].lag, n))[: keys.MOST_ROWS_AGAIN]
@@ -112,6 +117,7 @@ def live_metadata(
         keys.LAG: sum(p.lag for p in parts.values()),
         **{key: round(n / movement.seconds, 1) for key, n in rates.items() if n is not None and movement.seconds > 0},
         **({} if behind is None else {keys.SECONDS_BEHIND: round(behind, 3)}),
+        **({} if latency is None else {keys.LATENCY: round(latency, 3)}),
         keys.POSITIONS: keys.table(columns, rows),
     }
 

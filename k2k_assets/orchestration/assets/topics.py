@@ -38,6 +38,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.spark.coming_spark import ComingSpark
+from k2k_assets.status.latency import CommitLatency
 from k2k_assets.status.waiting_records import WaitingRecords
 from k2k_assets.verification.stops import check_copies_on
 
@@ -219,6 +220,7 @@ def _sync(
         failures_as_messages(),
         both_clusters(pipeline) as (source, target),
         WaitingRecords(pipeline) as waiting,
+        CommitLatency(pipeline) as latency,
         getattr(context.resources, names.resource).copying(pipeline) as spark,
     ):
         run = SyncRun(
@@ -231,6 +233,7 @@ def _sync(
             read_log=lambda: read_commit_log(pipeline, source.cluster_id(), target),
             describe=lambda topics: source.describe_async(topics, partly=True)(),
             oldest=waiting.oldest,
+            latency=latency.measure,
             log=context.log.info,
             warn=context.log.warning,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 from k2k_assets import discovery
 from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons import SourceDeleted, SourceRecreated
@@ -50,6 +51,7 @@ class Fixture:
     log: CommitLog = field(default_factory=CommitLog)
     ids: dict[str, str] = field(default_factory=dict)
     breaks: bool = False
+    measured: list[TopicPartition] = field(default_factory=list)
 
     def run(self) -> SyncRun:
         """A run that begins now."""
@@ -63,6 +65,7 @@ class Fixture:
             read_log=self.read_log,
             describe=lambda topics: {t: TopicDescription(t, self.ids.get(t, "id"), 1) for t in topics},
             oldest=lambda waiting: dict.fromkeys(waiting, int(time.time() * 1000) - 2000),
+            latency=self.latency,
             log=self.lines.append,
             warn=self.lines.append,
             clock=lambda: self.now,
@@ -90,6 +93,11 @@ class Fixture:
     def _ensure_whole(self) -> None:
         if self.breaks:
             raise OSError("the database is locked")
+
+    def latency(self, commits: Collection[CommitRecord]) -> Mapping[TopicPartition, float]:
+        """Of each partition as many seconds as its number, and a tenth."""
+        self.measured += [record.source for record in commits]
+        return {record.source: record.source.partition + 0.1 for record in commits}
 
     def is_synced(self, topic: str) -> bool:
         """What Dagster itself says of the copy."""
@@ -145,6 +153,29 @@ def test_each_topic_is_told_at_the_start_and_then_as_it_moves(fixture: Fixture) 
     assert moved.metadata["k2k/records"].value == 3, "since it was told last"
     run.see(progress(8, 8, new=0))
     assert fixture.reported() == ["new", "commit_log"], "it appeared while the run was on"
+
+
+def test_latency_is_measured_where_something_was_copied_since_the_last_report(fixture: Fixture) -> None:
+    def commit(topic: str, partition: int, ago: float) -> None:
+        at = TopicPartition(topic, partition)
+        fixture.log.positions[at] = commit_record(at, position=5, time=int((time.time() - ago) * 1000))
+
+    run = fixture.run()
+    commit("quiet", 0, ago=3600.0)
+    commit("a.b", 0, ago=3600.0)
+    run.see(progress(5, 5))
+    assert fixture.measured == [], "committed before the run"
+    assert all("k2k/latency_seconds" not in event.metadata for event in fixture.materialized)
+    fixture.reported()
+    fixture.now += (pause := report_interval(fixture.pipeline.sync.reports_per_day, [(0,)]))
+    commit("a.b", 0, ago=1.0)
+    commit("a.b", 1, ago=1.0)
+    commit("a.b", 2, ago=pause + 60.0)
+    commit("quiet", 0, ago=1.0)
+    run.see(progress(8, 8))
+    moved, _ = fixture.materialized
+    assert moved.metadata["k2k/latency_seconds"].value == 1.1, "of the partition with the largest"
+    assert {tp.topic for tp in fixture.measured} == {"a.b"}, "nothing else is reported"
 
 
 def test_a_topic_is_synced_where_it_has_come_as_far_as_its_source_was_seen_to_be(fixture: Fixture) -> None:

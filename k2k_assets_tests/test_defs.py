@@ -87,6 +87,7 @@ def test_odd_names_load_and_every_job_resolves(folder: Path) -> None:
         upstream = graph.get(dg.AssetKey([name, "commit_log"])).parent_keys
         assert upstream == {dg.AssetKey([name, "topics", topic]) for topic in ODD_TOPICS}
         assert graph.get(dg.AssetKey([name, "offset_mappings"])).parent_keys == {dg.AssetKey([name, "commit_log"])}
+        assert graph.get(dg.AssetKey([name, "group_positions"])).parent_keys == {dg.AssetKey([name, "offset_mappings"])}
     groups = {graph.get(key).group_name for key in graph.get_all_asset_keys()}
     assert len(groups) == 4 * 4 + 3 + 1, "four a pipeline, three before discovery, one of the broken file"
 

@@ -91,6 +91,7 @@ class _Events:
             names.op("offset_mappings"): "building the index of offset mappings with PySpark",
             names.mapping_checks_op: "checking the offset mappings",
             names.op("consumer_groups"): "moving the consumer groups",
+            names.op("group_positions"): "looking where the consumer groups belong",
         }
         self._assets: list[Mapping[str, object]] = []
         self._named: list[str] = []

@@ -42,6 +42,17 @@ def running_mapper(pipeline: Pipeline, target: Cluster) -> str:
     return ""
 
 
+def look(pipeline: Pipeline) -> PollResult:
+    """Where groups stand and belong, at one look; nothing is moved.
+
+    Raises:
+        K2KError: A cluster does not answer, or something stands against it.
+    """
+    with both_clusters(pipeline) as (source, target), Poller(pipeline, source, target) as poller:
+        poller.look_on()
+        return poller.poll()
+
+
 def look_on(pipeline: Pipeline, moved_by: str) -> PollResult:
     """Where groups stand, once they are where they belong, or after a few polls of who moves them.
 

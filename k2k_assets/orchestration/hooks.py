@@ -8,7 +8,7 @@ from typing import Literal
 
 import dagster as dg
 
-AssetKind = Literal["source", "topic", "commit_log", "offset_mappings", "consumer_group"]
+AssetKind = Literal["source", "topic", "commit_log", "offset_mappings", "consumer_group", "group_positions"]
 CopyResults = Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]
 Copy = Callable[[], CopyResults]
 

@@ -43,6 +43,7 @@ _OPS = {
     "commit_log": "positions",
     "offset_mappings": "mappings",
     "consumer_groups": "groups",
+    "group_positions": "group_table",
 }
 _KEY_PART = re.compile(r"^(?!k2k\.)[A-Za-z0-9_.-]+$")
 
@@ -205,7 +206,8 @@ class AssetNames:
         if list(key.path[:1]) != [self._prefix]:
             return False
         kinds = {"source", "topics", "consumer_groups"}
-        return key in (self.commit_log_key, self.offset_mappings_key) or (len(key.path) == 3 and key.path[1] in kinds)
+        alone = (self.commit_log_key, self.offset_mappings_key, self.group_positions_key)
+        return key in alone or (len(key.path) == 3 and key.path[1] in kinds)
 
     def is_consumer_group(self, key: AssetKey) -> bool:
         """Whether a key is that of a consumer group of this pipeline, or of the one that stands for all."""
@@ -221,13 +223,18 @@ class AssetNames:
         """The mapping index."""
         return AssetKey([self._prefix, "offset_mappings"])
 
+    @property
+    def group_positions_key(self) -> AssetKey:
+        """The positions of all consumer groups."""
+        return AssetKey([self._prefix, "group_positions"])
+
     # -- ops, outputs, inputs -----------------------------------------------------------------------------------
 
     def op(self, what: str, number: int = 1) -> str:
         """The op that makes an asset, which is the step on the page of a run.
 
         Args:
-            what: `sources`, `topics`, `commit_log`, `offset_mappings` or `consumer_groups`.
+            what: `sources`, `topics`, `commit_log`, `offset_mappings`, `consumer_groups` or `group_positions`.
             number: Of several that make the same, from 1.
         """
         return f"{self._label}_{_OPS[what]}" + (f"_{number}" if number > 1 else "")

@@ -15,6 +15,7 @@ from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.assets.commit_log import commit_log_asset
 from k2k_assets.orchestration.assets.consumer_groups import consumer_group_assets
+from k2k_assets.orchestration.assets.group_positions import group_positions_asset
 from k2k_assets.orchestration.assets.offset_mappings import offset_mappings_asset
 from k2k_assets.orchestration.assets.shown import ShownTopic, shown_groups, shown_topics
 from k2k_assets.orchestration.assets.sources import source_assets
@@ -54,7 +55,7 @@ def pipeline_definitions(
     checks = topic_checks(pipeline, names, [topic.name for topic in topics])
     groups: list[dg.AssetsDefinition] = []
     if pipeline.features.offset_mapping:
-        assets.append(offset_mappings_asset(pipeline, names))
+        assets += [offset_mappings_asset(pipeline, names), group_positions_asset(pipeline, names)]
         checks.append(mapping_checks(pipeline, names))
         groups.append(consumer_group_assets(pipeline, names, shown))
     assets.extend(groups)
@@ -124,6 +125,7 @@ def _looks(
     kinds: dict[dg.AssetKey, tuple[AssetKind, str]] = {
         names.commit_log_key: ("commit_log", ""),
         names.offset_mappings_key: ("offset_mappings", ""),
+        names.group_positions_key: ("group_positions", ""),
         names.undiscovered_key(pipeline.selection.pattern or ""): ("topic", pipeline.selection.pattern or ""),
     }
     for topic in topics:

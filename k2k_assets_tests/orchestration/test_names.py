@@ -42,7 +42,7 @@ def test_different_names_stay_different(one: str, other: str) -> None:
 
 def _op_names(pipeline: str) -> list[str]:
     names = AssetNames(pipeline)
-    made = ("sources", "topics", "commit_log", "offset_mappings", "consumer_groups")
+    made = ("sources", "topics", "commit_log", "offset_mappings", "consumer_groups", "group_positions")
     return [
         *(names.op(what) for what in made),
         names.op("sources", 2),
@@ -76,10 +76,10 @@ def test_keys_are_injective_also_as_strings(one: str, topic: str, other: str, ot
     def keys(pipeline: str, name: str) -> list[str]:
         names = AssetNames(pipeline)
         by_name = (names.source_key(name), names.topic_key(name), names.consumer_group_key(name))
-        made = (*by_name, names.commit_log_key, names.offset_mappings_key)
+        made = (*by_name, names.commit_log_key, names.offset_mappings_key, names.group_positions_key)
         return [key.to_user_string() for key in made]
 
-    assert len(set(keys(one, topic))) == 5
+    assert len(set(keys(one, topic))) == 6
     if one != other:
         assert not set(keys(one, topic)) & set(keys(other, other_topic))
     elif topic != other_topic:
@@ -112,6 +112,7 @@ def test_a_pipeline_owns_its_assets_and_no_others() -> None:
     own = [
         names.commit_log_key,
         names.offset_mappings_key,
+        names.group_positions_key,
         names.topic_key("gone"),
         names.source_key("gone"),
         names.consumer_group_key("gone"),

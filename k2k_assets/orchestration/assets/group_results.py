@@ -70,8 +70,7 @@ def group_materialization(result: PollResult, group: str) -> ShownGroup:
         metadata[keys.MOVED_BY] = result.moved_by
     if result.held_back:
         metadata[keys.HELD_BACK] = result.held_back
-    offsets = ",".join(f"{line.partition}@{line.target.offset if line.target else ''}" for line in lines)
-    return ShownGroup(metadata, dg.DataVersion(digest(offsets)))
+    return ShownGroup(metadata, dg.DataVersion(_version(lines)))
 
 
 def states(lines: Collection[Line]) -> str:
@@ -104,6 +103,44 @@ def groups_summary(result: PollResult) -> keys.Metadata:
         keys.NOT_HANDLED: ", ".join(result.not_handled) or "none",
         keys.GROUPS: keys.table(_SUMMARY_COLUMNS, rows),
     }
+
+
+def positions_metadata(result: PollResult) -> keys.Metadata:
+    """What is shown of the positions of all groups: totals that can be plotted, the rest in words.
+
+    A group counts as exact if all its positions are, and as unknown if there is no answer for one of them.
+    """
+    lines = {group: result.lines(group) for group in result.groups}
+    standing = Counter(_standing(of) for of in lines.values())
+    every = [line for of in lines.values() for line in of]
+    return {
+        keys.GROUPS_EXACT: standing[CommitDecision.EXACT],
+        keys.GROUPS_AHEAD: standing[CommitDecision.AHEAD],
+        keys.GROUPS_UNKNOWN: standing[CommitDecision.UNKNOWN],
+        keys.LEFT_ON_SOURCE: sum(left_on_source(of) for of in lines.values()),
+        keys.LEFT_ON_TARGET: sum(left_on_target(of) for of in lines.values()),
+        keys.POSITIONS_BY_STATE: states(every),
+        keys.PARTITIONS: f"{plural(len(every), 'partition')} of {plural(len(lines), 'group')}",
+    }
+
+
+def positions_version(result: PollResult) -> str:
+    """The data version of the positions of all groups."""
+    return digest(",".join(f"{group}>{_version(result.lines(group))}" for group in result.groups))
+
+
+def _version(lines: Collection[Line]) -> str:
+    return digest(",".join(f"{line.partition}@{line.target.offset if line.target else ''}" for line in lines))
+
+
+def _standing(lines: Collection[Line]) -> CommitDecision | None:
+    """What is said of a group; None where it is left alone, has expired, or has no positions."""
+    said = {line.decision for line in lines}
+    if said & {CommitDecision.UNKNOWN, CommitDecision.NOT_REPLICATED}:
+        return CommitDecision.UNKNOWN
+    if said & {CommitDecision.AHEAD, CommitDecision.WAITING}:
+        return CommitDecision.AHEAD
+    return CommitDecision.EXACT if said == {CommitDecision.EXACT} else None
 
 
 def failed_groups(pipeline: str, failed: Mapping[str, str]) -> dg.Failure:

@@ -10,7 +10,13 @@ from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.orchestration import metadata as keys
-from k2k_assets.orchestration.assets.group_results import group_materialization, groups_summary, states
+from k2k_assets.orchestration.assets.group_results import (
+    group_materialization,
+    groups_summary,
+    positions_metadata,
+    positions_version,
+    states,
+)
 from k2k_assets.orchestration.assets.group_sync import describe
 
 
@@ -48,3 +54,29 @@ def test_groups_that_are_no_consumer_groups_are_listed() -> None:
     assert groups_summary(result)[keys.NOT_HANDLED] == "shared, tasks"
     assert describe(result).endswith("; not handled (no consumer groups): shared, tasks")
     assert groups_summary(PollResult(Version(1, 2)))[keys.NOT_HANDLED] == "none"
+
+
+def test_groups_are_counted_by_their_worst_position() -> None:
+    at = TopicPartition("t", 0)
+    words = {
+        "exact": ["EXACT", "EXACT"],
+        "ahead": ["EXACT", "AHEAD"],
+        "waiting": ["WAITING"],
+        "unknown": ["AHEAD", "UNKNOWN", "EXACT"],
+        "elsewhere": ["NOT_REPLICATED"],
+        "left alone": ["EXACT", "ACTIVE"],
+        "expired": ["EXPIRED"],
+        "empty": [],
+    }
+
+    def result(offset: int) -> PollResult:
+        rows = {
+            group: [Row(at, ((at, CommittedOffset(5)),), offset, None, CommitDecision[word], False) for word in said]
+            for group, said in words.items()
+        }
+        return PollResult(Version(1, 2), {group: GroupDecision(group, {}, of) for group, of in rows.items()})
+
+    shown = positions_metadata(result(7))
+    assert (shown[keys.GROUPS_EXACT], shown[keys.GROUPS_AHEAD], shown[keys.GROUPS_UNKNOWN]) == (1, 2, 2)
+    assert shown[keys.PARTITIONS] == "12 partitions of 8 groups"
+    assert positions_version(result(7)) == positions_version(result(7)) != positions_version(result(8))

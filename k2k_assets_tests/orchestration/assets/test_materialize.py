@@ -17,6 +17,7 @@ from k2k_assets.orchestration import metadata as keys
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.tables.commit_log import read_commit_log_table
+from k2k_assets.tables.group_positions import read_group_positions_table
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
 from k2k_assets_tests.support.dagster_fixture import DagsterFixture, failure_of
@@ -78,8 +79,19 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     assert on_mappings == dict.fromkeys(CHECKS, True)
     assert on_groups.items() >= {f"resumes_exactly_{escape(group)}": True for group in (middle, late)}.items()
     steps = [event.step_key for event in result.all_events if event.is_step_start]
-    assert steps[-1] == names.op("consumer_groups"), "after the checks"
-    assert steps[-2] == names.mapping_checks_op
+    assert set(steps[-2:]) == {names.op("consumer_groups"), names.op("group_positions")}, "after the checks"
+    assert steps[-3] == names.mapping_checks_op
+    positions = fixture.metadata(names.group_positions_key)
+    assert (positions[keys.GROUPS_EXACT], positions[keys.GROUPS_AHEAD], positions[keys.GROUPS_UNKNOWN]) == (2, 0, 0)
+    belongs = {
+        (row.group, row.source_topic, row.source_partition): (row.source_offset, row.target_offset, row.state)
+        for row in read_group_positions_table(SparkSession.active(), fixture.pipeline).collect()
+    }
+    assert belongs == {
+        (middle, *one): (40, 40, "exact"),
+        (middle, *three): (10, 10, "exact"),
+        (late, *one): (100, 100, "exact"),
+    }
 
     group = fixture.metadata(names.consumer_group_key(middle))
     assert (group[keys.PARTITIONS], group[keys.STATE], group[keys.COMMITTED]) == ("2 partitions", "2 exact", True)

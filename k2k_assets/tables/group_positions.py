@@ -1,0 +1,124 @@
+"""The translated consumer groups as a Spark DataFrame: a row for each position, validated by pandera."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pandera.pyspark as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from k2k_assets.groups.decide import CommitDecision
+from k2k_assets.groups.report import PollResult
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.tables import stored
+from k2k_assets.tables.stored import BrokenTable
+from k2k_assets.verification.pandera_report import broken_rules
+
+TABLE = "group_positions"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPosition:
+    """Where a group stands in one source partition, and where it belongs on the target.
+
+    Attributes:
+        group: The consumer group.
+        target_topic: The target topic.
+        target_partition: The target partition.
+        target_offset: Next offset to read there; None where the mappings have no answer.
+        left_on_target: Offsets left to read there; None likewise, or where its end is not known.
+        state: What is said of it: exact, ahead, waiting, unknown, active, ...
+        source_topic: The source topic.
+        source_partition: The source partition.
+        source_offset: Next offset to read there.
+        left_on_source: Offsets left to read there; None where its end is not known.
+    """
+
+    group: str
+    target_topic: str
+    target_partition: int
+    target_offset: int | None
+    left_on_target: int | None
+    state: str
+    source_topic: str
+    source_partition: int
+    source_offset: int
+    left_on_source: int | None
+
+
+class GroupPositionsModel(pa.DataFrameModel):  # type: ignore[type-arg]  # pandera refuses the argument when it runs
+    """The columns; their meaning is that of `GroupPosition`."""
+
+    group: StringType = pa.Field(nullable=False)
+    target_topic: StringType = pa.Field(nullable=False, str_matches=r"^[a-zA-Z0-9._-]{1,249}$")
+    target_partition: IntegerType = pa.Field(nullable=False, ge=0)
+    target_offset: LongType = pa.Field(nullable=True, ge=0)
+    left_on_target: LongType = pa.Field(nullable=True, ge=0)
+    state: StringType = pa.Field(nullable=False, isin=[word.value for word in CommitDecision])
+    source_topic: StringType = pa.Field(nullable=False, str_matches=r"^[a-zA-Z0-9._-]{1,249}$")
+    source_partition: IntegerType = pa.Field(nullable=False, ge=0)
+    source_offset: LongType = pa.Field(nullable=False, ge=0)
+    left_on_source: LongType = pa.Field(nullable=True, ge=0)
+
+    class Config:
+        """No other column is expected, and a group has one row for a source partition in a target partition."""
+
+        strict = True
+        unique = ["group", "target_topic", "target_partition", "source_topic", "source_partition"]
+
+
+_SCHEMA = StructType(
+    [
+        StructField("group", StringType(), False),
+        StructField("target_topic", StringType(), False),
+        StructField("target_partition", IntegerType(), False),
+        StructField("target_offset", LongType()),
+        StructField("left_on_target", LongType()),
+        StructField("state", StringType(), False),
+        StructField("source_topic", StringType(), False),
+        StructField("source_partition", IntegerType(), False),
+        StructField("source_offset", LongType(), False),
+        StructField("left_on_source", LongType()),
+    ]
+)
+
+
+def group_positions(result: PollResult) -> Iterator[GroupPosition]:
+    """The positions of all groups of a poll, in order: several source partitions may feed one target partition."""
+    for group in result.groups:
+        for line in result.lines(group):
+            offset, left = (line.target.offset, line.target.left) if line.target else (None, None)
+            for source in line.sources:
+                yield GroupPosition(
+                    *(group, *line.partition, offset, left, line.decision.value),
+                    *(*source.partition, source.offset, source.left),
+                )
+
+
+def group_positions_frame(spark: SparkSession, positions: Iterable[GroupPosition]) -> DataFrame:
+    """The rows as a DataFrame.
+
+    Raises:
+        BrokenTable: A row breaks a rule of `GroupPositionsModel`.
+    """
+    frame = spark.createDataFrame([asdict(position) for position in positions], _SCHEMA)
+    if faults := broken_rules(frame, GroupPositionsModel):
+        raise BrokenTable(f"the groups' positions break the rules of their table, not written: {'; '.join(faults)}")
+    return frame
+
+
+def write_group_positions(spark: SparkSession, pipeline: Pipeline, positions: Iterable[GroupPosition]) -> Path:
+    """Writes the table, and returns its directory; errors as of `group_positions_frame`."""
+    return stored.write(group_positions_frame(spark, positions), pipeline, TABLE)
+
+
+def read_group_positions_table(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
+    """The table as the asset `group_positions` wrote it last.
+
+    Raises:
+        NoTable: It was not written yet.
+    """
+    return stored.read(spark, pipeline, TABLE)

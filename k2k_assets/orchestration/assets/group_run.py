@@ -1,8 +1,8 @@
 """A run that moves consumer groups until the next one takes over, and reports to Dagster meanwhile.
 
 Each group is reported once at the start, so that a quiet one does not look as if it were being made for an hour, then
-those that moved, at the pace of `ReportSchedule`. A group's check comes each `checks.interval`; one that cannot be read
-or committed fails its own check, and the others are moved on.
+those that moved, at the pace of `ReportSchedule`; with them how many of all are exact, ahead or unknown. A group is
+checked each `checks.interval`; one that cannot be read or committed fails its check, and the others are moved on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from k2k_assets.groups.report import PollResult
 from k2k_assets.orchestration.assets.check_pace import CheckPace
 from k2k_assets.orchestration.assets.data_versions import provenance_tags
 from k2k_assets.orchestration.assets.failing_groups import FailingGroups
-from k2k_assets.orchestration.assets.group_results import group_materialization
+from k2k_assets.orchestration.assets.group_results import group_materialization, positions_metadata, positions_version
 from k2k_assets.orchestration.assets.group_sync import PollFailed, describe, with_active_failed
 from k2k_assets.orchestration.assets.report_schedule import ReportSchedule, group_report_interval
 from k2k_assets.orchestration.assets.run_window import RunWindow
@@ -166,6 +166,13 @@ class GroupRun:
             self.sink.log_event(
                 dg.AssetMaterialization(self.names.consumer_group_key(group), metadata=shown.metadata, tags=tags)
             )
+        self.sink.log_event(
+            dg.AssetMaterialization(
+                self.names.group_positions_key,
+                metadata=positions_metadata(result),
+                tags=provenance_tags(positions_version(result), None, inputs),
+            )
+        )
         self._schedule.reported({group: states[group] for group in due}, now)
         self._committed -= set(due)
 

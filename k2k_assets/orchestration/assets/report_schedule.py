@@ -16,7 +16,7 @@ SHORTEST_SECONDS = 30.0
 _DAY_SECONDS = 86_400.0
 # A materialization of the copy, and an observation of its source.
 _EVENTS_PER_TOPIC = 2
-# The commit log's own.
+# That of the whole pipeline: of the commit log, or of the positions of all groups.
 _EVENTS_PER_REPORT = 1
 # A row in each of these, together 0.7 KB, beside the 6 KB of a whole event.
 _PARTITIONS_PER_EVENT = 8
@@ -48,7 +48,7 @@ def group_report_interval(events_per_day: int, groups: Collection[Hashable]) -> 
         events_per_day: How many events they may be, in the long run.
         groups: Those that move.
     """
-    return _interval(events_per_day, len(groups) * _EVENTS_PER_GROUP)
+    return _interval(events_per_day, len(groups) * _EVENTS_PER_GROUP + _EVENTS_PER_REPORT)
 
 
 def _interval(events_per_day: int, events: float) -> float:

@@ -52,6 +52,7 @@ class Fixture:
     names: AssetNames
     now: float = 1000.0
     materialized: list[dg.AssetMaterialization] = field(default_factory=list)
+    totals: list[dg.AssetMaterialization] = field(default_factory=list)
     checks: list[dg.AssetCheckEvaluation] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
@@ -83,7 +84,7 @@ class Fixture:
 
     def log_event(self, event: dg.AssetMaterialization) -> None:
         """As a step's context does."""
-        self.materialized.append(event)
+        (self.totals if event.asset_key == self.names.group_positions_key else self.materialized).append(event)
 
     def verify(self, result: PollResult, groups: Collection[str]) -> dict[str, Verdict]:
         """Passed, unless the test says otherwise."""
@@ -129,6 +130,17 @@ def test_each_group_is_told_at_the_start_and_then_as_it_moves(fixture: Fixture) 
     assert fixture.reported() == {"a": "1 exact"}
     run.see(poll({"a": 6, "new": 1}))
     assert fixture.reported() == {"new": "1 exact"}, "it appeared while the run was on"
+
+
+def test_with_them_it_tells_how_many_of_all_are_exact_ahead_or_unknown(fixture: Fixture) -> None:
+    run = fixture.run()
+    run.see(poll({"a": 5, "b": 6}))
+    run.see(poll({"a": 5, "b": 7}, CommitDecision.AHEAD))
+    fixture.now += 9999
+    run.see(poll({"a": 5, "b": 7}, CommitDecision.AHEAD))
+    numbers = (keys.GROUPS_EXACT, keys.GROUPS_AHEAD, keys.GROUPS_UNKNOWN)
+    assert [tuple(event.metadata[key].value for key in numbers) for event in fixture.totals] == [(2, 0, 0), (0, 2, 0)]
+    assert all("v1" in (event.tags or {}).values() for event in fixture.totals)
 
 
 def test_a_group_is_compared_at_its_own_pace(fixture: Fixture) -> None:

@@ -59,7 +59,7 @@ def _positions(plan: Comparison, verified: Mapping[TopicPartition, Verified]) ->
         yield VerifiedPosition(
             tp.topic,
             tp.partition,
-            None if known.last is None else known.position,
+            known.position or None,
             planned.readable[-1].end,
             size(planned.readable),
             size(known.seen),
@@ -91,7 +91,7 @@ def _doubt(plan: Comparison, counts: dict[str, int], mapped: bool, besides: str)
 def _besides(plan: Comparison, counts: dict[str, int]) -> str:
     """What else is to be known, in words."""
     words = []
-    if counts["looked_at"]:
+    if 0 < counts["looked_at"] < counts["readable"]:
         part = 100 * counts["looked_at"] // counts["readable"]
         words.append(f"{part} % of what can be compared was looked at record by record since it was copied")
     if plan.skipped:

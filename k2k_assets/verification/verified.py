@@ -44,8 +44,8 @@ class Verified(_Model):
     """What is known of one source partition.
 
     Attributes:
-        position: Everything below was looked at, at least in samples; it counts only with `last`.
-        last: The last mapped record below it; None where nothing is verified.
+        position: Everything below was looked at, at least in samples; 0 where nothing is verified.
+        last: The last mapped record below it; None where none is: then all is looked at each time.
         seen: What was looked at record by record, and is right.
         bad: What was found wrong, and was not verified good since.
         lap: Where the second look goes on, and where its lap ends.
@@ -72,7 +72,7 @@ class Verified(_Model):
         clipped = {"bad": tuple(intersection(self.bad, readable)), "seen": tuple(intersection(self.seen, readable))}
         known = self.model_copy(update=clipped)
         at = None if self.last is None else self.last.source_offset
-        is_there = at is not None and any(start <= at < end for start, end in readable)
+        is_there = at is None or any(start <= at < end for start, end in readable)
         # Mappings that end below what was verified have been replaced, or were lost.
         return known if is_there and readable[-1].end >= self.position else known.fallen_back()
 
@@ -139,7 +139,7 @@ def updated(known: Verified, newest: Verified, look: Look, readable: Ranges, com
         return Verified(bad=bad, turn=turn)
     noted: dict[str, object] = {"bad": bad, "turn": turn}
     if not compared.is_held:
-        noted["seen"] = _largest([*known.seen, *compared.done])
+        noted["seen"] = _largest([*(known.seen if known.last else ()), *compared.done])
         if is_complete:
             noted |= {"position": readable[-1].end, "last": compared.last_before.get(readable[-1].end)}
         if is_complete and not compared.second_left:

@@ -178,6 +178,20 @@ def test_mappings_that_were_pruned_or_end_earlier_are_not_verified_any_more() ->
         assert (left.last, left.seen) == (None, ())
 
 
+def test_where_nothing_is_mapped_all_is_looked_at_each_time() -> None:
+    """There is no record by which a copy that was made anew could be told."""
+    copy = Copy()
+    copy.grow(0, gap=30)
+    for _ in range(2):
+        assert copy.evaluate()
+        assert (copy.verified.position, copy.verified.last, copy.verified.seen) == (30, None, (Covered(0, 30),))
+        assert copy.verified.within([Covered(0, 30)]).unverified([Covered(0, 30)]).fresh == [Covered(0, 30)]
+    copy.go_back(0)
+    copy.grow(40)
+    copy.wrong.add(3)
+    assert not copy.evaluate()
+
+
 def test_what_cannot_be_read_yet_holds_the_position_back() -> None:
     copy = _verified()
     copy.grow(20)

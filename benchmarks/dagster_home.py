@@ -1,12 +1,14 @@
-"""Measures what Dagster writes while a pipeline is copied: bytes a day of its home, by kind, and runs an hour.
+"""Measures what Dagster writes while a pipeline is copied, and how long records wait for their copy meanwhile.
 
     python -m benchmarks.dagster_home                 # 20 minutes: 3 topics, 50 records/s, 2 consumer groups
     python -m benchmarks.dagster_home --minutes 5     # to try the benchmark itself
     python -m benchmarks.dagster_home --append        # the same, appended to RESULTS.md
+    python -m benchmarks.dagster_home --minutes 10 --window 2   # a run of two minutes after the other
 
 `dagster dev` runs with the settings that are shipped (`k2k_assets/orchestration/dagster.yaml`) in a home of its own.
 Sizes are taken when everything has settled, and again at the end; what lies between is taken for the steady state.
-There is no hand-over in it from one run of the sync job to the next, which comes once in `sync.window`.
+Records are read on the target meanwhile: the longest that one has waited is the pause when the next run of the sync job
+takes over, once in `sync.window`, an hour, unless `--window` says otherwise.
 """
 
 from __future__ import annotations
@@ -23,9 +25,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import product
 from pathlib import Path
+from typing import Self
 
-from confluent_kafka import Consumer, Producer
+import numpy as np
+from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 
 from benchmarks import machine, report
 from benchmarks.lab import Lab, create_topic
@@ -42,6 +47,7 @@ RATE = 50.0
 SETTLED_MINUTES = 5.0
 _END_SECONDS = 20.0
 _LARGEST = 25
+_WORST_MINUTES = 5
 _DAY, _HOUR, _MINUTE = 86_400.0, 3600.0, 60.0
 
 Sizes = Counter[str]
@@ -52,16 +58,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dagster_home", description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--settle", type=float, default=SETTLED_MINUTES, help="minutes before the first look")
+    parser.add_argument("--window", type=float, default=60.0, help="minutes of a run of the sync job")
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     options = parser.parse_args()
     with Lab() as lab:
-        home = _prepared(lab)
+        home = _prepared(lab, options.window)
         with _traffic(lab), _dagster(lab, home):
             _wait(options.settle, home)
             first, began = _looked(home), time.time()
-            _wait(options.minutes, home)
+            with _Arrivals(lab) as arrivals:
+                _wait(options.minutes, home)
             last, seconds = _looked(home), time.time() - began
-        sections = [*_sections(first, last, seconds, _runs_since(home, began), options.settle), _contents(home)]
+        written = _sections(first, last, seconds, _runs_since(home, began), options.settle)
+        sections = [*written, arrivals.table(), _ticks(home, began), _contents(home)]
     report.say("\n\n" + "\n\n".join(sections))
     if options.append:
         report.append(sections)
@@ -70,7 +79,7 @@ def main() -> None:
 # -- what runs ---------------------------------------------------------------------------------------------------------
 
 
-def _prepared(lab: Lab) -> Path:
+def _prepared(lab: Lab, window: float) -> Path:
     """Topics, a pipeline file, what is discovered, and a home of Dagster."""
     for topic in TOPICS:
         create_topic(lab.source, topic, PARTITIONS)
@@ -89,6 +98,7 @@ def _prepared(lab: Lab) -> Path:
         "target": {"kafka": {"common": {"bootstrap.servers": lab.sandbox.target_servers}}},
         "replication": [{"source": {"topic": "busy[.].*"}}, {"sink": {"topic": "source", "partition": "source"}}],
         "groups": {"consumerGroups": "busy-.*"},
+        "sync": {"window": f"{window * _MINUTE:.0f} seconds"},
     }
     path.write_text(json.dumps(document))
     os.environ["K2K_HOME"] = str(lab.folder / "home")
@@ -155,6 +165,67 @@ def _dagster(lab: Lab, home: Path) -> Iterator[None]:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+class _Arrivals:
+    """Reads what is visible on the target, and notes how long after its timestamp that is.
+
+    Args:
+        lab: Where the clusters are.
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        self._waits: list[tuple[float, float]] = []
+        settings = {"group.id": "bench-arrivals", "isolation.level": "read_committed", "enable.auto.commit": False}
+        self._consumer = Consumer({"bootstrap.servers": lab.sandbox.target_servers, **settings})
+        partitions = product(TOPICS, range(PARTITIONS))
+        self._consumer.assign([TopicPartition(topic, partition, OFFSET_END) for topic, partition in partitions])
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _read(self) -> None:
+        while not self._end.is_set():
+            message = self._consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                now = time.time()
+                self._waits.append((now, 1000 * now - message.timestamp()[1]))
+
+    def table(self) -> str:
+        """How long records waited, and the longest that one waited in each of the worst minutes."""
+        waits = np.array([wait for _, wait in self._waits])
+        figures = [f"{np.percentile(waits, at):,.0f}" for at in (50, 90, 99, 99.9, 100)]
+        by_minute: dict[int, float] = {}
+        for when, wait in self._waits:
+            minute = int((when - self._waits[0][0]) // _MINUTE)
+            by_minute[minute] = max(wait, by_minute.get(minute, 0.0))
+        worst = sorted(by_minute.values(), reverse=True)[:_WORST_MINUTES]
+        head = ["records", "median ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "max of the worst minutes"]
+        return report.table(head, [[f"{len(waits):,}", *figures, ", ".join(f"{each:,.0f}" for each in worst)]])
+
+
+def _ticks(home: Path, began: float) -> str:
+    """How long ticks of each sensor took."""
+    with closing(sqlite3.connect(home / "schedules" / "schedules.db")) as database:
+        question = "select tick_body from job_ticks where timestamp > datetime(?, 'unixepoch')"
+        bodies = [json.loads(body) for (body,) in database.execute(question, (began,)).fetchall()]
+    took: dict[str, list[float]] = {}
+    for body in bodies:
+        if body.get("end_timestamp"):
+            took.setdefault(body["job_name"], []).append(body["end_timestamp"] - body["timestamp"])
+    rows = [
+        [name, str(len(seconds)), *(f"{np.percentile(seconds, at):.2f}" for at in (50, 99, 100))]
+        for name, seconds in sorted(took.items())
+    ]
+    return report.table(["sensor", "ticks", "median s", "p99 s", "max s"], rows)
 
 
 def _wait(minutes: float, home: Path) -> None:

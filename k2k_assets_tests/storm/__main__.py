@@ -8,6 +8,7 @@ import sys
 import click
 
 from k2k_assets_tests.storm.faults import FAULTS
+from k2k_assets_tests.storm.instances import Engine
 from k2k_assets_tests.storm.storm import Plan, storm
 
 
@@ -15,12 +16,18 @@ from k2k_assets_tests.storm.storm import Plan, storm
 @click.option("--seconds", default=300.0, show_default=True, help="How long faults strike, in all.")
 @click.option("--seed", type=int, help="Of all choices; drawn and told if absent.")
 @click.option("--mode", type=click.Choice(["exactly-once", "at-least-once"]), default="exactly-once", show_default=True)
-@click.option("--engine", type=click.Choice(["spark", "processes"]), default="spark", show_default=True)
+@click.option("--engine", type=click.Choice(["spark", "processes", "dagster"]), default="spark", show_default=True)
 @click.option("--round", "round_seconds", default=120.0, show_default=True, help="Seconds between two comparisons.")
 @click.option("--pause", default=3.0, show_default=True, help="Mean seconds between two faults.")
 @click.option("--only", multiple=True, type=click.Choice([fault.name for fault in FAULTS]), help="Only these faults.")
 def main(
-    seconds: float, seed: int | None, mode: str, engine: str, round_seconds: float, pause: float, only: tuple[str, ...]
+    seconds: float,
+    seed: int | None,
+    mode: str,
+    engine: Engine,
+    round_seconds: float,
+    pause: float,
+    only: tuple[str, ...],
 ) -> None:
     """Faults at random over two real brokers and real processes; then every record is compared."""
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
@@ -30,7 +37,7 @@ def main(
             seconds=seconds,
             seed=seed,
             exactly_once=mode == "exactly-once",
-            engine="spark" if engine == "spark" else "processes",
+            engine=engine,
             round_seconds=round_seconds,
             pause=pause,
             only=only,

@@ -132,7 +132,8 @@ class Environment:
     def keep_up(self, slots: int) -> None:
         """Takes note of processes that ended; of each kind one is started if none is left."""
         self.copiers.keep_up(self._copier(slots))
-        self.mappers.keep_up(self._mapper())
+        if self._engine != "dagster":  # whose sensors have groups moved
+            self.mappers.keep_up(self._mapper())
 
     def unexpected(self) -> list[str]:
         """Processes that ended without a fault that explains it."""
@@ -144,7 +145,7 @@ class Environment:
         self.mappers.end()
 
     def _copier(self, slots: int, mishap: Mishap = NONE) -> Callable[[Path], Instance]:
-        path = self._variant(slots)
+        path = self._path if self._engine == "dagster" else self._variant(slots)
         return lambda log: Instance(self._engine, copying(self._engine, path, slots, mishap), log)
 
     def _mapper(self) -> Callable[[Path], Instance]:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.environment import ENDINGS, Environment
-from k2k_assets_tests.storm.instances import Part
+from k2k_assets_tests.storm.instances import Engine, Part
 from k2k_assets_tests.support.unlucky import NONE, Mishap
 
 _MOST_TOPICS = 4
@@ -30,13 +30,13 @@ class Fault:
         name: As the docs name it.
         weight: How often it is chosen, against the others.
         act: Does it; returns what was done, empty if there was nothing to do it to.
-        spark: Whether it makes sense on Spark only.
+        engines: On which of them it makes sense.
     """
 
     name: str
     weight: int
     act: Act
-    spark: bool = False
+    engines: frozenset[Engine] = frozenset({"spark", "processes"})
 
 
 def _kill(part: Part) -> Act:
@@ -211,21 +211,26 @@ def _new_partition(environment: Environment, rng: random.Random) -> str:
         return topic
 
 
+_ANY: frozenset[Engine] = frozenset({"spark", "processes", "dagster"})
+_WITH_JAVA: frozenset[Engine] = frozenset({"spark", "dagster"})
+_SPARK: frozenset[Engine] = frozenset({"spark"})
+_DAGSTER: frozenset[Engine] = frozenset({"dagster"})
+
 FAULTS = [
-    Fault("worker killed", 6, _kill("worker")),
-    Fault("JVM killed", 2, _kill("jvm"), spark=True),
-    Fault("executor killed", 2, _kill("executor"), spark=True),
-    Fault("driver killed", 3, _kill("driver")),
-    Fault("everything killed", 2, _kill_all),
-    Fault("worker frozen", 5, _freeze("worker")),
-    Fault("driver frozen", 2, _freeze("driver")),
+    Fault("worker killed", 6, _kill("worker"), _ANY),
+    Fault("JVM killed", 2, _kill("jvm"), _WITH_JAVA),
+    Fault("executor killed", 2, _kill("executor"), _SPARK),
+    Fault("driver killed", 3, _kill("driver"), _ANY),
+    Fault("everything killed", 2, _kill_all, _ANY),
+    Fault("worker frozen", 5, _freeze("worker"), _ANY),
+    Fault("driver frozen", 2, _freeze("driver"), _ANY),
     Fault("instance frozen", 3, _freeze("everything")),
-    Fault("source broker killed", 2, _broker("source", "kill")),
-    Fault("source broker restarted", 1, _broker("source", "restart")),
-    Fault("source broker frozen", 2, _broker("source", "freeze")),
-    Fault("target broker killed", 2, _broker("target", "kill")),
-    Fault("target broker restarted", 1, _broker("target", "restart")),
-    Fault("target broker frozen", 2, _broker("target", "freeze")),
+    Fault("source broker killed", 2, _broker("source", "kill"), _ANY),
+    Fault("source broker restarted", 1, _broker("source", "restart"), _ANY),
+    Fault("source broker frozen", 2, _broker("source", "freeze"), _ANY),
+    Fault("target broker killed", 2, _broker("target", "kill"), _ANY),
+    Fault("target broker restarted", 1, _broker("target", "restart"), _ANY),
+    Fault("target broker frozen", 2, _broker("target", "freeze"), _ANY),
     Fault("second instance started", 5, _second_instance()),
     Fault("instance with a wrong clock started", 2, _second_instance(_wrong_clock)),
     Fault("instance with two attempts of each slot started", 2, _second_instance(_twice)),
@@ -234,14 +239,16 @@ FAULTS = [
     Fault("mapper frozen", 3, _mapper_frozen),
     Fault("second mapper started", 2, _second_mapper),
     Fault("mapper stopped", 1, _mapper_stopped),
-    Fault("commit topic held", 2, _foreign_transaction),
-    Fault("source transaction open", 3, _source_transaction),
-    Fault("control record corrupted", 2, _corrupt_record),
-    Fault("index update killed", 1, _index_update_killed, spark=True),
-    Fault("index lost", 1, _index_lost, spark=True),
-    Fault("index not writable", 1, _index_not_writable, spark=True),
-    Fault("topic created", 1, _new_topic),
-    Fault("partition added", 1, _new_partition),
+    Fault("commit topic held", 2, _foreign_transaction, _ANY),
+    Fault("source transaction open", 3, _source_transaction, _ANY),
+    Fault("control record corrupted", 2, _corrupt_record, _ANY),
+    Fault("index update killed", 1, _index_update_killed, _SPARK),
+    Fault("index lost", 1, _index_lost, _SPARK),
+    Fault("index not writable", 1, _index_not_writable, _SPARK),
+    Fault("topic created", 1, _new_topic, _ANY),
+    Fault("partition added", 1, _new_partition, _ANY),
+    Fault("Dagster's daemon killed", 1, _kill("daemon"), _DAGSTER),
+    Fault("code server killed", 2, _kill("code server"), _DAGSTER),
 ]
 
 LEAVE_NO_SLEEPER = frozenset(

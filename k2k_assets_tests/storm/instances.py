@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -13,22 +14,48 @@ from typing import Literal
 
 import psutil
 
+from k2k_assets import orchestration
 from k2k_assets.sandbox import supervisor
 from k2k_assets_tests.support.processes import K2K, copy_workers, executor_jvms, jvms
 from k2k_assets_tests.support.unlucky import NONE, Mishap
 
-Engine = Literal["spark", "processes"]
+Engine = Literal["spark", "processes", "dagster"]
 Kind = Engine | Literal["mapper"]
 # Those above are signals: the system has eight bits for both.
 _MOST_CODE = 200
-Part = Literal["worker", "jvm", "executor", "driver", "everything"]
+Part = Literal["worker", "jvm", "executor", "driver", "daemon", "code server", "everything"]
+# Of Dagster's own processes, what their command lines hold.
+_OF_DAGSTER: dict[Part, tuple[str, ...]] = {"daemon": ("dagster._daemon",), "code server": ("code-server", "grpc")}
 
 
 def copying(engine: Engine, path: Path, slots: int, mishap: Mishap = NONE) -> list[str]:
     """How to run an instance that copies, with something wrong about it if wanted."""
+    if engine == "dagster":
+        return _dagster_dev(path.parent)
     if engine == "spark":
         return [*(K2K if mishap == NONE else mishap.k2k()), "start", "-f", str(path)]
     return [sys.executable, "-m", "k2k_assets_tests.storm.engine", str(path), str(slots), mishap.to_json()]
+
+
+def _dagster_dev(pipelines: Path) -> list[str]:
+    """`dagster dev` with the settings that are shipped, and its sensors on."""
+    variables = {
+        "DAGSTER_HOME": str(home_of_dagster(pipelines)),
+        "K2K_HOME": str(pipelines.parent / "home"),
+        "K2K_PIPELINES": str(pipelines),
+        "K2K_SENSORS": "running",
+    }
+    dev = [str(Path(sys.executable).with_name("dagster")), "dev", "-m", "k2k_assets.definitions", "-p", "0"]
+    return ["env", *(f"{name}={value}" for name, value in variables.items()), *dev]
+
+
+def home_of_dagster(pipelines: Path) -> Path:
+    """Where it keeps its history, beside the folder of pipeline files; made with the first look at it."""
+    home = pipelines.parent / "dagster"
+    if not home.exists():
+        home.mkdir()
+        (home / "dagster.yaml").write_text(Path(orchestration.__file__).with_name("dagster.yaml").read_text())
+    return home
 
 
 def mapping_groups(path: Path) -> list[str]:
@@ -85,21 +112,31 @@ class Instance:
         with contextlib.suppress(psutil.NoSuchProcess):
             family = self._driver.children(recursive=True)
             self._family.update(family)
+            if self.kind == "dagster" and part not in ("worker", "jvm", "everything"):
+                return self._of_dagster(part, family)
             if part == "driver":
                 return [self._driver]
             if part == "everything":
                 return [self._driver, *family]
             if part == "executor":
                 return executor_jvms(self)
-            if self.kind == "spark":
+            if self.kind in ("spark", "dagster"):
                 return copy_workers(self) if part == "worker" else jvms(self)
             # Workers are children of the fork server, which is a child of the driver.
             return [child for child in family if child.ppid() != self.pid] if part == "worker" else []
         return []
 
+    def _of_dagster(self, part: Part, family: Sequence[psutil.Process]) -> list[psutil.Process]:
+        if part == "driver":  # the run that copies, or makes the index: whoever has a Java process
+            return [parent for jvm in jvms(self) if (parent := jvm.parent()) is not None]
+        words = _OF_DAGSTER.get(part, ())
+        return [process for process in family if any(word in " ".join(process.cmdline()) for word in words)]
+
     def kill(self, part: Part, which: int = 0) -> str:
         """SIGKILL to a part; of several workers to one of them. Returns what was killed."""
-        if part in ("driver", "everything"):
+        if self.kind == "dagster" and part in ("daemon", "everything"):
+            self.excuses.update(range(-signal.NSIG, 256))  # without its daemon the rest of it ends too
+        elif part in ("driver", "everything"):
             self.excuses.add(-signal.SIGKILL)
         killed = self._signal(signal.SIGKILL, part, which)
         self.killed_jvms += part == "jvm" and bool(killed)
@@ -120,12 +157,26 @@ class Instance:
     def ask_to_stop(self) -> None:
         """SIGTERM to the driver, once: a second one would end it at once."""
         self.excuses.add(0)
-        if self._driver and not self._was_asked:
+        if self.kind == "dagster":  # whose runs outlive it
+            self.kill("everything")
+            self._end_runs()
+        elif self._driver and not self._was_asked:
             self._was_asked = True
             _send(self._driver, signal.SIGTERM)
 
+    def _end_runs(self) -> None:
+        """Those too of an earlier Dagster with the same home."""
+        pipelines = self.log.parent / "pipelines"
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get("K2K_PIPELINES") == str(pipelines) and process.pid != os.getpid():
+                    _send(process, signal.SIGCONT)
+                    _send(process, signal.SIGKILL)
+
     def end(self) -> None:
         """Lets nothing of it live, not even what its driver left behind."""
+        if self.kind == "dagster":
+            self._end_runs()
         self.processes("everything")
         for process in self._family:
             _send(process, signal.SIGCONT)

@@ -29,7 +29,8 @@ from k2k_assets_tests.storm.faults import FAULTS, LEAVE_NO_SLEEPER, Fault
 from k2k_assets_tests.storm.fleet import Fleet
 from k2k_assets_tests.storm.groups import ReadingGroups
 from k2k_assets_tests.storm.hanging import HangingTransactions
-from k2k_assets_tests.storm.instances import Engine
+from k2k_assets_tests.storm.history_of_dagster import runs_in_words
+from k2k_assets_tests.storm.instances import Engine, home_of_dagster
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.support.copying import commit_records, mapping_records
 from k2k_assets_tests.support.kafka import end_offsets, read_all, unique
@@ -46,6 +47,8 @@ _RECOVERY_SECONDS = 150.0
 _STOP_SECONDS = 90.0
 _GROUPS = 5
 _GROUP_SECONDS = 60.0
+# In Dagster they wait for the checks of the mappings.
+_VERDICT_SECONDS = 240.0
 _LOST_MARKERS = (
     "a broker skipped transaction markers after its restart (see its log): that transaction hangs for ever, which is "
     "Kafka's own defect and may explain all of the above"
@@ -97,6 +100,7 @@ class Report:
         problems: All that is wrong.
         directory: Evidence; gone if nothing is wrong.
         writes_failed: Batches of the source's writer without an answer.
+        runs: Of Dagster, in words; empty elsewhere.
     """
 
     plan: Plan
@@ -108,6 +112,7 @@ class Report:
     groups: GroupVerdict = field(default_factory=GroupVerdict)
     problems: list[str] = field(default_factory=list)
     writes_failed: int = 0
+    runs: str = ""
 
     def words(self) -> str:
         """For people."""
@@ -122,6 +127,8 @@ class Report:
             f"  groups     {_GROUPS}, {self.groups.commits} of their commits on the target",
             f"  verdict    {'nothing lost, doubled, reordered, torn or aborted' if not self.problems else 'WRONG'}",
         ]
+        if self.runs:
+            lines.append(f"  Dagster    {self.runs}")
         if self.problems:
             lines += [f"    {line}" for problem in self.problems for line in problem.splitlines()]
             lines.append(f"  evidence   {self.directory}")
@@ -151,6 +158,8 @@ def storm(plan: Plan) -> Report:
             report.writes_failed = writer.failures
         if report.problems and environment.lost_markers():
             report.problems.append(_LOST_MARKERS)
+    if plan.engine == "dagster":
+        report.runs = runs_in_words(home_of_dagster(path.parent))
     report.faults = dict(journal.faults)
     report.instances, report.mappers = environment.copiers.started, environment.mappers.started
     if not report.problems:
@@ -183,7 +192,7 @@ def _rounds(plan: Plan, environment: Environment, groups: ReadingGroups, report:
                 environment.pipeline, source, target, environment.topics(), zombies=plan.late_writers
             )
             report.groups = _group_verdict(environment, groups)
-            if plan.engine == "spark":
+            if plan.engine != "processes":
                 report.problems += _index_problems(environment)
         report.problems += [*report.verdict.problems, *report.groups.problems, *environment.unexpected()]
         environment.journal.note(
@@ -193,7 +202,7 @@ def _rounds(plan: Plan, environment: Environment, groups: ReadingGroups, report:
 
 def _strike(plan: Plan, environment: Environment, rng: random.Random, seconds: float) -> None:
     """Faults for some seconds. What is chosen depends on the seed alone; when it strikes, on the machine too."""
-    faults = [f for f in FAULTS if (plan.engine == "spark" or not f.spark) and (f.name in plan.only or not plan.only)]
+    faults = [f for f in FAULTS if plan.engine in f.engines and (f.name in plan.only or not plan.only)]
     weights = [fault.weight for fault in faults]
     end = time.monotonic() + seconds
     under_way: list[Future[None]] = []
@@ -248,6 +257,7 @@ def _settle(environment: Environment, groups: ReadingGroups, report: Report, rng
 def _left_behind(environment: Environment, groups: ReadingGroups, slots: int) -> list[str]:
     """Groups that a mapper does not move to where they belong, though all is calm."""
     copies, positions, found = _copies(environment), groups.positions(), [[""]]
+    patience = _GROUP_SECONDS if environment.mappers.started else _VERDICT_SECONDS
 
     def all_moved() -> bool:
         environment.keep_up(slots)
@@ -256,7 +266,7 @@ def _left_behind(environment: Environment, groups: ReadingGroups, slots: int) ->
         return not found[-1]
 
     try:
-        wait_until(all_moved, _GROUP_SECONDS, "the groups to be moved", interval=1.0)
+        wait_until(all_moved, patience, "the groups to be moved", interval=1.0)
     except TimeoutError as late:
         return [f"{late}: {'; '.join(found[-1])}\n{_last_words(environment.mappers)}"]
     return []
@@ -330,9 +340,15 @@ def _pipeline_file(directory: Path, sandbox: KafkaSandbox, plan: Plan, prefix: s
         # Transactions stay open for long, so that faults meet them.
         "sync": {"minCommitInterval": "300 milliseconds", "metadataInterval": "2 seconds"},
     }
+    folder = directory
+    if plan.engine == "dagster":
+        folder = directory / "pipelines"
+        folder.mkdir()
+        sections["sync"]["window"] = "60 seconds"
+        sections["index"]["interval"] = "30 seconds"
     features = {"exactlyOnce": "enabled" if plan.exactly_once else "disabled", "offsetMapping": "enabled"}
     return write_pipeline(
-        directory,
+        folder,
         sandbox.source_servers,
         sandbox.target_servers,
         f"{prefix}.*",

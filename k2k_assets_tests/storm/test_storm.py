@@ -34,6 +34,18 @@ def test_a_storm_over_spark(mode: str) -> None:
 
 
 @pytest.mark.storm
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mode", ["exactly once", "at least once"])
+def test_a_storm_under_dagster(mode: str) -> None:
+    """Sensors keep runs copying, checking and moving groups, whatever is killed: a long sync in little time."""
+    exactly_once = mode == "exactly once"
+    report = storm(Plan(seconds=240, seed=6, exactly_once=exactly_once, engine="dagster", round_seconds=240, pause=6.0))
+    assert not report.problems, report.words()
+    assert report.verdict.records > 1000
+    assert report.groups.commits > 10
+
+
+@pytest.mark.storm
 @pytest.mark.timeout(900)
 def test_at_least_once_where_no_writer_sleeps_nothing_comes_again_behind_its_commit() -> None:
     """Elsewhere that cannot be asked for: what a sleeper had sent may come late."""

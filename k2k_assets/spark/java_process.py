@@ -68,7 +68,10 @@ _OF_SESSIONS = (
     "spark.ui.",
 )
 _POLL_SECONDS = 0.01
+# For one to become known that is just being started.
+_BIRTH_SECONDS = 1.0
 _started: list[subprocess.Popen[bytes]] = []
+_births: list[object] = []
 
 
 class JavaProcess:
@@ -97,7 +100,8 @@ class JavaProcess:
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer),
             **({VARIABLE: workers.address} if workers else {}),
         }
-        # It ends when its standard input does.
+        # It ends when its standard input does, unless its directory is gone before it has looked at either.
+        _births.append(self)
         try:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, env=environment, preexec_fn=ignore_interrupts
@@ -106,6 +110,8 @@ class JavaProcess:
         except OSError:
             self._directory.remove()
             raise
+        finally:
+            _births.remove(self)
 
     def connect(self) -> None:
         """Makes it the Java process of pyspark in this process.
@@ -158,7 +164,13 @@ def has_java() -> bool:
 
 
 def kill_java() -> None:
-    """Kills the Java processes of this process, so that they say nothing of its end. Waits for nothing."""
+    """Kills the Java processes of this process, so that they say nothing of its end, and none is left.
+
+    Waits for nothing, but for a moment if another thread is just starting one.
+    """
+    end = time.monotonic() + _BIRTH_SECONDS
+    while _births and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
     pyspark = sys.modules.get("pyspark")
     gateway = getattr(getattr(pyspark, "SparkContext", None), "_gateway", None)
     for process in [*_started, getattr(gateway, "proc", None)]:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from k2k_assets.core.errors import InvalidVariable
 from k2k_assets.spark import java_process
-from k2k_assets.spark.java_process import JavaProcess, add_options, start_java
+from k2k_assets.spark.java_process import JavaProcess, add_options, kill_java, start_java
 
 PLAIN = {"spark.master": "local[2]", "spark.app.name": "k2k a", "spark.ui.enabled": "false"}
 
@@ -111,3 +117,29 @@ def test_a_java_that_cannot_be_run_leaves_nothing_behind(tmp_path: Path, monkeyp
     with pytest.raises(OSError, match="nowhere"):
         JavaProcess([str(tmp_path / "nowhere" / "java")])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_another_thread_is_starting_is_killed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second Ctrl-C may come between the birth of the process and the moment in which it is known here."""
+    born, known = threading.Event(), threading.Event()
+    popen = subprocess.Popen
+
+    def slowly(command: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
+        process = popen(command, **how)
+        born.set()
+        assert known.wait(10)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", slowly)
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(JavaProcess, ["sleep", "60"])
+        assert born.wait(10)
+        timer = threading.Timer(0.1, known.set)  # while the other one waits
+        timer.start()
+        kill_java()
+        process = starting.result().process
+    try:
+        assert process.wait(10) == -signal.SIGKILL
+    finally:
+        starting.result().end()
+        timer.join()

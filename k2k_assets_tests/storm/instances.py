@@ -134,8 +134,8 @@ class Instance:
 
     def kill(self, part: Part, which: int = 0) -> str:
         """SIGKILL to a part; of several workers to one of them. Returns what was killed."""
-        if self.kind == "dagster" and part in ("daemon", "everything"):
-            self.excuses.update(range(-signal.NSIG, 256))  # without its daemon the rest of it ends too
+        if self.kind == "dagster" and part in ("daemon", "code server", "everything"):
+            self.excuses.update(range(-signal.NSIG, 256))  # without one of them the rest of it ends too
         elif part in ("driver", "everything"):
             self.excuses.add(-signal.SIGKILL)
         killed = self._signal(signal.SIGKILL, part, which)

@@ -37,7 +37,7 @@ check: lint ## Check style and types, and run the tests that need neither cluste
 		-m "not integration and not spark and not postgres and not slow and not storm and not ui"
 
 test: setup ## Run the test suite, on real clusters
-	$(BIN)/python -m pytest -n 4 --dist loadfile -m "not slow and not storm and not ui"
+	$(BIN)/python -m pytest -n 5 --dist loadfile -m "not slow and not storm and not ui"
 
 test-all: setup ## The same with the slow tests: whole programs, Dagster's daemon, clusters with ACLs; what CI runs
 	$(BIN)/python -m pytest -n 4 --dist loadfile

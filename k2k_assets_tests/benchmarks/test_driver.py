@@ -26,6 +26,7 @@ def written(clusters: KafkaSandbox) -> str:
     return topic
 
 
+@pytest.mark.slow
 def test_jobs_follow_each_other_on_one_java_process(clusters: KafkaSandbox, tmp_path: Path) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     with DriverProcess(tmp_path / "driver.log") as driver:

@@ -78,6 +78,7 @@ def test_the_table_tells_untranslated_and_skipped() -> None:
     assert len(rows(samples, {"a": "A"})[0]) == len(HEADERS)
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.parametrize("transactional", [False, True])
 def test_what_is_written_is_read_back_and_committed_positions_are_seen(

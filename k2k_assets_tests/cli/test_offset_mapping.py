@@ -126,6 +126,7 @@ def test_it_goes_on_until_a_signal_ends_it_with_0(
     assert out == ""
 
 
+@pytest.mark.slow
 def test_faults_and_silence_have_the_codes_of_k2k_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

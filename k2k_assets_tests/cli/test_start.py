@@ -49,6 +49,7 @@ def silent_address() -> Iterator[str]:
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.spark
 def test_once_copies_all_and_ends_with_a_summary(tmp_path: Path, clusters: KafkaSandbox) -> None:
@@ -73,6 +74,7 @@ def test_once_copies_all_and_ends_with_a_summary(tmp_path: Path, clusters: Kafka
     assert [r.content for r in copied] == [r.content for r in kafka.read_all(clusters.source_servers, topic)]
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.spark
 def test_signal_ends_it_after_a_commit_with_0(tmp_path: Path, clusters: KafkaSandbox) -> None:
@@ -111,6 +113,7 @@ def test_source_that_does_not_answer_is_named_in_time(
     assert log.read_text().startswith(f"the source cluster at {silent_address} does not answer")
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_target_that_does_not_answer_is_named(
     tmp_path: Path,
@@ -263,6 +266,7 @@ def test_clusters_are_waited_for_where_that_is_wanted(
     assert [call["extent"] for call in engine.calls] == ["Continuous"]
 
 
+@pytest.mark.slow
 def test_two_clusters_that_do_not_answer_are_told_together(
     tmp_path: Path, silent_address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

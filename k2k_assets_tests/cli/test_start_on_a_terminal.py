@@ -122,6 +122,7 @@ def on_a_terminal(*arguments: str | Path) -> Iterator[Terminal]:
         terminal.close()
 
 
+@pytest.mark.slow
 def test_it_shows_how_far_it_is_and_ctrl_c_ends_it_with_0(tmp_path: Path, clusters: KafkaSandbox) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     topic = kafka.create_topic(source, kafka.unique("shown"))
@@ -175,6 +176,7 @@ def slow_commits() -> dict[str, dict[str, object]]:
     return {"commit": {"topic": f"{name}-commits", "batchSize": 1}, "assignment": {"topic": f"{name}-claims"}}
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_ends_it_at_once_without_a_word_of_what_breaks(tmp_path: Path, clusters: KafkaSandbox) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     topic = kafka.create_topic(source, kafka.unique("shown"))

@@ -94,6 +94,7 @@ def commit_topic(pipeline: Pipeline) -> str:
     return pipeline.coordination.commit.topic
 
 
+@pytest.mark.slow
 def test_the_newest_record_counts_wherever_it_lies(clusters: KafkaSandbox, make: Make) -> None:
     """Records of one key lie in several partitions once the feature was switched; offsets say nothing then."""
     source, target = clusters.source_servers, clusters.target_servers
@@ -117,6 +118,7 @@ def test_the_newest_record_counts_wherever_it_lies(clusters: KafkaSandbox, make:
     assert_exact_mappings(pipeline, source, target, topic)
 
 
+@pytest.mark.slow
 @MODES
 def test_somebody_elses_open_transaction_is_named_or_waited_for(
     clusters: KafkaSandbox, make: Make, caplog: pytest.LogCaptureFixture, mode: str
@@ -198,6 +200,7 @@ def newest_mappings(pipeline: Pipeline, target: str) -> dict[int, int]:
     }
 
 
+@pytest.mark.slow
 def test_a_record_that_cannot_be_read_is_refused_or_stops_its_partition_only(
     clusters: KafkaSandbox, make: Make
 ) -> None:

@@ -107,6 +107,7 @@ def test_what_is_copied_for_the_first_time_meanwhile(
         assert world.skipped({second: 0, **positions}) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_what_is_copied_without_mappings_meanwhile(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str

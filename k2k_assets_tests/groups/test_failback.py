@@ -53,6 +53,7 @@ def plan(
     )
 
 
+@pytest.mark.slow
 def test_groups_return_to_the_source(both: tuple[Cluster, Cluster]) -> None:
     source, target = both
     topic = unique("t")

@@ -45,6 +45,7 @@ def test_without_mappings_or_claims_it_is_refused(clusters: KafkaSandbox, world:
         sync_once(load_pipeline([path]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [EXACT, None], ids=["the replicator's file", "a file of its own"])
 def test_a_mapper_that_is_started_before_the_replicator(
     world: World, tmp_path: Path, features: dict[str, str] | None

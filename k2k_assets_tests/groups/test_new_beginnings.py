@@ -60,6 +60,7 @@ class World:
         return found
 
 
+@pytest.mark.slow
 def test_a_copy_that_began_at_the_end_moves_nobody_past_what_it_left_out(
     clusters: KafkaSandbox, tmp_path: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_copy_that_began_where_the_source_does_moves_those_below_to_its_first_
     assert world.moved() == {2: ("exact", 0), 5: ("exact", 0), 7: ("exact", 2)}
 
 
+@pytest.mark.slow
 def test_a_target_topic_that_was_created_anew_is_nobodys_who_has_not_read_the_former_one(
     clusters: KafkaSandbox, tmp_path: Path
 ) -> None:

@@ -191,6 +191,7 @@ def test_without_any_one_of_them_no_group_is_moved(
     assert held(fixture.servers("target"), group) == {}
 
 
+@pytest.mark.slow
 def test_with_all_of_them_groups_are_moved(fixture: PermissionsFixture, topic: str, copied: Path) -> None:
     pipeline = load_pipeline([copied])
     group = _group_of(pipeline)
@@ -255,6 +256,7 @@ def test_positions_are_shown_with_the_permissions_of_checks_and_set_with_those_o
             assert (f"does not allow User:{fixture.user} to Write the topic '{name}'" in said.err) == (code == 3)
 
 
+@pytest.mark.slow
 def test_failback_writes_to_the_source_with_its_own_permissions_alone(
     fixture: PermissionsFixture, topic: str, copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

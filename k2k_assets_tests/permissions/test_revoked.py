@@ -69,6 +69,7 @@ class Copying:
             assert_same_content(self.stage.servers("source"), topic, self.stage.servers("target"), copied)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exactly_once", [True, *in_storms((False,))])
 def test_a_topic_that_may_not_be_written_any_more_stops(
     secure_clusters: KafkaSandbox, tmp_path: Path, exactly_once: bool
@@ -106,6 +107,7 @@ def test_an_idle_topic_on_which_all_rights_are_gone_stops_alone(
     copying.running.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exactly_once", [True, *in_storms((False,))])
 def test_while_progress_may_not_be_written_nothing_is_copied_and_it_says_so(
     secure_clusters: KafkaSandbox, tmp_path: Path, exactly_once: bool, caplog: pytest.LogCaptureFixture
@@ -127,6 +129,7 @@ def test_while_progress_may_not_be_written_nothing_is_copied_and_it_says_so(
         copying.assert_copied()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["assignment", *in_storms(("commit",))])
 def test_while_a_control_topic_may_not_even_be_seen_it_is_waited_for(
     secure_clusters: KafkaSandbox, tmp_path: Path, which: str, caplog: pytest.LogCaptureFixture

@@ -55,6 +55,7 @@ def begun(pipeline: Pipeline, servers: str) -> int:
     return len({r.source for r in commit_records(pipeline, servers)})
 
 
+@pytest.mark.slow
 @BOTH_MODES
 def test_new_topics_and_partitions_are_copied_from_their_beginning_and_the_target_grows(
     clusters: KafkaSandbox, pipeline: Pipeline, caplog: pytest.LogCaptureFixture

@@ -54,6 +54,7 @@ def pipeline_for(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_markers_aborted_records_and_empty_partitions_leave_no_lag(
     clusters: KafkaSandbox, tmp_path: Path, mode: str

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.integration
 NOT_UTF8 = [(b"good", b"1"), (b"\xff\xfe", b"2"), (b"behind", None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_a_header_key_that_is_not_utf8_stops_its_topic(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
     source, target = clusters.source_servers, clusters.target_servers

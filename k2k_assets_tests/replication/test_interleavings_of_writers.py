@@ -297,6 +297,7 @@ def is_gone(pid: int) -> bool:
         return True
 
 
+@pytest.mark.slow
 @RULE
 def test_a_driver_that_dies_while_its_tasks_live(clusters: KafkaSandbox, tmp_path: Path, rule: bool) -> None:
     """The same on Spark, as a whole: `test_spark.py`."""

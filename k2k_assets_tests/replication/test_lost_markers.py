@@ -150,6 +150,7 @@ def with_many_to_one(clusters: KafkaSandbox, directory: Path, topics: list[str])
     return pipeline_of(clusters, directory, topics, partition="producer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [at_least_once, with_many_to_one])
 def test_where_others_may_write_it_is_said_once(
     clusters: KafkaSandbox, tmp_path: Path, caplog: pytest.LogCaptureFixture, make: Any

@@ -84,6 +84,7 @@ def distinct(records: list[Any]) -> list[Any]:
 # -- what the target refuses ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_a_record_that_is_too_large_stops_its_topic_and_is_copied_once_the_target_takes_it(
     clusters: KafkaSandbox, make: Make, two: tuple[str, str], mode: str
@@ -138,6 +139,7 @@ def test_small_records_never_make_a_batch_that_the_smallest_topic_refuses(
 # -- what the source no longer is -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @MODES
 def test_a_topic_that_is_deleted_during_the_copy(
     clusters: KafkaSandbox, make: Make, two: tuple[str, str], mode: str
@@ -264,6 +266,7 @@ def test_a_target_topic_that_is_deleted_during_the_copy(
 # -- foreign writers ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_foreign_writer_between_two_transactions(clusters: KafkaSandbox, make: Make, two: tuple[str, str]) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     bad, good = two
@@ -398,6 +401,7 @@ def test_aborted_records_of_our_own_are_no_foreign_writer(
     assert_exact_mappings(pipeline, source, target, topic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["mode", "routing"])
 def test_a_pipeline_that_was_changed_is_no_foreign_writer(
     clusters: KafkaSandbox, make: Make, two: tuple[str, str], change: str

@@ -74,6 +74,7 @@ def test_prefix_suffix_and_mapping(clusters: KafkaSandbox, tmp_path: Path) -> No
     assert_exact_mappings(mapped, source, target, second)
 
 
+@pytest.mark.slow
 def test_several_topics_into_one(clusters: KafkaSandbox, tmp_path: Path) -> None:
     """The target partition holds each source in its order, and every mapping points at the right record."""
     source, target = clusters.source_servers, clusters.target_servers

@@ -51,6 +51,7 @@ def restarts(monkeypatch: pytest.MonkeyPatch) -> list[Restart]:
     return found
 
 
+@pytest.mark.slow
 def test_instances_of_other_topics_share_and_never_fence_each_other_again(
     clusters: KafkaSandbox, tmp_path: Path, restarts: list[Restart]
 ) -> None:

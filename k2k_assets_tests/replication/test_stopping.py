@@ -99,6 +99,7 @@ def both_copied(running: Running) -> bool:
     return running.progress is not None and all(p.records > 20 for p in running.progress.partitions.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_a_stop_commits_releases_and_the_next_run_goes_on(
     clusters: KafkaSandbox, make: Callable[[str], Pipeline], topic: str, mode: str
@@ -258,6 +259,7 @@ def stops(pipeline: Pipeline, clusters: KafkaSandbox) -> bool:
     return any(b'"stop"' in (record.key or b"") for record in records)
 
 
+@pytest.mark.slow
 def test_a_window_is_over_in_time_and_the_next_one_goes_on(
     clusters: KafkaSandbox, make: Callable[[str], Pipeline], topic: str
 ) -> None:

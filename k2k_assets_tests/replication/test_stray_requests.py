@@ -121,6 +121,7 @@ def behind(proxy: Proxy, directory: Path, source: str, written: Written, mode: s
     return pipeline_of(directory, source, proxy.servers, written.topic, features=features, **rest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "mode"),
     [
@@ -171,6 +172,7 @@ def test_a_stray_commit_tears_no_transaction(
 OTHERS = (Api.INIT_PRODUCER_ID, Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("api", "mode"),
     [*((api, "enabled") for api in OTHERS), *in_storms(*((api, "disabled") for api in OTHERS))],

@@ -149,6 +149,7 @@ def test_a_bounded_run_that_is_taken_over_from_says_so(clusters: KafkaSandbox, p
     assert_exact(clusters, pipeline)
 
 
+@pytest.mark.slow
 def test_an_instance_that_was_superseded_by_one_that_is_gone_begins_anew(
     clusters: KafkaSandbox, pipeline: Pipeline
 ) -> None:
@@ -244,6 +245,7 @@ def test_two_instances_that_begin_a_group_at_once(
     assert_exact(clusters, pipeline)
 
 
+@pytest.mark.slow
 def test_another_pipeline_of_the_same_group_takes_over_too(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
     """Progress belongs to the group: two pipelines that share one would copy everything twice."""
     another_pipeline_takes_over(clusters, pipeline)

@@ -92,6 +92,7 @@ def _started(pipeline: Pipeline, stop: Any, number: int, file: Path) -> BaseProc
     return process
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_of_the_former_release_left_open_is_fenced(
     clusters: KafkaSandbox, pipeline: Pipeline, flow: Flow, stop: Any, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_what_a_killed_process_of_the_former_release_left_open_is_fenced(
     assert_exact(clusters, pipeline)
 
 
+@pytest.mark.slow
 def test_processes_of_both_releases_take_over_from_each_other(
     clusters: KafkaSandbox, pipeline: Pipeline, flow: Flow, stop: Any, tmp_path: Path
 ) -> None:

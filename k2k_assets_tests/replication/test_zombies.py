@@ -102,6 +102,7 @@ def nothing_open(servers: str, topic: str) -> bool:
     return end_offsets(servers, topic) == end_offsets(servers, topic, "read_committed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "step", "occurrence", "seconds"),
     [
@@ -184,6 +185,7 @@ class Meeting(WrappedSink):
         self._everybody.wait(SECONDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_two_attempts_of_one_slot_at_once(clusters: KafkaSandbox, make: Make, topic: str, mode: str) -> None:
     """As a scheduler does that takes a slow task for a dead one: the earlier attempt fails, the other one counts."""

@@ -150,6 +150,7 @@ def test_true_translations_pass_in_every_state(clusters: KafkaSandbox, tmp_path:
     assert all(v.counts["skipped"] == v.counts["read_again"] == 0 for v in verdicts.values())
 
 
+@pytest.mark.slow
 def test_headers_that_were_not_copied_then_are_not_asked_for_now(clusters: KafkaSandbox, tmp_path: Path) -> None:
     source, topic = clusters.source_servers, unique("headers")
     create_topic(source, topic)
@@ -165,6 +166,7 @@ def test_headers_that_were_not_copied_then_are_not_asked_for_now(clusters: Kafka
     assert all(verdict.counts["records"] > 40 for verdict in verdicts.values())
 
 
+@pytest.mark.slow
 def test_what_the_target_group_holds_is_what_is_judged(clusters: KafkaSandbox, tmp_path: Path) -> None:
     """A translation that is right helps nobody whose group does not hold it."""
     topic = create_topic(clusters.source_servers, unique("held"))
@@ -198,6 +200,7 @@ def test_what_the_target_group_holds_is_what_is_judged(clusters: KafkaSandbox, t
     assert [verdicts[group].counts["moved_since"] for group in names] == [0, 0, 0, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_group_ahead_of_the_copy_waits_and_an_unknown_one_is_a_doubt(clusters: KafkaSandbox, tmp_path: Path) -> None:
     """However far ahead it is: nothing around its position is copied yet, and all is well."""
     source, topic = clusters.source_servers, create_topic(clusters.source_servers, unique("ahead"))
@@ -224,6 +227,7 @@ def test_a_group_ahead_of_the_copy_waits_and_an_unknown_one_is_a_doubt(clusters:
     assert verdicts[unknown].summary.startswith("nothing was compared: 1 unknown")
 
 
+@pytest.mark.slow
 def test_a_group_in_a_partition_that_the_copy_has_not_begun_with_waits(clusters: KafkaSandbox, tmp_path: Path) -> None:
     topic, source = unique("begins"), clusters.source_servers
     for servers in (source, clusters.target_servers):

@@ -128,6 +128,7 @@ def test_what_is_summed_up(known: list[Portion]) -> None:
     assert columns.sources_of(rows) == [portion.source for portion in known]
 
 
+@pytest.mark.slow
 @examples(100)
 @given(tables())
 def test_coverage_and_what_feeds_a_target(known: list[Portion]) -> None:

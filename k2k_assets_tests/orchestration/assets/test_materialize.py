@@ -223,6 +223,7 @@ def test_before_discovery_one_asset_finds_and_copies_all(
     assert not graph.materializable_asset_keys & {key, for_groups}
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_found_since_is_copied_too(
     clusters: KafkaSandbox, place: Path, prefix: str, spark: SparkSession
 ) -> None:
@@ -290,6 +291,7 @@ def test_a_run_beside_k2k_start(clusters: KafkaSandbox, place: Path, prefix: str
     assert_exact_mappings(fixture.pipeline, source, target, topic)
 
 
+@pytest.mark.slow
 def test_an_unreachable_cluster_fails_in_words(
     place: Path, clusters: KafkaSandbox, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

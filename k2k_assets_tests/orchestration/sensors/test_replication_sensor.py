@@ -95,6 +95,7 @@ def test_a_stop_turns_the_topics_check_whoever_stopped_it(clusters: KafkaSandbox
     assert turned() == [(True, f"no partition of {topic} is stopped")]
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, place: Path) -> None:
     """The instance has not looked for new topics yet, so one lags."""

@@ -79,6 +79,16 @@ def table(columns: Mapping[str, str], rows: Iterable[Sequence[Cell]], most: int 
     return MetadataValue.table(records, TableSchema([TableColumn(name, kind) for name, kind in columns.items()]))
 
 
+def column_schema(columns: Mapping[str, tuple[str, str]]) -> dict[str, TableSchema]:
+    """What Dagster shows of the columns of an asset that is a table.
+
+    Args:
+        columns: Type and meaning of each.
+    """
+    of_all = [TableColumn(name, kind, meaning) for name, (kind, meaning) in columns.items()]
+    return {"dagster/column_schema": TableSchema(of_all)}
+
+
 def instant(milliseconds: int) -> str:
     """A wall time as ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")

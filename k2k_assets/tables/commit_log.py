@@ -22,8 +22,6 @@ from pyspark.sql.types import (
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.positions import PositionRow
 from k2k_assets.tables import stored
-from k2k_assets.tables.stored import BrokenTable
-from k2k_assets.verification.pandera_report import broken_rules
 
 TABLE = "commit_log"
 
@@ -81,10 +79,8 @@ def commit_log_frame(spark: SparkSession, positions: Iterable[PositionRow]) -> D
         {**asdict(position), "committed": datetime.fromtimestamp(position.committed / 1000, UTC)}
         for position in positions
     ]
-    frame = spark.createDataFrame(rows, _SCHEMA)
-    if faults := broken_rules(frame, CommitLogModel):
-        raise BrokenTable(f"the commit log breaks the rules of its table, and is not written: {'; '.join(faults)}")
-    return frame
+    refusal = "the commit log breaks the rules of its table, and is not written"
+    return stored.validated(spark.createDataFrame(rows, _SCHEMA), CommitLogModel, refusal)
 
 
 def write_commit_log(spark: SparkSession, pipeline: Pipeline, positions: Iterable[PositionRow]) -> Path:

@@ -14,8 +14,6 @@ from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.groups.report import PollResult
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.tables import stored
-from k2k_assets.tables.stored import BrokenTable
-from k2k_assets.verification.pandera_report import broken_rules
 
 TABLE = "group_positions"
 
@@ -105,9 +103,8 @@ def group_positions_frame(spark: SparkSession, positions: Iterable[GroupPosition
         BrokenTable: A row breaks a rule of `GroupPositionsModel`.
     """
     frame = spark.createDataFrame([asdict(position) for position in positions], _SCHEMA)
-    if faults := broken_rules(frame, GroupPositionsModel):
-        raise BrokenTable(f"the groups' positions break the rules of their table, not written: {'; '.join(faults)}")
-    return frame
+    refusal = "the groups' positions break the rules of their table, not written"
+    return stored.validated(frame, GroupPositionsModel, refusal)
 
 
 def write_group_positions(spark: SparkSession, pipeline: Pipeline, positions: Iterable[GroupPosition]) -> Path:

@@ -11,6 +11,7 @@ import shutil
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,6 +19,7 @@ from k2k_assets.core.atomic_file import write_atomically
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import index_directory
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.verification.pandera_report import broken_rules
 
 _POINTER = "table.json"
 
@@ -28,6 +30,22 @@ class NoTable(K2KError):
 
 class BrokenTable(K2KError):
     """A row breaks a rule of the table's model."""
+
+
+def validated(frame: DataFrame, model: Any, refusal: str) -> DataFrame:
+    """The frame, all of whose rows keep the rules of a model.
+
+    Args:
+        frame: What is to be written.
+        model: A pandera model.
+        refusal: Begins the error.
+
+    Raises:
+        BrokenTable: A row breaks a rule.
+    """
+    if faults := broken_rules(frame, model):
+        raise BrokenTable(f"{refusal}: {'; '.join(faults)}")
+    return frame
 
 
 def directory_of(pipeline: Pipeline, table: str) -> Path:

@@ -54,11 +54,7 @@ def commit_log_asset(pipeline: Pipeline, names: AssetNames, upstream: dict[str, 
                 description=f"Committed positions of group `{pipeline.group}`, from the target topic "
                 f"`{pipeline.coordination.commit.topic}`: a row for each source partition, with its lag.",
                 kinds={"kafka", "pyspark", "parquet"},
-                metadata={
-                    "dagster/column_schema": dg.TableSchema(
-                        [dg.TableColumn(name, kind, meaning) for name, (kind, meaning) in _COLUMNS.items()]
-                    )
-                },
+                metadata=keys.column_schema(_COLUMNS),
             )
         },
         ins=upstream,

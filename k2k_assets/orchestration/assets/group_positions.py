@@ -37,11 +37,7 @@ def group_positions_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
                 description="Where each consumer group stands on the source, and belongs on the target: a row for each "
                 "position. Nothing is moved by it.",
                 kinds={"kafka", "pyspark", "parquet"},
-                metadata={
-                    "dagster/column_schema": dg.TableSchema(
-                        [dg.TableColumn(name, kind, meaning) for name, (kind, meaning) in _COLUMNS.items()]
-                    )
-                },
+                metadata=keys.column_schema(_COLUMNS),
             )
         },
         ins={"offset_mappings": dg.AssetIn(key=names.offset_mappings_key, dagster_type=dg.Nothing)},

@@ -39,7 +39,7 @@ class Sync(Section):
     min_commit_interval: Duration = Field(
         default=timedelta(milliseconds=5),
         description="Shortest time from one commit to the next while records trickle in. The interval follows what a "
-        "commit costs: commits take half of the time at most. A longer one makes fewer transactions.",
+        "commit costs: commits take two thirds of the time at most. A longer one makes fewer transactions.",
     )
     metadata_interval: PositiveDuration = Field(
         default=timedelta(seconds=30),

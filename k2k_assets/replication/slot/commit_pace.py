@@ -1,11 +1,11 @@
 """When the next transaction may be committed while records trickle in: as soon as the last one was cheap enough. Pure.
 
 ```
-  |commit| pause |commit| pause |commit|             a pause is as long as a commit
-  |   commit   |   pause    |   commit   |   pause    a slow target, a busy machine: fewer commits
+  |commit|pause|commit|pause|commit|pause|        a pause is half as long as a commit
+  |   commit   |pause |   commit   |pause |       a slow target, a busy machine: fewer commits
 ```
 
-So commits take half of the time at most, whatever they cost, and a record waits as short as that allows. A lone
+So commits take two thirds of the time at most, whatever they cost, and a record waits as short as that allows. A lone
 record waits for nothing: the last commit is long past. Where records come faster than they trickle, as in a copy of
 what has piled up, a pause is as long as it may be: the source has run dry for a moment only.
 """
@@ -13,7 +13,7 @@ what has piled up, a pause is as long as it may be: the source has run dry for a
 from __future__ import annotations
 
 # Pauses are so many times as long as a commit.
-_PAUSE = 1.0
+_PAUSE = 0.5
 # A pause is never longer: then each commit is slow in itself, and waiting would only make it slower.
 _LONGEST_PAUSE = 0.05
 # Records per second that are no trickle any more.

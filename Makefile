@@ -65,9 +65,10 @@ lint: $(STAMP) ## Check style, types (product, tests, benchmarks) and who import
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-docs: $(STAMP) ## Write the pages that are made from the code: docs/pipeline-file.md and docs/stops.md
+docs: $(STAMP) ## Write the pages that are made from the code: docs/pipeline-file.md, its JSON Schema and docs/stops.md
 	$(BIN)/python -m k2k_assets.pipeline.reference > docs/pipeline-file.md
 	$(BIN)/python -m k2k_assets.core.stops.page > docs/stops.md
+	$(BIN)/python -m k2k_assets.pipeline.json_schema > docs/pipeline.schema.json
 
 lock: ## Put the newest versions that pyproject.toml allows into constraints.txt
 	rm -rf $(VENV)-lock

@@ -8,13 +8,14 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import guarantees
 from k2k_assets.pipeline.client_properties import CLIENTS, ClientKind, ClusterRole, PropertyTranslation
 from k2k_assets.pipeline.model import Pipeline
+from k2k_assets.pipeline.not_built import check_not_built
 from k2k_assets.pipeline.problems import Path, is_secret
 from k2k_assets.pipeline.values import format_duration
 
 
 def check_all(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     """Path and message of every fault that spans sections."""
-    for check in (check_clients, check_topics, check_routing, check_timeouts, check_guard):
+    for check in (check_not_built, check_clients, check_topics, check_routing, check_timeouts, check_guard):
         yield from check(pipeline)
 
 
@@ -109,6 +110,10 @@ def warnings(pipeline: Pipeline) -> tuple[str, ...]:
         lines.append(
             "no effect: errorHandling.onForeignWriter: where several source partitions feed one target partition, "
             "foreign records cannot be told from our own"
+        )
+    if pipeline.selection.start is not None and "auto.offset.reset" in pipeline.client_properties("source", "consumer"):
+        lines.append(
+            'no effect: source.kafka.consumer."auto.offset.reset": replication[].source.start says where to begin'
         )
     if pipeline.configuration.pipeline_parallelism > 1:
         lines.append("no effect: configuration.pipelineParallelism: slots do the work (partitionParallelism)")

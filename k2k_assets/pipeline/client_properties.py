@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from k2k_assets.pipeline import guarantees, librdkafka_names
-from k2k_assets.pipeline.java_properties import RULES, Between, Impossible, NoEffect, Renamed, Scalar, whole
+from k2k_assets.pipeline.java_properties import RULES, Between, Impossible, NoEffect, Renamed, Scalar, rule_of, whole
 from k2k_assets.pipeline.problems import MAX_HINTS, describe, nearest
 from k2k_assets.pipeline.security import KEYS as SECURITY_KEYS
 from k2k_assets.pipeline.security import kinit_is_path, translate_security
@@ -128,7 +128,7 @@ def _set_by_engine(cluster: ClusterRole, client: ClientKind, exactly_once: bool)
 
 
 def _renamed(key: str) -> str:
-    rule = RULES.get(key)
+    rule = rule_of(key)
     return rule.to if isinstance(rule, Renamed) else key
 
 
@@ -150,7 +150,7 @@ def _one(
         return
     if key in _LEVELS or key == "partitioner.ignore.keys":
         return  # see _finish_producer
-    rule = RULES.get(key)
+    rule = rule_of(key)
     if isinstance(rule, NoEffect):
         if rule.fine is None or str(value).lower() != rule.fine:
             result.warnings.append(Remark(section, key, rule.reason))

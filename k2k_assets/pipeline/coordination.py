@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from k2k_assets.pipeline.values import Count, Duration, Section, TopicName
 
@@ -55,7 +55,7 @@ def _unless_topic(value: object) -> object:
 class MappingRetention(Section):
     """What a running offset mapper holds in memory; for older mappings it goes to the index."""
 
-    time: Annotated[Duration | None, BeforeValidator(_unless_topic)] = Field(
+    time: Annotated[Duration | None, BeforeValidator(_unless_topic), WithJsonSchema({"type": "string"})] = Field(
         default=None,
         description="Age up to which mappings are held: a duration, or `topic` (the default): as long as the mapping "
         "topic keeps them.",

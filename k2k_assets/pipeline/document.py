@@ -32,13 +32,16 @@ _KEYWORDS: dict[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _SIGNS = {"tag": "!", "alias": "*", "anchor": "&"}
+Place = tuple[int, int]
+"""Line and column, both counted from 1."""
+
 _PLAIN_KINDS = ("str", "int", "float", "bool", "null", "map", "seq")
 _PLAIN_TAGS = {None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in _PLAIN_KINDS)}
 
 
 @dataclass(frozen=True)
 class Node:
-    """A value and where it stands. `value` is a dict or list of nodes, or a scalar; `line` is its key's.
+    """A value and where it stands. `value` is a dict or list of nodes, or a scalar; `line` and `column` are its key's.
 
     `origin` is the variable that the value came from, or empty; `fault` says why that variable has no value.
     """
@@ -46,6 +49,7 @@ class Node:
     value: dict[str, Node] | list[Node] | str | int | float | bool | None
     file: str
     line: int
+    column: int
     origin: str = ""
     fault: str = ""
 
@@ -94,10 +98,11 @@ def parse_document(text: str | Template, file: str) -> Node:
             what += f" ({error.context})"
         if template.raw:
             what += f"; {next(iter(template.raw.values()))} stands in the file as raw text"
-        raise DocumentError([Problem(file, template.line(mark.line + 1) if mark else 0, (), what)]) from None
+        place = template.place(mark.line + 1, mark.column + 1) if mark else (0, 0)
+        raise DocumentError([Problem(file, *place, (), what)]) from None
     except yaml.YAMLError as error:
         what = f"not valid YAML: {getattr(error, 'reason', 'unreadable text')}"
-        raise DocumentError([Problem(file, 0, (), what)]) from None
+        raise DocumentError([Problem(file, 0, 0, (), what)]) from None
     if composer.duplicates:
         raise DocumentError(composer.duplicates)
     return root
@@ -119,52 +124,52 @@ class _Composer:
         next(self.events)  # start of the stream
         event = next(self.events)
         if isinstance(event, yaml.StreamEndEvent):
-            self.refuse(1, "expected a mapping (`name: ...`), found an empty file")
+            self.refuse((1, 1), "expected a mapping (`name: ...`), found an empty file")
         event = next(self.events)
-        line = _line(event)
+        place = _place(event)
         root = self.node(event, 0, ())
         if not isinstance(root.value, dict):
             kind = "an empty document" if root.value is None else "something else"
-            self.refuse(line, f"expected a mapping (`name: ...`) at the top of the file, found {kind}")
+            self.refuse(place, f"expected a mapping (`name: ...`) at the top of the file, found {kind}")
         next(self.events)  # end of the document
         event = next(self.events)
         if not isinstance(event, yaml.StreamEndEvent):
             self.refuse(
-                _line(event), "a second YAML document begins here; expected one document a file (pass several -f)"
+                _place(event), "a second YAML document begins here; expected one document a file (pass several -f)"
             )
         return root
 
-    def refuse(self, line: int, message: str) -> NoReturn:
+    def refuse(self, place: Place, message: str) -> NoReturn:
         """Gives the document up.
 
         Args:
-            line: Of the text that is parsed.
+            place: In the text that is parsed.
             message: It may quote names (of tags, anchors) unless they came from a variable.
         """
-        if line in self.template.raw:
-            message = f"{self.template.raw[line]} stands in the file as raw text, which is no usable YAML here"
-        raise DocumentError([*self.duplicates, Problem(self.file, self.template.line(line), (), message)])
+        if place[0] in self.template.raw:
+            message = f"{self.template.raw[place[0]]} stands in the file as raw text, which is no usable YAML here"
+        raise DocumentError([*self.duplicates, Problem(self.file, *self.template.place(*place), (), message)])
 
     def node(self, event: Any, depth: int, path: Path) -> Node:
-        line = _line(event)
+        place = _place(event)
         if depth > MAX_DEPTH:
-            self.refuse(line, f"nested deeper than {MAX_DEPTH} levels")
+            self.refuse(place, f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(event, yaml.AliasEvent):
-            return self.alias(str(event.anchor), line, path)
+            return self.alias(str(event.anchor), place, path)
         before = self.count
-        self.charge(1, line)
+        self.charge(1, place)
         if event.tag not in _PLAIN_TAGS:
-            self.refuse(line, _about("tag", event.tag, "is not accepted; write plain values", path))
+            self.refuse(place, _about("tag", event.tag, "is not accepted; write plain values", path))
         if event.anchor:
             if is_secret(path) and isinstance(event, yaml.ScalarEvent) and event.implicit[0] and not event.value:
                 # Taken as it is written it would silently be no password at all.
-                self.refuse(line, _about("anchor", f"&{event.anchor}", "has no value after it", path))
+                self.refuse(place, _about("anchor", f"&{event.anchor}", "has no value after it", path))
             self.open_anchors.add(event.anchor)
-        at = self.template.line(line)
+        at = self.template.place(*place)
         if isinstance(event, yaml.MappingStartEvent):
-            node = Node(self.mapping(depth, path), self.file, at)
+            node = Node(self.mapping(depth, path), self.file, *at)
         elif isinstance(event, yaml.SequenceStartEvent):
-            node = Node(self.sequence(depth, path), self.file, at)
+            node = Node(self.sequence(depth, path), self.file, *at)
         else:
             node = self.scalar(event, at)
         if event.anchor:
@@ -172,31 +177,31 @@ class _Composer:
             self.anchors[event.anchor] = (node, self.count - before)
         return node
 
-    def scalar(self, event: Any, line: int) -> Node:
+    def scalar(self, event: Any, at: Place) -> Node:
         """A scalar, with the values of the variables in it."""
         template = self.template
-        origin = template.origin(event.value, _line(event), event.end_mark.line + 1)
+        origin = template.origin(event.value, _place(event)[0], event.end_mark.line + 1)
         used = [template.tokens[token] for token in template.token.findall(event.value)] if template.token else []
         if fault := next((variable.fault for variable in used if variable.fault), ""):
-            return Node(None, self.file, line, origin, fault)
+            return Node(None, self.file, *at, origin, fault)
         if not used:
-            return Node(_scalar(event), self.file, line, origin)
+            return Node(_scalar(event), self.file, *at, origin)
         if event.value in template.tokens and event.implicit[0]:
-            return Node(template.tokens[event.value].value, self.file, line, origin)
-        return Node(template.filled(event.value), self.file, line, origin)
+            return Node(template.tokens[event.value].value, self.file, *at, origin)
+        return Node(template.filled(event.value), self.file, *at, origin)
 
-    def charge(self, values: int, line: int) -> None:
+    def charge(self, values: int, place: Place) -> None:
         self.count += values
         if self.count > MAX_NODES:
-            self.refuse(line, f"more than {MAX_NODES} values (aliases counted each time they are used)")
+            self.refuse(place, f"more than {MAX_NODES} values (aliases counted each time they are used)")
 
-    def alias(self, name: str, line: int, path: Path) -> Node:
+    def alias(self, name: str, place: Place, path: Path) -> Node:
         if name in self.open_anchors:
-            self.refuse(line, _about("alias", f"*{name}", "contains itself", path))
+            self.refuse(place, _about("alias", f"*{name}", "contains itself", path))
         if name not in self.anchors:
-            self.refuse(line, _about("alias", f"*{name}", "has no anchor before it", path))
+            self.refuse(place, _about("alias", f"*{name}", "has no anchor before it", path))
         node, size = self.anchors[name]
-        self.charge(size, line)
+        self.charge(size, place)
         return node
 
     def sequence(self, depth: int, path: Path) -> list[Node]:
@@ -209,32 +214,32 @@ class _Composer:
         entries: dict[str, Node] = {}
         inherited: dict[str, Node] = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
-            line = _line(event)
+            place = _place(event)
             if not isinstance(event, yaml.ScalarEvent):
-                self.refuse(line, "expected a plain key, found a mapping, a list or an alias as a key")
-            self.charge(1, line)
+                self.refuse(place, "expected a plain key, found a mapping, a list or an alias as a key")
+            self.charge(1, place)
             key = event.value
             if variable := self.template.variable_in(key):
-                self.refuse(line, f"{variable} stands in a key; write the key out")
+                self.refuse(place, f"{variable} stands in a key; write the key out")
             value = self.node(next(self.events), depth + 1, (*path, key))
             if key == "<<" and event.implicit[0]:
-                inherited = self.merge_key(value, line)
+                inherited = self.merge_key(value, place)
                 continue
+            at = self.template.place(*place)
             if key in entries:
-                first = f"{entries[key].file}:{entries[key].line}"
-                at = self.template.line(line)
-                self.duplicates.append(Problem(self.file, at, (*path, key), f"duplicate key, first at {first}"))
-            # The key's own line: that is where a reader looks for it, also when the value is a block below.
-            entries[key] = replace(value, line=self.template.line(line))
+                first = f"{entries[key].file}:{entries[key].line}:{entries[key].column}"
+                self.duplicates.append(Problem(self.file, *at, (*path, key), f"duplicate key, first at {first}"))
+            # The key's own place: that is where a reader looks for it, also when the value is a block below.
+            entries[key] = replace(value, line=at[0], column=at[1])
         return {**inherited, **entries}
 
-    def merge_key(self, value: Node, line: int) -> dict[str, Node]:
+    def merge_key(self, value: Node, place: Place) -> dict[str, Node]:
         """YAML's `<<: *defaults`: entries taken over from other maps, earlier ones first."""
         sources = value.value if isinstance(value.value, list) else [value]
         merged: dict[str, Node] = {}
         for source in reversed(sources):
             if not isinstance(source.value, dict):
-                self.refuse(line, "expected a mapping or a list of mappings after '<<'")
+                self.refuse(place, "expected a mapping or a list of mappings after '<<'")
             else:
                 merged.update(source.value)
         return merged
@@ -247,8 +252,8 @@ def _about(kind: str, text: str, fault: str, path: Path) -> str:
     return f"the {kind} '{shorten(text)}' {fault}"
 
 
-def _line(event: Any) -> int:
-    return int(event.start_mark.line) + 1
+def _place(event: Any) -> Place:
+    return int(event.start_mark.line) + 1, int(event.start_mark.column) + 1
 
 
 def _scalar(event: yaml.ScalarEvent) -> str | int | float | bool | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from k2k_assets.pipeline.tracing import OneOrAllTracingFlags, TracingFlags
 from k2k_assets.pipeline.values import Flag, Section
 
 
@@ -36,6 +37,15 @@ class Features(Section):
     )
     apply_mappings_guards: Flag | None = Field(
         default=None, description="Another spelling of `applyMappingsGuard`; K2K's pages have both."
+    )
+    tracing_headers: OneOrAllTracingFlags = Field(
+        default_factory=TracingFlags, description="Headers that say where a record came from. Not built yet."
+    )
+    schema_mapping: Flag = Field(
+        default=False, description="Schema ids become those of the target registry. Not built yet."
+    )
+    bidirectional_replication: Flag = Field(
+        default=False, description="Records are not copied back to where they came from. Not built yet."
     )
     optimize_offset_commit_partition: Flag = Field(
         default=True, description="Keep all commit records of one group in one partition of the commit topic."

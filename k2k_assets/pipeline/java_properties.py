@@ -190,6 +190,7 @@ RULES: dict[str, Rule] = {
     "socket.connection.setup.timeout.max.ms": NoEffect("no equivalent in librdkafka"),
     "bootstrap.controllers": NoEffect("brokers are asked, by bootstrap.servers"),
     "auto.include.jmx.reporter": NoEffect(_JMX),
+    "metrics.log.level": NoEffect(_JMX),
     "metric.reporters": NoEffect(_JMX),
     "metrics.num.samples": NoEffect(_JMX),
     "metrics.recording.level": NoEffect(_JMX),
@@ -217,6 +218,7 @@ RULES: dict[str, Rule] = {
     "sasl.oauthbearer.jwt.retriever.class": Impossible(_JAVA_AUTH),
     "sasl.oauthbearer.assertion.template.file": Renamed("sasl.oauthbearer.assertion.jwt.template.file"),
     "sasl.oauthbearer.jwt.validator.class": NoEffect(_BROKER_SIDE),
+    "sasl.jaas.config.jndi.allowlist": NoEffect("Java's login modules are not loaded"),
     "sasl.kerberos.ticket.renew.jitter": NoEffect(_LOGIN),
     "sasl.kerberos.ticket.renew.window.factor": NoEffect(_LOGIN),
     "sasl.login.connect.timeout.ms": NoEffect(_LOGIN),
@@ -253,3 +255,10 @@ RULES: dict[str, Rule] = {
     "plugin.library.paths": Impossible(_NO_CODE),
 }
 """What becomes of a name. Java's meaning counts where both libraries have the name."""
+
+_BY_PREFIX: dict[str, Rule] = {"group.share.": NoEffect("no share group is joined")}
+
+
+def rule_of(name: str) -> Rule | None:
+    """What becomes of a name; None: it is librdkafka's own, or unknown."""
+    return RULES.get(name) or next((rule for prefix, rule in _BY_PREFIX.items() if name.startswith(prefix)), None)

@@ -6,19 +6,24 @@ other maps of its side. Values are never shown in a repr.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from k2k_assets.pipeline.values import Section, fault
+from k2k_assets.pipeline.java_properties import NoEffect, rule_of
+from k2k_assets.pipeline.schema_mapping import Registry
+from k2k_assets.pipeline.values import SCALAR_SCHEMA, Section, fault
+
+_LIST: dict[str, Any] = {"type": "array", "items": {"type": ["string", "number", "boolean"]}}
 
 PropertyValue = str | int | float | bool
 
 
 def _properties(value: object) -> object:
-    """Scalars only."""
+    """Scalars only; where a property has no effect, it may be the list that K2K has there."""
     if not isinstance(value, dict):
         return value
+    value = {key: _joined(key, item) for key, item in value.items()}
     for key, item in value.items():
         if isinstance(item, dict):
             hint = 'Write property names flat and quoted: "bootstrap.servers": ...'
@@ -28,7 +33,17 @@ def _properties(value: object) -> object:
     return value
 
 
-Properties = Annotated[dict[str, PropertyValue], BeforeValidator(_properties)]
+def _joined(key: str, value: object) -> object:
+    if not isinstance(value, list) or not isinstance(rule_of(key), NoEffect):
+        return value
+    return ",".join(map(str, value)) if all(isinstance(item, str | int | float) for item in value) else value
+
+
+Properties = Annotated[
+    dict[str, PropertyValue],
+    BeforeValidator(_properties),
+    WithJsonSchema({"type": "object", "additionalProperties": {"anyOf": [SCALAR_SCHEMA, _LIST]}}),
+]
 
 
 class SourceKafka(Section):
@@ -52,15 +67,20 @@ class TargetKafka(Section):
     consumer: Properties = Field(default={}, repr=False, description="Properties of the readers of control topics.")
     producer: Properties = Field(default={}, repr=False, description="Properties of the writing clients.")
     admin: Properties = Field(default={}, repr=False, description="Properties of the admin client.")
+    topic_props_exclusion_list: tuple[str, ...] = Field(
+        default=(), description="Topic configs that are not taken over from the source. Not built yet."
+    )
 
 
 class SourceSection(Section):
     """The cluster that is copied from."""
 
     kafka: SourceKafka = Field(description="Client properties of the source cluster (required).")
+    registry: Registry | None = Field(default=None, description="The source's schema registry. Not built yet.")
 
 
 class TargetSection(Section):
     """The cluster that is copied to."""
 
     kafka: TargetKafka = Field(description="Client properties of the target cluster (required).")
+    registry: Registry | None = Field(default=None, description="The target's schema registry. Not built yet.")

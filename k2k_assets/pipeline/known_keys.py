@@ -1,71 +1,20 @@
-"""K2K keys that are no part of the models: another program's, of no effect here, or not built yet.
-
-They are taken out of the document before it is validated; those that are not built yet leave a problem behind.
-"""
+"""K2K keys that are no part of the models: of no effect here, whatever they say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k2k_assets.pipeline.problems import Path
+from k2k_assets.pipeline.problems import Path, format_path
 
-IGNORED: dict[Path, str] = {
-    ("license",): "everything is free here",
-    ("metrics",): "telemetry, which only starts when it is asked for",
-    ("topicCreation", "control", "metrics"): "telemetry, which only starts when it is asked for",
-}
+IGNORED: dict[Path, str] = {("license",): "everything is free here"}
 """Accepted without a look at the value, and why."""
 
-NOT_YET: tuple[Path, ...] = (
-    ("tracing",),
-    ("schemaMapping",),
-    ("bidirectional",),
-    ("source", "registry"),
-    ("target", "registry"),
-    ("source", "kafka", "registry"),
-    ("target", "kafka", "registry"),
-    ("target", "kafka", "topicPropsExclusionList"),
-    ("topicCreation", "replication"),
-)
-"""Keys whose feature is not built yet."""
 
-NOT_YET_FLAGS: tuple[Path, ...] = (
-    ("features", "tracingHeaders"),
-    ("features", "schemaMapping"),
-    ("features", "bidirectionalReplication"),
-)
-"""Flags whose feature is not built yet: `disabled` is fine."""
-
-OLD_SPELLINGS: dict[Path, str] = {
-    ("coordination", "kafka"): "coordination.commit and coordination.assignment",
-    ("source", "kafka", "connection"): 'source.kafka.common."bootstrap.servers"',
-    ("target", "kafka", "connection"): 'target.kafka.common."bootstrap.servers"',
-    ("features", "optimizeCommitPartition"): "features.optimizeOffsetCommitPartition",
-    ("features", "offsetCommitOptimizePartition"): "features.optimizeOffsetCommitPartition",
-}
-"""Spellings of K2K 0.1, and today's."""
-
-
-def take_out(document: dict[str, object]) -> Iterator[tuple[Path, str]]:
-    """Remove all these keys from a document in place; yields a path and a message for each that is refused."""
-    for path in IGNORED:
-        _pop(document, path)
-    for path in NOT_YET:
+def take_out(document: dict[str, object]) -> Iterator[str]:
+    """Remove all these keys from a document in place; yields a line for each that was there."""
+    for path, why in IGNORED.items():
         if _pop(document, path) is not None:
-            yield path, "not supported yet"
-    for path in NOT_YET_FLAGS:
-        value = _pop(document, path)
-        if value is not None and not _is_disabled(value):
-            yield path, "not supported yet; only disabled is accepted"
-    for path, today in OLD_SPELLINGS.items():
-        if _pop(document, path) is not None:
-            yield path, f"a spelling of K2K 0.1; write {today}"
-
-
-def _is_disabled(value: object) -> bool:
-    if isinstance(value, dict):
-        return all(item == "disabled" for item in value.values())
-    return value == "disabled"
+            yield f"no effect: {format_path(path)}: {why}"
 
 
 def _pop(document: dict[str, object], path: Path) -> object:
@@ -79,5 +28,4 @@ def _pop(document: dict[str, object], path: Path) -> object:
 
 def sibling_keys(section: Path) -> set[str]:
     """The names among these keys that stand directly in a section, for suggestions."""
-    paths = (*IGNORED, *NOT_YET, *NOT_YET_FLAGS)
-    return {str(path[-1]) for path in paths if path[:-1] == section}
+    return {str(path[-1]) for path in IGNORED if path[:-1] == section}

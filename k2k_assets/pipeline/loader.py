@@ -1,8 +1,8 @@
 """`load_pipeline`: files to a checked `Pipeline`, or one error that lists all faults of all files.
 
-1. read each file, within limits, and put variables in     2. merge them
-3. take out K2K keys that are not ours (yet)               4. validate each section
-5. check what spans sections
+1. read each file, within limits, and put variables in     2. put old spellings into today's
+3. merge them     4. take out keys without effect          5. validate each section
+6. check what spans sections
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import takewhile
 from pathlib import Path as FilePath
 from typing import Any, cast
 
 from pydantic import ValidationError
 
 from k2k_assets.core.errors import PipelineFileError
-from k2k_assets.pipeline import checks, known_keys
+from k2k_assets.pipeline import checks, known_keys, schema
 from k2k_assets.pipeline.document import MAX_BYTES, Node, parse_document
 from k2k_assets.pipeline.merge import filled, merge
 from k2k_assets.pipeline.model import Pipeline
+from k2k_assets.pipeline.old_spellings import modernized
 from k2k_assets.pipeline.problems import DocumentError, Path, Problem, describe, fail
 from k2k_assets.pipeline.redaction import redacting
 from k2k_assets.pipeline.schema import problem_at, problems_of
@@ -39,15 +42,15 @@ def load_pipeline(
         variables: whether `${...}` stands for a variable, or for itself.
 
     Raises:
-        PipelineFileError: the files cannot be used; the message lists every fault with its file and line.
+        PipelineFileError: the files cannot be used; the message lists every fault with its file, line and column.
     """
     files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not files:
         raise PipelineFileError("no pipeline file was given; pass at least one with -f")
-    root = _read_all([str(file) for file in files], variables)
+    read = _read_all([str(file) for file in files], variables)
     if defaults:
-        root = filled(root, parse_document(defaults, "defaults"))
-    pipeline = _checked(root)
+        read = replace(read, root=filled(read.root, parse_document(defaults, "defaults")))
+    pipeline = _checked(read)
     pipeline._files = tuple(FilePath(file).absolute() for file in files)
     return pipeline
 
@@ -61,21 +64,52 @@ def load_pipeline_in(file: str | FilePath, section: Path, lines: range) -> Pipel
         lines: those of the document that it stands in, counted from 1.
 
     Raises:
-        PipelineFileError: it cannot be used; the message lists every fault with the file's own lines.
+        PipelineFileError: it cannot be used; the message lists every fault with the file's own lines and columns.
     """
     try:
         # The other lines stay, empty: so each line keeps its number.
-        kept = (line if at in lines else "" for at, line in enumerate(_read_text(str(file)).split("\n"), start=1))
-        root = parse_document(substitute("\n".join(kept), str(file)), str(file))
+        kept = (line if at in lines else "" for at, line in enumerate(read_text(str(file)).split("\n"), start=1))
+        root = parse_document(substitute("\n".join(kept), str(file)), str(file)).at(section)
     except DocumentError as error:
         raise fail(error.problems) from None
-    return _checked(root.at(section))
+    return _checked(_of([root]))
 
 
-def _checked(root: Node) -> Pipeline:
-    problems = list(_without_values(root, ()))
+def is_for_mapper_alone(file: str | FilePath) -> bool:
+    """Whether a file is for the offset mapper and no replicator: it names groups or mappings, and copies nothing."""
+    try:
+        return schema.is_for_mapper_alone(_read(str(file), variables=True))
+    except DocumentError:
+        return False
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What files say.
+
+    Attributes:
+        root: All of them, merged.
+        warnings: About old spellings.
+        problems: Those that cannot be understood.
+    """
+
+    root: Node
+    warnings: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def _of(documents: Sequence[Node]) -> _Read:
+    found = [modernized(document) for document in documents]
+    warnings = tuple(line for one in found for line in one.warnings())
+    problems = tuple(problem for one in found for problem in one.problems)
+    return _Read(reduce(merge, (one.root for one in found)), warnings, problems)
+
+
+def _checked(read: _Read) -> Pipeline:
+    root = read.root
+    problems = [*read.problems, *_without_values(root, ())]
     document = cast(dict[str, object], _without_nulls(root.plain()))
-    problems += [problem_at(root, path, message) for path, message in known_keys.take_out(document)]
+    infos = tuple(known_keys.take_out(document))
     pipeline, found = _validate(document, root)
     problems += _not_below(found, problems)
     if pipeline:
@@ -83,39 +117,45 @@ def _checked(root: Node) -> Pipeline:
         problems += _not_below(spanning, problems)
     if problems or not pipeline:
         raise fail(problems, redacting(root))
-    pipeline._warnings = checks.warnings(pipeline)
+    pipeline._warnings = (*read.warnings, *checks.warnings(pipeline))
+    pipeline._infos = infos
     return pipeline
 
 
-def _read_all(files: list[str], variables: bool) -> Node:
+def _read_all(files: list[str], variables: bool) -> _Read:
     documents: list[Node] = []
     problems: list[Problem] = []
     for file in files:
         try:
-            text = _read_text(file)
-            documents.append(parse_document(substitute(text, file) if variables else text, file))
+            documents.append(_read(file, variables))
         except DocumentError as error:
             problems += error.problems
     if problems:
         raise fail(problems)
-    return reduce(merge, documents)
+    return _of(documents)
 
 
-def _read_text(file: str) -> str:
+def _read(file: str, variables: bool) -> Node:
+    text = read_text(file)
+    return parse_document(substitute(text, file) if variables else text, file)
+
+
+def read_text(file: str) -> str:
     """The file's text; never more than the limit is read, whatever the file is."""
     try:
         with open(file, "rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except OSError as error:
         what = f"cannot be read: {error.strerror or type(error).__name__}"
-        raise DocumentError([Problem(file, 0, (), what)]) from None
+        raise DocumentError([Problem(file, 0, 0, (), what)]) from None
     if len(content) > MAX_BYTES:
-        raise DocumentError([Problem(file, 0, (), f"larger than {MAX_BYTES} bytes; no pipeline file is")])
+        raise DocumentError([Problem(file, 0, 0, (), f"larger than {MAX_BYTES} bytes; no pipeline file is")])
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise DocumentError([Problem(file, line, (), "expected UTF-8 text, found other bytes")]) from None
+        before = error.object[: error.start].decode(errors="replace").split("\n")
+        what = "expected UTF-8 text, found other bytes"
+        raise DocumentError([Problem(file, len(before), len(before[-1]) + 1, (), what)]) from None
 
 
 def _without_values(node: Node, path: Path) -> Iterator[Problem]:
@@ -129,7 +169,7 @@ def _without_values(node: Node, path: Path) -> Iterator[Problem]:
         for position, item in enumerate(node.value):
             yield from _without_values(item, (*path, position))
     elif node.fault:
-        yield Problem(node.file, node.line, path, node.fault)
+        yield Problem(node.file, node.line, node.column, path, node.fault)
 
 
 def _without_nulls(value: object) -> object:
@@ -188,11 +228,13 @@ def _without(document: dict[str, object], faulty: list[Path]) -> dict[str, objec
     """A copy without the faulty keys, in which required sections that this leaves out are empty."""
     rest = copy.deepcopy(document)
     for path in faulty:
+        # Of a list with a fault nothing is taken.
+        keys = list(takewhile(lambda part: isinstance(part, str), path))
         section: Any = rest
-        for part in path[:-1]:
+        for part in keys[:-1]:
             section = section.get(part) if isinstance(section, dict) else None
-        if isinstance(section, dict):
-            section.pop(path[-1], None)
+        if keys and isinstance(section, dict):
+            section.pop(keys[-1], None)
     for side in ("source", "target"):
         kafka = rest.setdefault(side, {"kafka": {}})
         if isinstance(kafka, dict):

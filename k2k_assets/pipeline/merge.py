@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from k2k_assets.pipeline.document import Node
 
 
@@ -15,7 +17,7 @@ def merge(base: Node, override: Node) -> Node:
     merged = dict(base.value)
     for key, node in override.value.items():
         merged[key] = merge(merged[key], node) if key in merged else node
-    return Node(merged, base.file, base.line)
+    return replace(base, value=merged)
 
 
 def filled(node: Node, defaults: Node) -> Node:
@@ -25,4 +27,4 @@ def filled(node: Node, defaults: Node) -> Node:
     whole = dict(node.value)
     for key, default in defaults.value.items():
         whole[key] = filled(whole[key], default) if key in whole else default
-    return Node(whole, node.file, node.line)
+    return replace(node, value=whole)

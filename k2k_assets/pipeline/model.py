@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import Field, PrivateAttr
 
 from k2k_assets.core.digest import digest
+from k2k_assets.pipeline.bidirectional import Bidirectional
 from k2k_assets.pipeline.client_properties import (
     ClientKind,
     ClusterRole,
@@ -25,14 +26,17 @@ from k2k_assets.pipeline.features import Features
 from k2k_assets.pipeline.groups import Groups
 from k2k_assets.pipeline.java_properties import Scalar
 from k2k_assets.pipeline.kafka import SourceSection, TargetSection
+from k2k_assets.pipeline.metrics import Metrics
 from k2k_assets.pipeline.own_sections import Checks, Index, Spark, Sync
 from k2k_assets.pipeline.routing import Routing
+from k2k_assets.pipeline.schema_mapping import SchemaMapping
 from k2k_assets.pipeline.selection import TopicSelection
 from k2k_assets.pipeline.stages import Stages
 from k2k_assets.pipeline.topic_creation import TopicCreation
+from k2k_assets.pipeline.tracing import Tracing
 from k2k_assets.pipeline.values import Owner, Section
 
-StartFrom = Literal["earliest", "latest", "none"]
+StartFrom = Literal["earliest", "latest", "none", "given"]
 ReadableEnd = Literal["stable", "latest"]
 
 
@@ -52,6 +56,20 @@ class Pipeline(Section):
     topic_creation: TopicCreation = Field(default_factory=TopicCreation, description="Topics that are created.")
     configuration: Configuration = Field(default_factory=Configuration, description="Parallelism and waiting.")
     error_handling: ErrorHandling = Field(default_factory=ErrorHandling, description="What is done about faults.")
+    tracing: Tracing = Field(
+        default_factory=Tracing, description="Tracing headers (`features.tracingHeaders`). Not built yet."
+    )
+    schema_mapping: SchemaMapping = Field(
+        default_factory=SchemaMapping,
+        description="Which records have schemas (`features.schemaMapping`). Not built yet.",
+    )
+    bidirectional: Bidirectional = Field(
+        default_factory=Bidirectional,
+        description="Two pipelines, one each way (`features.bidirectionalReplication`). Not built yet.",
+    )
+    metrics: Metrics = Field(
+        default_factory=Metrics, description="Names of what telemetry exports. Not built yet, and without effect."
+    )
     spark: Spark = Field(default_factory=Spark, description="Where the copying runs. Our own.")
     sync: Sync = Field(default_factory=Sync, description="How long a run lasts. Our own.")
     index: Index = Field(default_factory=Index, description="The index of offset mappings. Our own.")
@@ -63,6 +81,7 @@ class Pipeline(Section):
     )
 
     _warnings: tuple[str, ...] = PrivateAttr(default=())
+    _infos: tuple[str, ...] = PrivateAttr(default=())
     _files: tuple[Path, ...] = PrivateAttr(default=())
 
     @cached_property
@@ -72,7 +91,13 @@ class Pipeline(Section):
 
     @cached_property
     def start_from(self) -> StartFrom:
-        """Where a partition without progress starts: the source consumer's `auto.offset.reset`."""
+        """Where a partition without progress starts: at what `start` says, else at `auto.offset.reset`.
+
+        `given`: at a time, or at offsets of its own.
+        """
+        start = self.selection.start
+        if start is not None:
+            return start if isinstance(start, str) else "given"
         given = self.translation("source", "consumer").values.get("auto.offset.reset", "earliest")
         return "latest" if given == "latest" else "none" if given == "error" else "earliest"
 
@@ -105,8 +130,13 @@ class Pipeline(Section):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was accepted without effect, one line for each reason; no values are shown."""
+        """What was accepted without effect or in an older spelling, a line for each reason; no secret is shown."""
         return self._warnings
+
+    @property
+    def infos(self) -> tuple[str, ...]:
+        """What was accepted without effect, and needs no change; a line each."""
+        return self._infos
 
     @cached_property
     def code_version(self) -> str:
@@ -121,7 +151,7 @@ class Pipeline(Section):
             "name": self.name,
             "group": self.group,
             "features": {flag: getattr(self.features, flag) for flag in flags},
-            "source": self.selection.topic,
+            "source": self.selection.identity(),
             "sink": self.routing.topic.model_dump(mode="json"),
             "partition": self.routing.partition,
             "partitioner": producer["partitioner"],

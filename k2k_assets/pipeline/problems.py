@@ -25,15 +25,16 @@ MAX_HINTS = 50
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One fault. `line` counts from 1; 0 means the file as a whole."""
+    """One fault. `line` and `column` count from 1; line 0 means the file as a whole."""
 
     file: str
     line: int
+    column: int
     path: Path
     message: str
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file
+        where = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         path = f" {format_path(self.path)}:" if self.path else ""
         return f"{where}:{path} {self.message}"
 
@@ -67,7 +68,8 @@ def shorten(text: str) -> str:
 def is_secret(path: Path) -> bool:
     """Whether the value at a path may be a credential: such a value is never shown."""
     # A section of client properties that is no mapping may be anything, also a password; so may one of Spark's.
-    client_section = path[:1] in (("source",), ("target",)) and len(path) <= 3
+    is_side = path[:1] in (("source",), ("target",))
+    client_section = is_side and (len(path) <= 3 or path[1] == "registry")
     spark_section = path in (("spark",), ("spark", "config"), ("spark", "remote"))
     return client_section or spark_section or any(isinstance(part, str) and _SECRET.search(part) for part in path)
 
@@ -103,7 +105,7 @@ def fail(problems: Sequence[Problem], redacted: Callable[[Problem], Problem] | N
         problems: One or more.
         redacted: What to show of each.
     """
-    unique = sorted(set(problems), key=lambda p: (p.file, p.line, str(p.path), p.message))
+    unique = sorted(set(problems), key=lambda p: (p.file, p.line, p.column, str(p.path), p.message))
     shown = unique[:_MAX_LISTED]
     if redacted:
         shown = list(map(redacted, shown))  # of those alone: it takes time

@@ -15,7 +15,7 @@ from typing import Literal, Union
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from k2k_assets.pipeline import guarantees, known_keys
+from k2k_assets.pipeline import guarantees, known_keys, not_built, old_spellings
 from k2k_assets.pipeline.document import MAX_BYTES, MAX_DEPTH, MAX_NODES
 from k2k_assets.pipeline.java_properties import RULES, Between, Impossible, NoEffect, Renamed
 from k2k_assets.pipeline.model import Pipeline
@@ -23,15 +23,21 @@ from k2k_assets.pipeline.problems import format_path
 from k2k_assets.pipeline.routing import SinkTopic
 from k2k_assets.pipeline.schema import section_of
 from k2k_assets.pipeline.substitution import MAX_VARIABLES
-from k2k_assets.pipeline.values import Owner, format_duration
+from k2k_assets.pipeline.tracing import TracingFlags
+from k2k_assets.pipeline.values import format_duration
 from k2k_assets.pipeline.variables import MAX_VALUE_BYTES
 
 _INTRO = f"""# The pipeline file
 
 A pipeline is one YAML document in K2K's language, in one file or several (`-f base.yaml -f override.yaml`, or with a
 comma: `-f base.yaml,override.yaml`): maps are merged deeply, lists and all else are replaced by the later file, and
-`key: null` takes a value away. Unknown keys are refused with file, line and the nearest known key; all faults are told
-at once. Ready files are in `examples/`.
+`key: null` takes a value away. Unknown keys are refused with file, line, column and the nearest known key; all faults
+are told at once. Ready files are in `examples/`.
+
+Editors complete and check the keys with the JSON Schema of the file, `docs/pipeline.schema.json`, which `k2k schema`
+prints: write `# yaml-language-server: $schema=pipeline.schema.json` into the first line, or the schema's address.
+
+Files of older releases of K2K are understood: see [Other keys of K2K](#other-keys-of-k2k).
 
 How values are written:
 
@@ -76,7 +82,8 @@ be left out: `${KAFKA_PASSWORD}`, `${file:/run/secrets/kafka}`, `${file:base64:/
 - A variable stands in values, not in keys (but for `raw`).
 - A variable that has no value, and is used, is refused by name. In a comment, in a section without effect such as
   `license`, and under a later file's value it may be missing.
-- `$${` is a plain `${`. A `${` that is not closed on its line is refused. `-g disabled` leaves all of them alone.
+- `$${` is a plain `${`. A `${` that is not closed on its line is refused; so is one whose brace closes something else
+  (`{ a: ${NAME, b: 1 }`). `-g disabled` leaves all of them alone.
 - No message about a fault in the file shows a value that came from a variable.
 - Limits: a file of {MAX_VALUE_BYTES} bytes, {MAX_VALUE_BYTES} characters of values together, {MAX_VARIABLES} variables.
 """.replace("{MAX_VALUE_BYTES}", str(MAX_VALUE_BYTES)).replace("{MAX_VARIABLES}", str(MAX_VARIABLES))
@@ -120,18 +127,26 @@ def _sections() -> Iterator[str]:
         yield f"{field.description}\n"
         if name == "replication":
             yield _STAGES
-        prefix = f"{field.alias}[]" if name == "replication" else str(field.alias)
+        prefix = f"{field.alias}{_item(field.annotation)}"
         yield _table(("key", "value", "default", "meaning"), _rows(section, prefix))
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[Row]:
     for field in model.model_fields.values():
-        path = f"{prefix}.{field.alias}"
+        path = f"{prefix}.{field.alias}{_item(field.annotation)}"
         section = section_of(field.annotation)
-        if section is None or section is SinkTopic:
+        if section is None or section in (SinkTopic, TracingFlags):
             yield _row(path, field)
         if section is not None:
             yield from _rows(section, path)
+
+
+def _item(annotation: object) -> str:
+    """`[]` where a key holds a list of sections."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    is_list = typing.get_origin(annotation) is tuple and section_of(annotation) is not None
+    return "[]" if is_list else ""
 
 
 def _row(path: str, field: FieldInfo) -> Row:
@@ -149,9 +164,13 @@ def _kind(annotation: object) -> str:
     if origin is typing.Annotated:
         return _kind(arguments[0])
     if origin is tuple:
-        return "list" if arguments[0] in (str, Owner) else "map"
-    if origin is dict or annotation is SinkTopic:
-        return "map" if origin is dict else "`source` or map"
+        return "map" if typing.get_origin(arguments[0]) is tuple else "list"
+    if origin is dict:
+        return "map"
+    if annotation is SinkTopic:
+        return "`source` or map"
+    if annotation is TracingFlags:
+        return "`enabled`, `disabled` or map"
     names = {bool: "`enabled` or `disabled`", timedelta: "duration", int: "whole number", str: "text"}
     return names[typing.cast(type, annotation)]
 
@@ -164,19 +183,39 @@ def _default(field: FieldInfo) -> str:
         return ""
     if isinstance(value, bool):
         return f"`{'enabled' if value else 'disabled'}`"
+    if isinstance(value, tuple):
+        return f"`[{', '.join(map(str, value))}]`"
+    if isinstance(value, TracingFlags):
+        return "`disabled`"
     return f"`{format_duration(value) if isinstance(value, timedelta) else value}`"
 
 
 def _other_keys() -> Iterator[str]:
     yield "## Other keys of K2K\n"
-    yield "Accepted without a look at the value:\n"
+    yield "Accepted without a look at the value, and told in one line at the start:\n"
     yield _table(("key", "why"), [(f"`{format_path(path)}`", why) for path, why in known_keys.IGNORED.items()])
-    yield "Not supported yet, and refused (a flag that says `disabled` is fine):\n"
-    refused = (*known_keys.NOT_YET, *known_keys.NOT_YET_FLAGS)
-    yield "\n".join(f"- `{format_path(path)}`" for path in refused) + "\n"
-    yield "Spellings of K2K 0.1 are refused with today's:\n"
-    spellings = [(f"`{format_path(path)}`", today) for path, today in known_keys.OLD_SPELLINGS.items()]
-    yield _table(("0.1", "today"), spellings)
+    yield (
+        "Not supported yet. The sections of these features are read and checked; a flag that says `enabled`, or a key "
+        "that would have an effect, is refused:\n"
+    )
+    refused = {**not_built.FLAGS, **not_built.KEYS}
+    yield _table(("key", "without it"), [(f"`{format_path(path)}`", why) for path, why in refused.items()])
+    yield (
+        "Spellings of older releases of K2K are accepted with a warning that shows today's; `k2k migrate -f FILE` "
+        "prints the file rewritten. In a file of K2K 0.1, which has no `common`, what says how the source's `consumer` "
+        "and the target's `producer` connect (`security.*`, `ssl.*`, `sasl.*`) holds for all clients of the side.\n"
+    )
+    yield _table(("older", "today"), _older_spellings())
+
+
+def _older_spellings() -> Iterator[Row]:
+    for old, new in old_spellings.MOVED.items():
+        yield f"`{format_path(old)}`", f"`{format_path(new)}`"
+    progress = '`source.kafka.consumer."group.id"`: it names the progress, also where `group.id` said something else'
+    yield f"`{format_path(old_spellings.COMMIT_GROUP)}`", progress
+    yield "`replication[].sink.topic.staticMapping`, a list of maps", "one map"
+    for old, why in old_spellings.WITHOUT_EFFECT.items():
+        yield f"`{format_path(old)}`", f"without effect: {why}"
 
 
 def _clients() -> Iterator[str]:

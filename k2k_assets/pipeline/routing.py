@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.java_regex import RegexError, compile_java
@@ -23,7 +23,7 @@ class SinkTopic(Section):
     static_mapping: tuple[tuple[str, str], ...] | None = Field(
         default=None,
         description="Source topic to target topic. Keys are names or regular expressions: the exact name counts first, "
-        "then the first expression, in file order, that matches the whole name. A map, or a list of maps.",
+        "then the first expression, in file order, that matches the whole name.",
     )
 
     def target(self, source_topic: str) -> str | None:
@@ -51,7 +51,7 @@ def _sink_topic(value: object) -> object:
     if value == "source":
         return SinkTopic()
     if not isinstance(value, Mapping) or not value:
-        fault(_FORMS)
+        fault(_FORMS, hint=_about_templates(value))
     forms = {"affix" if key in ("prefix", "suffix") else key for key in value}
     unknown = forms - {"affix", "static", "staticMapping"}
     if unknown:
@@ -65,12 +65,21 @@ def _sink_topic(value: object) -> object:
         if not isinstance(text, str) or not text:
             fault("a text that is not empty", at=(key,))
         if why := topic_name_fault(text if key == "static" else f"{text}x"):
-            fault(why, at=(key,))
+            fault(why, hint=_about_templates(text), at=(key,))
     return SinkTopic(**value)
 
 
+def _about_templates(value: object) -> str:
+    if isinstance(value, str) and "$" in value:
+        return (
+            "Templates such as $1 are not supported; prefix and suffix name topics by their source, staticMapping one "
+            "by one."
+        )
+    return ""
+
+
 def _entries(value: object) -> tuple[tuple[str, str], ...]:
-    """The mapping's entries in file order, from a map or from K2K 0.1's list of one-entry maps."""
+    """The mapping's entries in file order, from a map or from a list of maps."""
     placed: list[tuple[tuple[str | int, ...], str, object]] = []
     if isinstance(value, Mapping):
         placed = [(("staticMapping", key), key, target) for key, target in value.items()]
@@ -89,15 +98,39 @@ def _entries(value: object) -> tuple[tuple[str, str], ...]:
         if not isinstance(target, str):
             fault("a topic name", at=at)
         if why := topic_name_fault(target):
-            fault(why, at=at)
+            fault(why, hint=_about_templates(target), at=at)
     return tuple((key, str(target)) for _, key, target in placed)
+
+
+_NAME: dict[str, Any] = {"type": "string", "minLength": 1}
+
+
+def _form(required: tuple[str, ...], **keys: dict[str, Any]) -> dict[str, Any]:
+    """One way to write a target topic, in JSON Schema."""
+    described = {
+        key: {"description": SinkTopic.model_fields[_FIELDS.get(key, key)].description, **of}
+        for key, of in keys.items()
+    }
+    whole = {"type": "object", "additionalProperties": False, "properties": described}
+    return {**whole, "required": list(required)} if required else {**whole, "minProperties": 1}
+
+
+_FIELDS = {"staticMapping": "static_mapping"}
+_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"const": "source"},
+        _form((), prefix=_NAME, suffix=_NAME),
+        _form(("static",), static=_NAME),
+        _form(("staticMapping",), staticMapping={"type": "object", "minProperties": 1, "additionalProperties": _NAME}),
+    ]
+}
 
 
 class Routing(Section):
     """Where records go."""
 
     name: str | None = Field(default=None, description="A name for the stage; not used.")
-    topic: Annotated[SinkTopic, BeforeValidator(_sink_topic)] = Field(
+    topic: Annotated[SinkTopic, BeforeValidator(_sink_topic), WithJsonSchema(_SCHEMA)] = Field(
         description=f"The target topic: {_FORMS} (required)."
     )
     partition: Literal["source", "producer"] = Field(

@@ -12,6 +12,9 @@ from k2k_assets.pipeline.document import Node
 from k2k_assets.pipeline.known_keys import sibling_keys
 from k2k_assets.pipeline.problems import MAX_HINTS, Path, Problem, describe, nearest
 
+MAPPER_ALONE = ("groups", "offsetMapping")
+"""Sections of which a file has one that is for the offset mapper alone."""
+
 _EXPECTED = {
     "model_type": "a mapping",
     "dict_type": "a mapping",
@@ -33,16 +36,16 @@ def problems_of(error: ValidationError, root: Node, model: type[BaseModel], sect
 
 
 def problem_at(root: Node, path: Path, message: str) -> Problem:
-    """A problem at a path, with the file and line of what stands there (or of the nearest part above)."""
+    """A problem at a path, with the file and place of what stands there (or of the nearest part above)."""
     node = root.at(path)
-    return Problem(node.file, node.line, path, message)
+    return Problem(node.file, node.line, node.column, path, message)
 
 
 def _problem(item: Mapping[str, Any], root: Node, model: type[BaseModel], section: Path, *, hint: bool) -> Problem:
     path: Path = (*section, *item["loc"])
     kind, context, found = item["type"], item.get("ctx", {}), item["input"]
     if kind == "missing":
-        return problem_at(root, path, "expected this key, found nothing")
+        return problem_at(root, path, f"expected this key, found nothing{_for_the_mapper(path, root)}")
     if kind == "extra_forbidden":
         return problem_at(root, path, unknown_key(path, model) if hint else "unknown key")
     if kind == "k2k":
@@ -60,6 +63,19 @@ def _problem(item: Mapping[str, Any], root: Node, model: type[BaseModel], sectio
     if kind == "string_type" and isinstance(found, bool | int | float):
         message += ". Put it in quotes."
     return problem_at(root, path, message)
+
+
+def _for_the_mapper(path: Path, root: Node) -> str:
+    """What to do about a file for the offset mapper alone, in which nothing is to be replicated."""
+    if path != ("replication",) or not is_for_mapper_alone(root):
+        return ""
+    return ". A file for the offset mapper alone has none: `k2k-offset-mapping validate` checks such a file"
+
+
+def is_for_mapper_alone(root: Node) -> bool:
+    """Whether a document is for the offset mapper alone: it names groups or mappings, and copies nothing."""
+    keys = root.value if isinstance(root.value, dict) else {}
+    return "replication" not in keys and any(section in keys for section in MAPPER_ALONE)
 
 
 def unknown_key(path: Path, model: type[BaseModel]) -> str:

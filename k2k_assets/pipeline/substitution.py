@@ -13,22 +13,41 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from k2k_assets.pipeline.problems import DocumentError, Problem
+from k2k_assets.pipeline.problems import DocumentError, Problem, shorten
 from k2k_assets.pipeline.variables import MAX_VALUE_BYTES, Variable, load
 
 MAX_VARIABLES = 10_000
 
 _OPENING = re.compile(r"\$\$\{|\$\{")
 _CLOSING = re.compile(r"[}\n]")
+_NEVER_INSIDE = re.compile(r"""["']|\$\{|^(?!file:).*[\s,]|,\s*[\w.-]+\s*:\s""")
+_COMMENT = re.compile(r"(^|\s)#")
+_NOT_CLOSED = "a variable is opened by `${` and not closed on the same line; write `$${` for a plain `${`"
 _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what YAML takes for the end of a line
 
 
 def escaped(text: str) -> str:
     """A value as it is written into a pipeline file, so that nothing in it is taken for a variable."""
     return text.replace("${", "$${")
+
+
+class Shift(NamedTuple):
+    """From which column of a line on its columns are not the file's.
+
+    Attributes:
+        column: In the text, from 1.
+        of_file: The same place in the file.
+        is_raw: Whether raw text stands there: all of it is at one place of the file.
+    """
+
+    column: int
+    of_file: int
+    is_raw: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,6 +59,7 @@ class Template:
         tokens: The variables by their tokens.
         token: Matches any token.
         lines: Where raw text made lines of its own: the file's line of each line of `text`, or empty.
+        shifts: Where columns of a line of `text` are not the file's: by line.
         raw: What stands on a line of `text` because of a raw variable, by line.
     """
 
@@ -47,11 +67,16 @@ class Template:
     tokens: Mapping[str, Variable] = field(default_factory=dict, repr=False)
     token: re.Pattern[str] | None = None
     lines: tuple[int, ...] = ()
+    shifts: Mapping[int, Sequence[Shift]] = field(default_factory=dict)
     raw: Mapping[int, str] = field(default_factory=dict)
 
-    def line(self, line: int) -> int:
-        """The file's own line for a line of `text`; both count from 1."""
-        return self.lines[min(line, len(self.lines)) - 1] if self.lines else line
+    def place(self, line: int, column: int) -> tuple[int, int]:
+        """The file's own line and column for a place in `text`; all count from 1."""
+        shifts = self.shifts.get(line, ())
+        if before := bisect_right(shifts, column, key=lambda shift: shift.column):
+            at = shifts[before - 1]
+            column = at.of_file + (0 if at.is_raw else column - at.column)
+        return self.lines[min(line, len(self.lines)) - 1] if self.lines else line, column
 
     def origin(self, text: str, first: int, last: int) -> str:
         """The variable that a piece of `text` came from, or none.
@@ -75,12 +100,13 @@ class Template:
         return self.token.sub(lambda found: str(self.tokens[found[0]].value), text) if self.token else text
 
 
-def substitute(text: str, file: str) -> Template:
+def substitute(text: str, file: str, *, keep: bool = False) -> Template:
     """Finds the variables of a file and loads them.
 
     Args:
         text: The file's.
         file: Its name, for messages.
+        keep: Whether each stands for itself: `Template.filled` makes the same text again of its own.
 
     Raises:
         DocumentError: A variable is not closed, or there are too many or too long ones.
@@ -88,7 +114,7 @@ def substitute(text: str, file: str) -> Template:
     if "${" not in text:
         return Template(text)
     nonce = secrets.token_hex(8)
-    maker = _Maker(f"k2k{nonce}x")
+    maker = _Maker(f"k2k{nonce}x", _itself if keep else load)
     at = 0
     for opening in _OPENING.finditer(text):
         if opening.start() < at:
@@ -96,63 +122,104 @@ def substitute(text: str, file: str) -> Template:
         maker.plain(text[at : opening.start()])
         at = opening.end()
         if opening[0] == "$${":
-            maker.plain("${")
+            maker.plain("$${") if keep else maker.escape()
             continue
         closing = _CLOSING.search(text, at)
-        if not closing or closing[0] != "}":
-            what = "a variable is opened by `${` and not closed on the same line; write `$${` for a plain `${`"
-            raise DocumentError([Problem(file, maker.line, (), what)])
-        if problem := maker.variable(text[at : closing.start()]):
-            raise DocumentError([Problem(file, maker.line, (), problem)])
-        at = closing.end()
+        inside = text[at : closing.start()] if closing else ""
+        if not closing or closing[0] != "}" or _goes_on(text, opening.start(), inside):
+            raise DocumentError([Problem(file, maker.line, maker.column, (), _NOT_CLOSED)])
+        if problem := maker.variable(inside):
+            raise DocumentError([Problem(file, maker.line, maker.column, (), problem)])
+        at += len(inside) + 1
     maker.plain(text[at:])
     return maker.template()
+
+
+def _itself(inside: str) -> tuple[Variable, bool]:
+    written = f"${{{inside}}}"
+    return Variable(shorten(written), written), False
+
+
+def _goes_on(text: str, at: int, inside: str) -> bool:
+    """Whether the brace further on the line closes something else: `{ a: ${NAME, b: 1 }`. In a comment all is fine."""
+    if not _NEVER_INSIDE.search(inside):
+        return False
+    return not _COMMENT.search(text[text.rfind("\n", 0, at) + 1 : at])
 
 
 class _Maker:
     """Collects the pieces of a template."""
 
-    def __init__(self, prefix: str) -> None:
-        self.line = 1  # of the file
-        self._prefix = prefix
+    def __init__(self, prefix: str, load: Callable[[str], tuple[Variable, bool]]) -> None:
+        self.line, self.column = 1, 1  # of the file
+        self._prefix, self._load = prefix, load
         self._left = MAX_VALUE_BYTES
         self._pieces: list[str] = []
         self._tokens: dict[str, Variable] = {}
         self._lines = [1]
+        self._column = 1  # of the text
+        self._shifts: dict[int, list[Shift]] = {}
         self._raw: dict[int, str] = {}
 
     def plain(self, text: str) -> None:
         """Takes over what the file has."""
         self._pieces.append(text)
-        for _ in _BREAK.finditer(text):
+        end = 0
+        for found in _BREAK.finditer(text):
             self.line += 1
             self._lines.append(self.line)
+            self.column = self._column = 1
+            end = found.end()
+        self.column += len(text) - end
+        self._column += len(text) - end
+
+    def escape(self) -> None:
+        """Takes `$${` for `${`."""
+        self._pieces.append("${")
+        self._replaced("$${", "${")
 
     def variable(self, inside: str) -> str:
         """Takes what stands between the braces; returns what speaks against going on."""
-        variable, is_raw = load(inside)
+        variable, is_raw = self._load(inside)
         if len(self._tokens) + len(self._raw) >= MAX_VARIABLES:
             return f"more than {MAX_VARIABLES} variables"
         self._left -= len(str(variable.value))
         if self._left < 0:
             return f"the values of the variables up to {variable.spelled} are too long for a pipeline file"
+        written = f"${{{inside}}}"
         if is_raw and not variable.fault:
-            self._put_raw(str(variable.value), variable.spelled)
+            self._put_raw(str(variable.value), variable.spelled, written)
         else:
             token = f"{self._prefix}{len(self._tokens)}x"
             self._tokens[token] = variable
             self._pieces.append(token)
+            self._replaced(written, token)
         return ""
 
     def template(self) -> Template:
         """All of it."""
         lines = tuple(self._lines) if len(self._lines) > self.line else ()
         token = re.compile(rf"{self._prefix}\d+x") if self._tokens else None
-        return Template("".join(self._pieces), self._tokens, token, lines, self._raw)
+        return Template("".join(self._pieces), self._tokens, token, lines, self._shifts, self._raw)
 
-    def _put_raw(self, value: str, spelled: str) -> None:
+    def _put_raw(self, value: str, spelled: str, written: str) -> None:
         self._pieces.append(value)
         self._raw[len(self._lines)] = spelled
-        for _ in _BREAK.finditer(value):
+        self._shift(is_raw=True)
+        end = 0
+        for found in _BREAK.finditer(value):
             self._lines.append(self.line)
+            self._column = 1
             self._raw[len(self._lines)] = spelled
+            self._shift(is_raw=True)
+            end = found.end()
+        self._replaced(written, value[end:])
+
+    def _replaced(self, written: str, by: str) -> None:
+        """What the file has is something else in the text: columns differ from here on."""
+        self.column += len(written)
+        self._column += len(by)
+        self._shift()
+
+    def _shift(self, is_raw: bool = False) -> None:
+        self._shifts.setdefault(len(self._lines), []).append(Shift(self._column, self.column, is_raw))

@@ -1,4 +1,4 @@
-"""`topicCreation.control`: partition counts, replication factors and configs of new control topics."""
+"""`topicCreation`: partition counts, replication factors and configs of topics that are created."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from k2k_assets.pipeline.regular_expression import RegularExpression
 from k2k_assets.pipeline.values import Count, Section, TextMap
 
 ControlTopic = Literal["commit", "assignment", "offset_mapping"]
@@ -42,11 +43,42 @@ class ControlTopicCreation(Section):
     offset_mapping: ControlTopicSettings = Field(
         default_factory=ControlTopicSettings, description="The mapping topic, over `common`."
     )
+    metrics: ControlTopicSettings = Field(
+        default_factory=ControlTopicSettings,
+        description="The topic for metrics, over `common`: telemetry is not built yet.",
+    )
+
+
+class ReplicatedTopicSettings(Section):
+    """Settings of a target topic that is created."""
+
+    partitions: Count | None = Field(default=None, description="Partition count. Absent: the source topic's.")
+    replication: Count | None = Field(default=None, description="Replication factor.")
+    config: TextMap = Field(default={}, description="Topic configs, over the source topic's.")
+
+
+class TopicRule(Section):
+    """Settings of some topics."""
+
+    pattern: RegularExpression = Field(description="Topics: a regular expression for whole names (required).")
+    properties: ReplicatedTopicSettings = Field(description="Their settings (required).")
+
+
+class ReplicatedTopicCreation(Section):
+    """Target topics that are created. Not built yet."""
+
+    common: ReplicatedTopicSettings = Field(
+        default_factory=ReplicatedTopicSettings, description="Of all topics. Not built yet."
+    )
+    rules: tuple[TopicRule, ...] = Field(
+        default=(), description="Of some; the first that matches counts. Not built yet."
+    )
 
 
 class TopicCreation(Section):
     """Topics that this pipeline creates."""
 
+    replication: ReplicatedTopicCreation | None = Field(default=None, description="The target topics. Not built yet.")
     control: ControlTopicCreation = Field(default_factory=ControlTopicCreation, description="The control topics.")
 
     def control_topic(self, which: ControlTopic) -> ControlTopicSettings:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from k2k_assets.pipeline.problems import Path
 
 _DURATION = re.compile(r"(\d+)\s+(milliseconds?|millis?|seconds?|minutes?|hours?)", re.ASCII)
+_WRITTEN_DURATION = r"^[0-9]+\s+(milliseconds?|millis?|seconds?|minutes?|hours?)$"
+SCALAR_SCHEMA: dict[str, Any] = {"type": ["string", "number", "boolean", "null"]}
+"""A scalar in a map of texts; null takes an earlier file's value away."""
+
 _UNITS = {
     "milli": "milliseconds",
     "millisecond": "milliseconds",
@@ -117,25 +121,40 @@ def scalar_text(value: object, at: Path) -> str:
     fault("a text, a number, true or false", at=at)
 
 
-Flag = Annotated[bool, BeforeValidator(_flag)]
+Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"enum": ["enabled", "disabled"]})]
 """`enabled` or `disabled` in the file, a bool here."""
 
 Owner = Annotated[str, AfterValidator(_owner)]
 """An email address, or a team as `team:payments`: what Dagster takes as the owner of an asset."""
 
-Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Duration = Annotated[
+    timedelta, BeforeValidator(_duration), WithJsonSchema({"type": "string", "pattern": _WRITTEN_DURATION})
+]
 """`<number> <milliseconds|seconds|minutes|hours>` in the file, a timedelta here."""
 
 PositiveDuration = Annotated[Duration, AfterValidator(_above_zero)]
 """A duration above zero."""
 
-Count = Annotated[int, BeforeValidator(_not_a_boolean), Field(ge=1, le=2**31 - 1)]
+Count = Annotated[
+    int,
+    BeforeValidator(_not_a_boolean),
+    Field(ge=1, le=2**31 - 1),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 2**31 - 1}),
+]
 """A whole number from 1."""
 
-TopicName = Annotated[str, BeforeValidator(_topic_name)]
+TopicName = Annotated[
+    str,
+    BeforeValidator(_topic_name),
+    WithJsonSchema({"type": "string", "pattern": "^[a-zA-Z0-9._-]+$", "maxLength": MAX_TOPIC_NAME}),
+]
 """A legal Kafka topic name."""
 
-TextMap = Annotated[dict[str, str], BeforeValidator(_text_map)]
+TextMap = Annotated[
+    dict[str, str],
+    BeforeValidator(_text_map),
+    WithJsonSchema({"type": "object", "additionalProperties": SCALAR_SCHEMA}),
+]
 """Keys to scalars; all values as text."""
 
 

@@ -56,6 +56,7 @@ def test_scalars_follow_yaml_1_2(written: str, read: object) -> None:
 def test_every_key_knows_its_line() -> None:
     root = parse_document("# c\na:\n  b:\n\n    - x\n    - y: 1\n", "f.yaml")
     assert [root.at(path).line for path in [("a",), ("a", "b"), ("a", "b", 0), ("a", "b", 1, "y")]] == [2, 3, 5, 6]
+    assert [root.at(path).column for path in [("a",), ("a", "b"), ("a", "b", 0), ("a", "b", 1, "y")]] == [1, 3, 7, 7]
     assert root.at(("a", "missing", "deep")).line == 2
 
 
@@ -70,17 +71,17 @@ def test_anchors_and_merge_keys() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "f.yaml:1: expected a mapping (`name: ...`), found an empty file"),
+        ("", "f.yaml:1:1: expected a mapping (`name: ...`), found an empty file"),
         ("---\n", "found an empty document"),
-        ("- a\n", "f.yaml:1: expected a mapping"),
-        ("just text", "f.yaml:1: expected a mapping"),
-        ("a: 1\n---\nb: 2\n", "f.yaml:2: a second YAML document begins here"),
-        ("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n", "f.yaml:4: b.c: duplicate key, first at f.yaml:3"),
-        ("a: 1\na: 3\n", "f.yaml:2: a: duplicate key, first at f.yaml:1"),
-        ("a: [1, 2\nb: 3\n", "f.yaml:2: not valid YAML"),
+        ("- a\n", "f.yaml:1:1: expected a mapping"),
+        ("just text", "f.yaml:1:1: expected a mapping"),
+        ("a: 1\n---\nb: 2\n", "f.yaml:2:1: a second YAML document begins here"),
+        ("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n", "f.yaml:4:3: b.c: duplicate key, first at f.yaml:3:3"),
+        ("a: 1\na: 3\n", "f.yaml:2:1: a: duplicate key, first at f.yaml:1:1"),
+        ("a: [1, 2\nb: 3\n", "f.yaml:2:2: not valid YAML"),
         ("a: \tb: c\n", "not valid YAML"),
-        ("a: *nobody\n", "f.yaml:1: the alias '*nobody' has no anchor before it"),
-        ("a: &a [*a]\n", "f.yaml:1: the alias '*a' contains itself"),
+        ("a: *nobody\n", "f.yaml:1:4: the alias '*nobody' has no anchor before it"),
+        ("a: &a [*a]\n", "f.yaml:1:8: the alias '*a' contains itself"),
         ("a: !!python/object/apply:os.system [ls]\n", "is not accepted; write plain values"),
         ("a: !mine 1\n", "the tag '!mine' is not accepted"),
         ("? [a]\n: 1\n", "expected a plain key"),
@@ -105,7 +106,9 @@ def test_a_password_that_yaml_takes_for_something_else_is_not_shown(written: str
         assert "Hunter2" not in said
         sign = "*" if "*" in written else written[0]
         assert f"a value that begins with '{sign}' must be quoted" in said
-        assert said.startswith(f"f.yaml:{2 + key.count(chr(10))}: ")
+        lines = f"{key}{written}".split("\n")
+        column = lines[-1].rindex("*Hunter2" if "*" in written else written) + 1
+        assert said.startswith(f"f.yaml:{1 + len(lines)}:{column}: ")
 
 
 def test_a_section_of_client_properties_may_be_a_password_too() -> None:
@@ -121,7 +124,7 @@ def test_an_anchor_at_a_password_is_fine_where_a_value_follows() -> None:
 def test_a_password_with_two_exclamation_marks_is_not_shown(loader: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "_LOADER", loader)
     said = refused("password: !Hunter!2\n")
-    assert "f.yaml:1: not valid YAML: found undefined tag handle" in said
+    assert "f.yaml:1:11: not valid YAML: found undefined tag handle" in said
     assert "Hunter" not in said
 
 

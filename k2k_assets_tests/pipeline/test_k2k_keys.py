@@ -1,4 +1,4 @@
-"""Every key of K2K's language has a fate: used, ignored, or refused as not supported yet."""
+"""Every key of K2K's language is accepted; what is not built yet, while its feature is off."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets_tests.pipeline.files import changed, load_text, refusal
+from k2k_assets_tests.pipeline.files import changed, load_text
 
 COUNTS = {"partitions": 3, "replication": 1, "config": {"min.insync.replicas": 2}}
 
@@ -65,31 +65,18 @@ ACCEPTED: dict[str, object] = {
     "groups/consumerGroups": ".*",
     "groups/offsetGuardPrefix": "k2k_",
     "groups/onForeignTargetCommit": "overwrite",
+    "tracing": {"headers": {"partition": "p", "offset": "o", "topic": "t", "pipeline": "n"}},
+    "schemaMapping": {"supportedTypes": ["AVRO"], "topics": [{"pattern": ".*", "key": "enabled"}]},
+    "bidirectional": {"mode": "pipeline", "headers": {"bidirectional": "h"}},
+    "source/registry": {"config": {}, "headers": {}, "cacheSize": 31},
+    "target/registry": {"config": {}},
+    "target/kafka/topicPropsExclusionList": [],
+    "topicCreation/replication": {"common": {"partitions": None}, "rules": []},
     "metrics": {"prefix": {"targetConsumer": "a.", "offsetMappingApp": "b."}, "kafka": {"topic": "__k2k_metrics"}},
     "spark": {"master": "local[1]", "config": {"spark.ui.enabled": False}},
     "sync": {"window": "1 minute", "idle": "1 second", "minCommitInterval": "10 milliseconds"},
     "index": {"path": "/tmp/index", "retention": "720 hours"},
     "errorHandling/onForeignWriter": "ignore",
-}
-
-NOT_YET: dict[str, object] = {
-    "tracing": {"headers": {"partition": "p", "offset": "o", "topic": "t", "pipeline": "n"}},
-    "features/tracingHeaders": {"partition": "enabled"},
-    "features/schemaMapping": "enabled",
-    "features/bidirectionalReplication": "enabled",
-    "schemaMapping": {"supportedTypes": ["AVRO"], "topics": [{"pattern": ".*", "key": "enabled"}]},
-    "bidirectional": {"mode": "pipeline", "headers": {"bidirectional": "h"}},
-    "source/registry": {"config": {}, "headers": {}, "cacheSize": 31},
-    "target/registry": {"config": {}},
-    "target/kafka/topicPropsExclusionList": ["a"],
-    "topicCreation/replication": {"common": COUNTS, "rules": [{"pattern": ".*", "properties": COUNTS}]},
-}
-
-OLD: dict[str, object] = {
-    "coordination/kafka": {"commit": {"group": "g"}},
-    "source/kafka/connection": {"servers": "s"},
-    "target/kafka/connection": {"servers": "s"},
-    "features/optimizeCommitPartition": "enabled",
 }
 
 
@@ -105,26 +92,11 @@ def test_all_accepted_together(tmp_path: Path) -> None:
     assert pipeline.topic_creation.control_topic("offset_mapping").config == {"min.insync.replicas": "2"}
 
 
-@pytest.mark.parametrize("path", NOT_YET)
-def test_not_supported_yet(tmp_path: Path, path: str) -> None:
-    message = refusal(tmp_path, changed({path: NOT_YET[path]}))
-    assert "not supported yet" in message
-    assert "faults" not in message
-
-
-@pytest.mark.parametrize("path", OLD)
-def test_old_spellings_name_the_new_one(tmp_path: Path, path: str) -> None:
-    assert "a spelling of K2K 0.1; write " in refusal(tmp_path, changed({path: OLD[path]}))
-
-
-def test_tracing_headers_may_be_disabled_one_by_one(tmp_path: Path) -> None:
-    load_text(tmp_path, changed({"features/tracingHeaders": {"partition": "disabled", "offset": "disabled"}}))
-
-
 def test_defaults_are_k2ks(tmp_path: Path) -> None:
     pipeline = load_text(tmp_path, changed({"features": {}}))
     features = pipeline.features
-    enabled = {name for name in type(features).model_fields if getattr(features, name)}
+    enabled = {name for name in type(features).model_fields if getattr(features, name) is True}
+    assert not features.tracing_headers.any_enabled
     assert enabled == {
         "apply_mappings_guard",
         "optimize_offset_commit_partition",

@@ -89,9 +89,9 @@ def test_a_file_is_taken_as_it_is_but_for_its_last_line_break(tmp_path: Path, co
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb: '${value'\nc: {}\n", "f.yaml:2: a variable is opened by `${` and not closed on the same line"),
-        ("a: 1 # ${value", "f.yaml:1: a variable is opened"),
-        ("a: 1\n${WORD}: 2\n", "f.yaml:2: ${WORD} stands in a key; write the key out"),
+        ("a: 1\nb: '${value'\nc: {}\n", "f.yaml:2:5: a variable is opened by `${` and not closed on the same line"),
+        ("a: 1 # ${value", "f.yaml:1:8: a variable is opened"),
+        ("a: 1\n${WORD}: 2\n", "f.yaml:2:1: ${WORD} stands in a key; write the key out"),
         ("a: ${raw:HOSTILE}\n", "${raw:HOSTILE} stands in the file as raw text"),
     ],
 )
@@ -117,7 +117,7 @@ def test_files_that_are_refused_as_a_whole(text: str, message: str) -> None:
 )
 def test_a_variable_without_a_value_is_named_where_it_is_used(tmp_path: Path, variable: str, why: str) -> None:
     text = TUTORIAL.replace('"src:9092"', f'"{variable}"')
-    assert refusal(tmp_path, text) == f'0.yaml:8: source.kafka.common."bootstrap.servers": {variable}: {why}' + (
+    assert refusal(tmp_path, text) == f'0.yaml:8:17: source.kafka.common."bootstrap.servers": {variable}: {why}' + (
         ", number, raw, string" if "vault" in variable else ""
     )
 
@@ -184,7 +184,7 @@ def test_short_values_are_not_shown_either(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SHORT", value)
     shown = refusal(tmp_path, TUTORIAL.replace("partition: source", "partition: ${SHORT}"))
     assert shown == (
-        "0.yaml:15: replication[1].sink.partition: expected 'source' or 'producer', found the value of ${SHORT}"
+        "0.yaml:15:30: replication[1].sink.partition: expected 'source' or 'producer', found the value of ${SHORT}"
     )
 
 
@@ -198,7 +198,7 @@ def test_credentials_are_in_no_repr(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_lines_are_the_files_own_after_raw_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLOCK", "\n  headerReplication: enabled\n  exactlyOnce: enabled")
     text = TUTORIAL.replace("features:", "features:${raw:BLOCK}").replace("partition: source", "partition: wrong")
-    assert "0.yaml:15: replication[1].sink.partition" in refusal(tmp_path, text)
+    assert "0.yaml:15:30: replication[1].sink.partition" in refusal(tmp_path, text)
     assert load_text(tmp_path, text.replace("wrong", "source")).features.exactly_once
 
 

@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_all_its_faults(tmp_path: Pat
     path = tmp_path / "orders.yaml"
     path.write_text("name: orders\nfoo: 1\nbar: 2\n")
     with pytest.raises(
-        PipelineFileError, match=r"orders.yaml:2: foo: unknown key(.|\n)*orders.yaml:3: bar: unknown key"
+        PipelineFileError, match=r"orders.yaml:2:1: foo: unknown key(.|\n)*orders.yaml:3:1: bar: unknown key"
     ):
         build_k2k_assets(path)
 

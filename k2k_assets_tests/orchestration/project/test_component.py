@@ -163,11 +163,11 @@ def test_faults_are_told_with_file_and_line_and_without_a_traceback(sandbox: Def
     (folder / "pipeline.yaml").write_text("name: orders\nfoo: 1\n")
     refusal = _refusal(sandbox)
     assert isinstance(refusal, ResolutionException)
-    assert f"{folder}/pipeline.yaml:2: foo: unknown key" in str(refusal)
+    assert f"{folder}/pipeline.yaml:2:1: foo: unknown key" in str(refusal)
     assert "Traceback" not in str(refusal)
     (folder / "defs.yaml").write_text(f"{_defs_yaml()}---\n{_INLINE.format(topic='eu')}    foo: 1\n")
     (folder / "pipeline.yaml").write_text(first_file("orders", NOBODY, NOBODY, "x", ""))
-    assert "defs.yaml:14: foo: unknown key" in str(_refusal(sandbox))
+    assert "defs.yaml:14:5: foo: unknown key" in str(_refusal(sandbox))
     (folder / "defs.yaml").write_text(_defs_yaml().replace("pipeline.yaml", "gone.yaml"))
     assert "gone.yaml: cannot be read" in str(_refusal(sandbox))
 

@@ -1,0 +1,107 @@
+"""A pipeline file of an older release of K2K in today's spellings, with its comments: what `k2k migrate` prints."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+
+from k2k_assets.pipeline.document import parse_document
+from k2k_assets.pipeline.old_spellings import Change, modernized
+from k2k_assets.pipeline.problems import Path, fail
+from k2k_assets.pipeline.substitution import substitute
+
+_NEVER_WRAPPED = 1_000_000
+_INDENTED_LIST = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(#[^\n]*)?\n(\s*(#[^\n]*)?\n)*\1 +- ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A file in today's spellings.
+
+    Attributes:
+        text: The file's; the very same where there was nothing to change.
+        changes: What was changed, a line each.
+    """
+
+    text: str
+    changes: tuple[str, ...]
+
+
+def migrated(text: str, file: str) -> Migration:
+    """Writes a file anew, but for its variables, which stay as they are written.
+
+    Args:
+        text: The file's.
+        file: Its name, for messages.
+
+    Raises:
+        DocumentError: It is no YAML document of a pipeline.
+        PipelineFileError: What it says in an older spelling cannot be understood.
+    """
+    template = substitute(text, file, keep=True)
+    found = modernized(parse_document(template, file))
+    if found.problems:
+        raise fail(found.problems)
+    if not found.changes:
+        return Migration(text, ())
+    yaml = _yaml(text)
+    document = yaml.load(template.text)
+    for change in found.changes:
+        _apply(document, change)
+    stream = io.StringIO()
+    yaml.dump(document, stream)
+    return Migration(template.filled(stream.getvalue()), tuple(found.warnings()))
+
+
+def _yaml(text: str) -> YAML:
+    """Writes as the file is written."""
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = _NEVER_WRAPPED
+    if _INDENTED_LIST.search(text):
+        yaml.indent(mapping=2, sequence=4, offset=2)
+    return yaml
+
+
+def _apply(document: CommentedMap, change: Change) -> None:
+    *parents, key = change.old
+    section = _section(document, tuple(parents))
+    if change.old == change.new:
+        section[key] = _one_map(section[key])
+        return
+    value = section.pop(key)
+    comment = section.ca.items.pop(key, None)
+    if change.new is None:
+        return
+    *parents, key = change.new
+    section = _section(document, tuple(parents))
+    section[key] = value
+    if comment is not None:
+        section.ca.items[key] = comment
+
+
+def _section(document: CommentedMap, path: Path) -> Any:
+    """The section at a path; those that are missing are made, `common` before what inherits from it."""
+    section: Any = document
+    for part in path:
+        if isinstance(section, CommentedMap) and section.get(part) is None:
+            made = CommentedMap()
+            if part == "common" and part not in section:
+                section.insert(0, part, made)
+            else:
+                section[part] = made
+        section = section[part]
+    return section
+
+
+def _one_map(maps: Any) -> CommentedMap:
+    """A list of maps as one."""
+    whole = CommentedMap()
+    for one in maps:
+        whole.update(one)
+    return whole

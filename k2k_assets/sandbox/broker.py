@@ -6,11 +6,7 @@ started again on the same port and the same data. Which brokers belong together 
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -26,14 +22,13 @@ from k2k_assets.sandbox.broker_settings import SMALL, java_flags, load_identity,
 from k2k_assets.sandbox.formatting import format_data, is_formatted
 from k2k_assets.sandbox.jars import fetch_jars
 from k2k_assets.sandbox.security import ADMIN, BrokerSecurity
+from k2k_assets.sandbox.supervised import SupervisedProcess
 
 _FORMAT_SECONDS = 60.0
 _READY_SECONDS = 60.0
-_STOP_SECONDS = 20.0
-_ERROR_LINES = 12
 
 
-class Broker:
+class Broker(SupervisedProcess):
     """A Kafka cluster of one node.
 
     Args:
@@ -60,14 +55,12 @@ class Broker:
     ) -> None:
         self.role = role
         self.directory = directory
-        self._temporary = temporary
         self._settings = dict(settings or {})
         self._benchmark = benchmark
         self._flags = flags
-        self._supervisor: subprocess.Popen[bytes] | None = None
-        self._pid: int | None = None
         self._has_answered = False
         self._identity = load_identity(directory)
+        super().__init__(self._name(), directory / "broker.log", directory if temporary else None)
         self._security = BrokerSecurity(directory / "security", role) if secure else None
 
     @property
@@ -99,20 +92,6 @@ class Broker:
         """The cluster's id; it stays as long as the directory does."""
         return self._identity.cluster_id
 
-    @property
-    def log_file(self) -> Path:
-        """All that the broker said, over all its starts."""
-        return self.directory / "broker.log"
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of the broker's Java, or None while it is down."""
-        return self._pid if self.is_running() else None
-
-    def is_running(self) -> bool:
-        """Whether the process is there (frozen or not); it may not answer yet."""
-        return self._supervisor is not None and self._supervisor.poll() is None
-
     def start(self, wait: bool = True) -> None:
         """Starts the broker on its port and data, formatting the directory first if it is new.
 
@@ -129,7 +108,6 @@ class Broker:
             self.wait_ready()
 
     def _launch(self) -> None:
-        self._forget()
         jars, java_program = fetch_jars(), find_java()
         flags = flags_with(archive_of(jars, java_program)) if self._flags is None else self._flags
         java = [str(java_program), *flags, *java_flags(self._benchmark), "-cp", f"{jars}/*"]
@@ -137,7 +115,7 @@ class Broker:
         data = self.directory / "data"
         if not is_formatted(data):
             format_data(data, self.cluster_id, jars, lambda: self._format(java, properties))
-        self._spawn([*java, "kafka.Kafka", str(properties)])
+        self.spawn([*java, "kafka.Kafka", str(properties)])
 
     def wait_ready(self, timeout: float = _READY_SECONDS) -> None:
         """Returns when the broker answers requests.
@@ -154,10 +132,11 @@ class Broker:
         answers = self._answers_within(timeout)
         if not answers and not self._has_answered and not self._identity.is_usable():
             self._identity = load_identity(self.directory)
+            self.what = self._name()
             self._launch()
             answers = self._answers_within(timeout)
         if not answers:
-            raise self._failure("ended while it started")
+            raise self.failure("ended while it started")
         self._has_answered = True
 
     def _answers_within(self, timeout: float) -> bool:
@@ -170,29 +149,8 @@ class Broker:
                 return False
             if deadline.expired():
                 self.kill()
-                raise self._failure(f"did not answer within {timeout:g} s")
+                raise self.failure(f"did not answer within {timeout:g} s")
         return True
-
-    def stop(self, timeout: float = _STOP_SECONDS) -> None:
-        """Shuts the broker down in an orderly way (SIGTERM), or kills it when that takes too long.
-
-        Args:
-            timeout: Seconds until it is killed.
-        """
-        if self.pid is not None:
-            self.resume()
-            self._signal(signal.SIGTERM)
-            try:
-                self._wait(timeout)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        self._forget()
-
-    def kill(self) -> None:
-        """SIGKILL: nothing is flushed, nobody is told."""
-        self._signal(signal.SIGKILL)
-        self._wait(_STOP_SECONDS)
-        self._forget()
 
     def restart(self, kill: bool = False) -> None:
         """Down and up again on the same port and data.
@@ -205,27 +163,6 @@ class Broker:
         else:
             self.stop()
         self.start()
-
-    def pause(self) -> None:
-        """Freezes the process (SIGSTOP): connections stay open, nothing is answered."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Lets a frozen process go on."""
-        self._signal(signal.SIGCONT)
-
-    def log_tail(self, lines: int = _ERROR_LINES) -> str:
-        """The last lines that the broker logged, without the frames of stack traces.
-
-        Args:
-            lines: How many at most.
-        """
-        try:
-            text = self.log_file.read_text(errors="replace")
-        except FileNotFoundError:
-            return "(it logged nothing)"
-        told = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
-        return "\n".join(told[-lines:])
 
     def _write_properties(self) -> Path:
         settings = self._settings
@@ -242,43 +179,10 @@ class Broker:
         with self.log_file.open("ab") as log:
             done = subprocess.run(command, stdout=log, stderr=log, timeout=_FORMAT_SECONDS, check=False)
         if done.returncode != 0:
-            raise self._failure("could not be given a data directory")
+            raise self.failure("could not be given a data directory")
 
-    def _spawn(self, command: list[str]) -> None:
-        # -I -S: nothing but the standard library is needed, and it starts in 15 ms.
-        supervisor = [sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py"))]
-        grace = "0" if self._temporary else str(_STOP_SECONDS)
-        to_remove = str(self.directory) if self._temporary else ""
-        self._supervisor = subprocess.Popen(
-            [*supervisor, str(self.log_file), grace, to_remove, *command],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
-        assert self._supervisor.stdout is not None
-        pid = self._supervisor.stdout.readline()
-        if not pid:
-            raise self._failure("could not be started")
-        self._pid = int(pid)
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._pid is not None and self.is_running():
-            with contextlib.suppress(ProcessLookupError):  # it ended by itself a moment ago
-                os.kill(self._pid, number)
-
-    def _wait(self, timeout: float) -> None:
-        if self._supervisor is not None:
-            self._supervisor.wait(timeout)
-
-    def _forget(self) -> None:
-        if self._supervisor is not None:
-            for pipe in (self._supervisor.stdin, self._supervisor.stdout):
-                if pipe is not None:
-                    pipe.close()
-        self._supervisor = self._pid = None
-
-    def _failure(self, what: str) -> K2KError:
-        return K2KError(
-            f"The {self.role} broker ({self.servers}, {self.directory}) {what}. Its last words:\n{self.log_tail()}"
-        )
+    def _name(self) -> str:
+        return f"The {self.role} broker ({self.servers}, {self.directory})"
 
 
 def _answers(client: AdminClient, cluster_id: str) -> bool:

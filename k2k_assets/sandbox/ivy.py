@@ -26,16 +26,19 @@ _USER_AND_PASSWORD = re.compile(r"//[^/\s]*@")
 
 
 class Coordinates(NamedTuple):
-    """What a Maven repository calls a jar."""
+    """What a Maven repository calls a jar, or another file."""
 
     group: str
     artifact: str
     version: str
+    classifier: str = ""
+    extension: str = "jar"
 
     @property
     def file_name(self) -> str:
-        """The file that holds the jar."""
-        return f"{self.artifact}-{self.version}.jar"
+        """The file that holds it."""
+        classifier = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.artifact}-{self.version}{classifier}.{self.extension}"
 
 
 def download(jars: Sequence[Coordinates], work: Path) -> Path:
@@ -58,7 +61,7 @@ def download(jars: Sequence[Coordinates], work: Path) -> Path:
     command = [
         str(find_java()), "-cp", str(_ivy_jar()), "org.apache.ivy.Main", "-warn",
         "-settings", str(work / "ivysettings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default",
-        "-retrieve", f"{target}/[artifact]-[revision].[ext]",
+        "-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]",
     ]  # fmt: skip
     words = ""
     for _ in range(_ATTEMPTS):
@@ -111,10 +114,10 @@ def _settings(repository: str | None, cache: Path) -> str:
 def _module(jars: Sequence[Coordinates]) -> str:
     wanted = "\n".join(
         f"    <dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
-        f'rev={quoteattr(jar.version)} conf="default->default" transitive="false"/>'
+        f'rev={quoteattr(jar.version)} conf="default->default" transitive="false">{_file(jar)}</dependency>'
         for jar in jars
     )
-    return f"""<ivy-module version="2.0">
+    return f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="k2k" module="jars"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
@@ -122,3 +125,9 @@ def _module(jars: Sequence[Coordinates]) -> str:
   </dependencies>
 </ivy-module>
 """
+
+
+def _file(jar: Coordinates) -> str:
+    kind = quoteattr(jar.extension)
+    classifier = f" m:classifier={quoteattr(jar.classifier)}" if jar.classifier else ""
+    return f"<artifact name={quoteattr(jar.artifact)} type={kind} ext={kind}{classifier}/>"

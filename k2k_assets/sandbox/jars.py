@@ -87,7 +87,7 @@ def _fill(target: Path, checksums: Checksums, downloader: Downloader) -> None:
         jars = downloader(tuple(checksums), staging)
         faults = _faults(jars, checksums)
         if faults:
-            raise K2KError(f"Downloaded jars are not what {target.stem} needs: {'; '.join(faults)}. Try again.")
+            raise K2KError(f"Downloaded jars are not what {target.name} needs: {'; '.join(faults)}. Try again.")
         if target.exists():  # damaged: _faults() said so under the lock
             target.rename(staging / "damaged")
         jars.rename(target)

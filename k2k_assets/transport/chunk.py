@@ -103,6 +103,8 @@ class Chunk:
         target_partition: Where they go; None leaves each record to the producer's partitioner.
         keep_headers: Whether the source's headers go along.
         keep_timestamps: Whether the source's timestamps go along.
+        rewritten: Whether a stage has made keys or values anew.
+        fault: Why the records behind these are not in the chunk, though they came; None if none are missing.
     """
 
     source: TopicPartition
@@ -111,6 +113,8 @@ class Chunk:
     target_partition: int | None = None
     keep_headers: bool = True
     keep_timestamps: bool = True
+    rewritten: bool = False
+    fault: StopReason | None = None
 
     @property
     def count(self) -> int:
@@ -135,7 +139,8 @@ class Chunk:
     @property
     def unchanged(self) -> bool:
         """Whether no stage has asked for something that changes a record, or that a look into it has to decide."""
-        return self.keep_headers and self.keep_timestamps and self.target_partition is not None
+        kept = self.keep_headers and self.keep_timestamps and not self.rewritten and self.fault is None
+        return kept and self.target_partition is not None
 
     def columns(self) -> Columns:
         """The records decoded; they stay so."""
@@ -149,14 +154,16 @@ class Chunk:
         Returns:
             That, None if it is nothing; and why it ends there, None if nothing is missing.
         """
+        if not self.count:
+            return None, self.fault
         columns = self.columns()
         if not self.keep_headers:
-            return self, None
+            return self, self.fault
         try:
             columns.headers()
         except UnreadableRecord as fault:
             return replace(self, records=columns.before(fault.index)) if fault.index else None, fault.reason
-        return self, None
+        return self, self.fault
 
     def to_arrow(self) -> pa.RecordBatch:
         """The chunk as Arrow: topic, partition, offset, key, value, timestamp, headers (see `arrow_schema`)."""

@@ -569,6 +569,143 @@ class RecordRefused(StopReason, code="record-refused"):
         return cls(_ORDERS, 7, 50_003, _COPY.topic, "Broker: Message size too large")
 
 
+# -- schema registries ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SchemaNotOnSource(StopReason, code="schema-not-found"):
+    """The source's registry does not have the schema of a record.
+
+    Attributes:
+        source: The source partition.
+        offset: Of the record.
+        facet: `key` or `value`.
+        schema_id: The id that it has before its payload.
+        words: What the registry said.
+    """
+
+    title = "the source's schema registry does not have the schema of a record"
+    meaning = (
+        "The record begins as if a schema registry's serializer had written it, and nobody knows the schema. It was "
+        "deleted for good, the registry is another one, or the bytes are something else: a long integer as key, for one."
+    )
+    advice = (
+        "If the topic's keys, or values, have no schemas: a rule in `schemaMapping.topics` says so, for example "
+        "`{pattern: orders, key: disabled, value: enabled}`. Else bring the schema back; copying goes on from that "
+        "record."
+    )
+
+    source: TopicPartition
+    offset: int
+    facet: str
+    schema_id: int
+    words: str
+
+    def found(self) -> str:
+        return (
+            f"the {self.facet} of the record at {self.source} offset {self.offset} has schema id {self.schema_id}, "
+            f"which the source's registry does not know ({self.words})"
+        )
+
+    def to_do(self) -> str:
+        return (
+            f"If the {self.facet}s of {self.source.topic} are not written with a schema registry, say so in "
+            f"schemaMapping.topics: {{pattern: {self.source.topic}, {self.facet}: disabled}}; nothing was skipped, "
+            "copying goes on from this record"
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(_ORDERS, 42, "value", 7, "Schema 7 not found (error code 40403)")
+
+
+@dataclass(frozen=True)
+class SchemaOfOtherTopic(StopReason, code="schema-of-other-topic"):
+    """The schema of a record is registered only for other topics.
+
+    Attributes:
+        source: The source partition.
+        offset: Of the record.
+        facet: `key` or `value`.
+        schema_id: The id that it has before its payload.
+        subjects: Where the schema is registered.
+    """
+
+    title = "the schema of a record is registered for other topics only"
+    meaning = (
+        "The bytes may be something else that begins like a schema id: a long integer as key, for one. With another id "
+        "it would be another number, so nothing is guessed."
+    )
+    advice = "A rule in `schemaMapping.topics` that names the topic says what they are, `enabled` or `disabled`."
+
+    source: TopicPartition
+    offset: int
+    facet: str
+    schema_id: int
+    subjects: str
+
+    def found(self) -> str:
+        return (
+            f"the {self.facet} of the record at {self.source} offset {self.offset} seems to have schema id "
+            f"{self.schema_id}, which the source's registry has for other topics only ({self.subjects})"
+        )
+
+    def to_do(self) -> str:
+        return (
+            f"Say in schemaMapping.topics whether the {self.facet}s of {self.source.topic} are written with a schema "
+            f"registry: {{pattern: {self.source.topic}, {self.facet}: enabled}} or disabled; nothing was skipped, "
+            "copying goes on from this record"
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(_ORDERS, 42, "key", 1, "payments-value")
+
+
+@dataclass(frozen=True)
+class SchemaRefusedByTarget(StopReason, code="schema-refused"):
+    """The target's registry does not take the schema of a record.
+
+    Attributes:
+        source: The source partition.
+        offset: Of the record.
+        facet: `key` or `value`.
+        schema_id: The id of its schema on the source.
+        subject: Where it was to be registered.
+        words: What the registry said.
+    """
+
+    title = "the target's schema registry does not take a schema"
+    meaning = (
+        "Most often it is not compatible with what the subject holds there already, or the principal may not register "
+        "schemas. All before the record is copied, and nothing was skipped."
+    )
+    advice = "Register it by hand, or change the compatibility of the subject, and start again."
+
+    source: TopicPartition
+    offset: int
+    facet: str
+    schema_id: int
+    subject: str
+    words: str
+
+    def found(self) -> str:
+        return (
+            f"the target's registry does not take schema {self.schema_id} of the {self.facet} of the record at "
+            f"{self.source} offset {self.offset} under subject {self.subject}: {self.words}"
+        )
+
+    def to_do(self) -> str:
+        return (
+            f"Change the compatibility of subject {self.subject} on the target, or register the schema by hand; nothing "
+            "was skipped, copying goes on from this record"
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(_ORDERS, 42, "value", 7, "copy.orders-value", "Schema being registered is incompatible (409)")
+
+
 # -- the target is not what it was ----------------------------------------------------------------------------------
 
 

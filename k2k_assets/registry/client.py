@@ -1,0 +1,116 @@
+"""A schema registry with Confluent's API, through Confluent's client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Literal, TypeVar
+
+import httpx2 as httpx
+from confluent_kafka.schema_registry import Schema as ClientSchema
+from confluent_kafka.schema_registry import SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
+
+from k2k_assets.registry.schemas import (
+    Reference,
+    RegistryUnreachable,
+    Schema,
+    SchemaNotFound,
+    SchemaRefused,
+    SubjectVersion,
+)
+
+Role = Literal["source", "target"]
+T = TypeVar("T")
+
+# Slots answer others within fifteen seconds: an attempt and one more have to be over by then.
+_SECONDS, _ATTEMPTS_MORE, _WAIT_MS = 4.0, 1, 200
+_NOT_FOUND, _TOO_MANY, _SERVER_ERROR = 404, 429, 500
+
+
+class ConfluentRegistry:
+    """A registry.
+
+    Args:
+        role: Names it in errors.
+        settings: Of Confluent's Python client: `url`, `basic.auth.user.info`, `ssl.ca.location` and so on.
+        headers: Sent with each request.
+        cache: How many schemas the client remembers.
+    """
+
+    def __init__(
+        self, role: Role, settings: Mapping[str, object], headers: Mapping[str, str], cache: int | None = None
+    ) -> None:
+        self._role = role
+        self._url = str(settings.get("url", ""))
+        own = {"timeout": _SECONDS, "max.retries": _ATTEMPTS_MORE, "retries.wait.ms": _WAIT_MS}
+        if cache is not None:
+            own["cache.capacity"] = cache
+        self._client = SchemaRegistryClient({**own, **settings})
+        self._client._rest_client.session.headers.update(headers)
+
+    def schema(self, schema_id: int) -> Schema:
+        return _from_client(self._ask(lambda: self._client.get_schema(schema_id), f"schema {schema_id}"))
+
+    def places(self, schema_id: int) -> Sequence[SubjectVersion]:
+        try:
+            found = self._ask(lambda: self._client.get_schema_versions(schema_id), f"versions of schema {schema_id}")
+        except SchemaNotFound:
+            return []
+        return sorted(SubjectVersion(str(at.subject), int(at.version or 0)) for at in found)
+
+    def versions(self, subject: str) -> Sequence[int]:
+        try:
+            return sorted(self._ask(lambda: self._client.get_versions(subject), f"subject {subject}"))
+        except SchemaNotFound:
+            return []
+
+    def version(self, subject: str, version: int) -> Schema:
+        what = f"version {version} of subject {subject}"
+        return _from_client(self._ask(lambda: self._client.get_version(subject, version, deleted=True), what).schema)
+
+    def register(self, subject: str, schema: Schema) -> int:
+        try:
+            what = f"a schema of subject {subject}"
+            return int(self._ask(lambda: self._client.register_schema(subject, _to_client(schema)), what))
+        except SchemaNotFound as error:
+            raise SchemaRefused(subject, str(error)) from None
+        except SchemaRegistryError as error:
+            raise SchemaRefused(subject, _words(error)) from None
+
+    def version_of(self, subject: str, schema: Schema) -> int:
+        what = f"a schema of subject {subject}"
+        return int(self._ask(lambda: self._client.lookup_schema(subject, _to_client(schema)), what).version or 0)
+
+    def _ask(self, call: Callable[[], T], what: str) -> T:
+        with self._errors(what):
+            return call()
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        where = f"the {self._role}'s schema registry at {self._url}"
+        try:
+            yield
+        except SchemaRegistryError as error:
+            status = error.http_status_code
+            if status == _NOT_FOUND:
+                raise SchemaNotFound(f"{where} does not have {what}: {_words(error)}") from None
+            if status == _TOO_MANY or status >= _SERVER_ERROR or status in (401, 403):
+                raise RegistryUnreachable(f"{where}, asked for {what}, answers {status}: {_words(error)}") from None
+            raise
+        except (httpx.HTTPError, OAuthTokenError, OSError) as error:
+            raise RegistryUnreachable(f"{where} does not answer: {error or type(error).__name__}") from None
+
+
+def _words(error: SchemaRegistryError) -> str:
+    return f"{error.error_message} (error code {error.error_code})"
+
+
+def _from_client(schema: ClientSchema) -> Schema:
+    references = tuple(Reference(str(r.name), str(r.subject), int(r.version or 0)) for r in schema.references or ())
+    return Schema(schema.schema_type or "AVRO", schema.schema_str or "", references)
+
+
+def _to_client(schema: Schema) -> ClientSchema:
+    references = [SchemaReference(r.name, r.subject, r.version) for r in schema.references]
+    return ClientSchema(schema.text, schema.kind, references)

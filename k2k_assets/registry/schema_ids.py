@@ -1,0 +1,100 @@
+"""Ids of the source's registry as ids of the target's: the same schema, registered there if it is not yet."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from k2k_assets.registry.schemas import Reference, Registry, Schema, SchemaNotFound, SchemaOfOthers, SchemaRefused
+from k2k_assets.registry.subjects import Facet, best_place, is_of_other_topic, target_subject
+
+log = logging.getLogger("k2k.registry")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What ids are of.
+
+    Attributes:
+        source_topic: The source topic.
+        target_topic: Where its records go.
+        facet: The part of its records.
+        is_certain: Whether a rule says that they have schemas. Else what looks like an id may be something else.
+    """
+
+    source_topic: str
+    target_topic: str
+    facet: Facet
+    is_certain: bool = True
+
+
+class SchemaIds:
+    """Finds the target's id for each id of the source; one that was found is not asked for again by its caller.
+
+    Args:
+        source: The source's registry.
+        target: The target's registry.
+    """
+
+    def __init__(self, source: Registry, target: Registry) -> None:
+        self._source = source
+        self._target = target
+        self._registered: set[tuple[str, int, str]] = set()
+
+    def target_id(self, schema_id: int, place: Place) -> int:
+        """The target's id of the schema that the source's registry has under an id.
+
+        Earlier versions of its subject are registered before it: compatible with what came before is what it was on
+        the source, and would be refused where a later one is known already.
+
+        Args:
+            schema_id: Id of the source.
+            place: Whose.
+
+        Raises:
+            SchemaNotFound: The source's registry does not have it.
+            SchemaOfOthers: It has it for other topics only, and nobody says that this topic has schemas.
+            SchemaRefused: The target's registry does not take it.
+            RegistryUnreachable: A registry does not answer.
+        """
+        schema = self._source.schema(schema_id)
+        places = self._source.places(schema_id)
+        at = best_place(places, place.source_topic, place.facet)
+        if at is not None and not place.is_certain and is_of_other_topic(at.subject, place.source_topic):
+            raise SchemaOfOthers(sorted({each.subject for each in places}))
+        subject = target_subject(at, place.source_topic, place.target_topic, place.facet)
+        if at is not None:
+            self._register_earlier(at.subject, at.version, subject)
+        target_id = self._target.register(subject, self._with_target_references(schema))
+        log.info(
+            "%s of %s: schema %d of the source is %d on the target, subject %s",
+            place.facet,
+            place.source_topic,
+            schema_id,
+            target_id,
+            subject,
+        )
+        return target_id
+
+    def _register_earlier(self, source_subject: str, version: int, subject: str) -> None:
+        for number in self._source.versions(source_subject):
+            if number >= version or (source_subject, number, subject) in self._registered:
+                continue
+            self._registered.add((source_subject, number, subject))
+            try:
+                schema = self._with_target_references(self._source.version(source_subject, number))
+                self._target.register(subject, schema)
+            except (SchemaRefused, SchemaNotFound) as error:
+                # Nobody may ever need it; whoever does is told then.
+                log.warning("version %d of subject %s is not on the target: %s", number, source_subject, error)
+
+    def _with_target_references(self, schema: Schema) -> Schema:
+        references = tuple(self._reference(reference) for reference in schema.references)
+        return Schema(schema.kind, schema.text, references)
+
+    def _reference(self, reference: Reference) -> Reference:
+        """What a schema refers to is registered first, under its own subject."""
+        schema = self._with_target_references(self._source.version(reference.subject, reference.version))
+        self._register_earlier(reference.subject, reference.version, reference.subject)
+        self._target.register(reference.subject, schema)
+        return reference._replace(version=self._target.version_of(reference.subject, schema))

@@ -1,0 +1,69 @@
+"""Under which subject a schema of the source is registered on the target: pure.
+
+| strategy of the serializer | subject on the source | on the target |
+| --- | --- | --- |
+| TopicNameStrategy, the default | `orders-value` | `<target topic>-value` |
+| TopicRecordNameStrategy | `orders-shop.Order` | `<target topic>-shop.Order` |
+| RecordNameStrategy | `shop.Order` | the same |
+
+A deserializer asks for an id, not for a subject: the subject decides only against which other schemas the target's
+registry judges it to be compatible, and where producers of the target find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from k2k_assets.registry.schemas import SubjectVersion
+
+
+class Facet(StrEnum):
+    """Which part of a record a schema describes."""
+
+    key = "key"
+    value = "value"
+
+
+_FACETS = tuple(f"-{facet}" for facet in Facet)
+
+
+def best_place(places: Sequence[SubjectVersion], topic: str, facet: Facet) -> SubjectVersion | None:
+    """The subject of the source that a record's schema was most likely taken from; None if there is none.
+
+    Args:
+        places: Where the schema is registered.
+        topic: The source topic.
+        facet: The part of the record.
+    """
+
+    def rank(place: SubjectVersion) -> tuple[int, SubjectVersion]:
+        if place.subject == f"{topic}-{facet}":
+            return 0, place
+        if is_of_other_topic(place.subject, topic):
+            return 3, place
+        return 1 if place.subject.startswith(f"{topic}-") else 2, place
+
+    return min(places, key=rank, default=None)
+
+
+def is_of_other_topic(subject: str, topic: str) -> bool:
+    """Whether TopicNameStrategy has given a subject its name, for another topic."""
+    return subject.endswith(_FACETS) and subject not in {f"{topic}{ending}" for ending in _FACETS}
+
+
+def target_subject(place: SubjectVersion | None, source_topic: str, target_topic: str, facet: Facet) -> str:
+    """The subject on the target.
+
+    Args:
+        place: As `best_place`.
+        source_topic: The source topic.
+        target_topic: Where its records go.
+        facet: The part of the record.
+    """
+    if place is None or is_of_other_topic(place.subject, source_topic):
+        return f"{target_topic}-{facet}"
+    start = f"{source_topic}-"
+    if place.subject.startswith(start):
+        return f"{target_topic}-{place.subject.removeprefix(start)}"
+    return place.subject

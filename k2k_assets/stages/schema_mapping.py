@@ -1,0 +1,138 @@
+"""The schema mapping stage: the schema id in a key or value becomes the target registry's id of the same schema.
+
+```
+  source   00 00000007 ...payload...        the five bytes before the payload, as Confluent's serializers write them
+  target   00 0000002a ...payload...        payload, and Protobuf's message indexes before it, stay as they are
+```
+
+An id is looked up once a topic; then a record costs a look into a dictionary and a copy of its bytes. What has no such
+bytes before it, and null, stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons import SchemaNotOnSource, SchemaOfOtherTopic, SchemaRefusedByTarget
+from k2k_assets.registry.schema_ids import Place, SchemaIds
+from k2k_assets.registry.schemas import SchemaNotFound, SchemaOfOthers, SchemaRefused
+from k2k_assets.registry.subjects import Facet
+from k2k_assets.transport.chunk import Chunk, Columns
+from k2k_assets.transport.rewritten import RewrittenColumns
+
+MAGIC = b"\0"
+PREFIX = 5
+"""Bytes before the payload: the magic byte and the id, most significant byte first."""
+
+# A topic has some ids; a thousand are none of one topic, but bytes that only look like ids.
+_MOST_IDS = 1000
+
+
+class SchemaMapping:
+    """The stage.
+
+    Args:
+        ids: Finds the target's ids.
+        facets: Which parts of the records of a source topic have schema ids, and whether a rule says so.
+        target_topic: Where the records of a source topic go.
+    """
+
+    def __init__(
+        self, ids: SchemaIds, facets: Callable[[str], Mapping[Facet, bool]], target_topic: Callable[[str], str]
+    ) -> None:
+        self._ids = ids
+        self._facets = facets
+        self._target_topic = target_topic
+        self._topics: dict[str, dict[Facet, _Prefixes]] = {}
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        """Maps the ids of a chunk.
+
+        Raises:
+            RegistryUnreachable: A registry does not answer.
+        """
+        prefixes = self._prefixes(chunk.source.topic)
+        if not prefixes:
+            return chunk
+        columns = chunk.columns()
+        keys, values = columns.keys(), columns.values()
+        end, fault = len(columns), None
+        new = {}
+        for facet, before in ((Facet.key, keys), (Facet.value, values)):
+            if facet not in prefixes:
+                continue
+            try:
+                new[facet] = prefixes[facet].mapped(before[:end])
+            except _NoTargetId as found:
+                end = next(i for i, payload in enumerate(before) if payload and payload[:PREFIX] == found.prefix)
+                fault = found.reason(chunk, columns, end, facet)
+                new[facet] = prefixes[facet].mapped(before[:end])
+        chunk.records = RewrittenColumns(
+            columns.before(end) if fault else columns,
+            new.get(Facet.key, keys)[:end],
+            new.get(Facet.value, values)[:end],
+        )
+        chunk.rewritten, chunk.fault = True, fault or chunk.fault
+        return chunk
+
+    def _prefixes(self, topic: str) -> dict[Facet, _Prefixes]:
+        known = self._topics.get(topic)
+        if known is None:
+            target = self._target_topic(topic)
+            known = {
+                facet: _Prefixes(self._ids, Place(topic, target, facet, is_certain))
+                for facet, is_certain in self._facets(topic).items()
+            }
+            self._topics[topic] = known
+        return known
+
+
+class _NoTargetId(Exception):
+    """An id of the source has none on the target."""
+
+    def __init__(self, prefix: bytes, error: SchemaNotFound | SchemaOfOthers | SchemaRefused) -> None:
+        super().__init__(str(error))
+        self.prefix = prefix
+        self.error = error
+
+    def reason(self, chunk: Chunk, columns: Columns, index: int, facet: Facet) -> StopReason:
+        """Why the topic is stopped at a record."""
+        offset, schema_id = columns.offsets()[index], id_of(self.prefix)
+        match self.error:
+            case SchemaRefused(subject=subject, words=words):
+                return SchemaRefusedByTarget(chunk.source, offset, facet, schema_id, subject, words)
+            case SchemaOfOthers(subjects=subjects):
+                return SchemaOfOtherTopic(chunk.source, offset, facet, schema_id, ", ".join(subjects))
+            case error:
+                return SchemaNotOnSource(chunk.source, offset, facet, schema_id, str(error))
+
+
+class _Prefixes(dict[bytes, bytes]):
+    """The first bytes of a payload on the source, and what they are on the target."""
+
+    def __init__(self, ids: SchemaIds, place: Place) -> None:
+        super().__init__()
+        self._ids = ids
+        self._place = place
+
+    def mapped(self, payloads: Sequence[bytes | None]) -> list[bytes | None]:
+        """The payloads with the target's ids."""
+        return [None if payload is None else self[payload[:PREFIX]] + payload[PREFIX:] for payload in payloads]
+
+    def __missing__(self, prefix: bytes) -> bytes:
+        if len(prefix) < PREFIX or not prefix.startswith(MAGIC):
+            return prefix
+        try:
+            target_id = self._ids.target_id(id_of(prefix), self._place)
+        except (SchemaNotFound, SchemaOfOthers, SchemaRefused) as error:
+            raise _NoTargetId(prefix, error) from None
+        if len(self) >= _MOST_IDS:
+            self.clear()
+        mapped = self[prefix] = MAGIC + target_id.to_bytes(PREFIX - 1, "big")
+        return mapped
+
+
+def id_of(prefix: bytes) -> int:
+    """The schema id that the first bytes of a payload hold."""
+    return int.from_bytes(prefix[1:PREFIX], "big")

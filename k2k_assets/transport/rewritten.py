@@ -1,0 +1,61 @@
+"""Records whose keys or values a stage has made anew; all else of them is as it came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from k2k_assets.transport.chunk import Columns, Headers
+
+
+class RewrittenColumns:
+    """Decoded records with other keys and values.
+
+    Args:
+        columns: The records as they came.
+        keys: Their keys now.
+        values: Their values now.
+    """
+
+    __slots__ = ("_columns", "_keys", "_values")
+
+    def __init__(self, columns: Columns, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> None:
+        self._columns, self._keys, self._values = columns, keys, values
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def first_offset(self) -> int:
+        return self._columns.first_offset
+
+    @property
+    def last_offset(self) -> int:
+        return self._columns.last_offset
+
+    @property
+    def leader_epoch(self) -> int | None:
+        return self._columns.leader_epoch
+
+    def offsets(self) -> Sequence[int]:
+        return self._columns.offsets()
+
+    def size(self) -> int:
+        return sum(len(value) for value in self._values if value is not None)
+
+    def columns(self) -> RewrittenColumns:
+        return self
+
+    def keys(self) -> Sequence[bytes | None]:
+        return self._keys
+
+    def values(self) -> Sequence[bytes | None]:
+        return self._values
+
+    def timestamps(self) -> Sequence[int]:
+        return self._columns.timestamps()
+
+    def headers(self) -> Sequence[Headers | None]:
+        return self._columns.headers()
+
+    def before(self, index: int) -> RewrittenColumns:
+        return RewrittenColumns(self._columns.before(index), self._keys[:index], self._values[:index])

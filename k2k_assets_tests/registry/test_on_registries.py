@@ -1,0 +1,83 @@
+"""Records of all kinds of schemas, mapped between two real registries and read by Confluent's deserializers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.registry.canonical import schema_digest
+from k2k_assets.registry.client import ConfluentRegistry
+from k2k_assets.registry.schema_ids import SchemaIds
+from k2k_assets.registry.schemas import RegistryUnreachable, Schema, SchemaRefused
+from k2k_assets.registry.subjects import Facet
+from k2k_assets.sandbox.registry import SandboxRegistry
+from k2k_assets.stages.schema_mapping import PREFIX, SchemaMapping, id_of
+from k2k_assets.transport.chunk import Chunk
+from k2k_assets_tests.support.fake_transport import ListRecords
+from k2k_assets_tests.support.schema_records import KINDS, Kind
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+Registries = tuple[SandboxRegistry, SandboxRegistry]
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"orders-{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def clients(registries: Registries) -> Iterator[tuple[ConfluentRegistry, ConfluentRegistry]]:
+    source, target = registries
+    yield ConfluentRegistry("source", {"url": source.url}, {}), ConfluentRegistry("target", {"url": target.url}, {})
+    source.resume()
+    target.resume()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_ten_thousand_records_are_decoded_on_the_target(
+    registries: Registries, clients: tuple[ConfluentRegistry, ConfluentRegistry], topic: str, kind: Kind
+) -> None:
+    source, target = registries
+    write, read = kind.writer(source.url, topic), kind.reader(target.url, f"copy.{topic}")
+    values: list[bytes | None] = [write(n) for n in range(10_000)]
+    stage = SchemaMapping(SchemaIds(*clients), lambda name: {Facet.value: False}, lambda name: f"copy.{name}")
+
+    chunk = stage(Chunk(TopicPartition(topic, 0), ListRecords(list(range(len(values))), given_values=values)))
+
+    assert chunk.fault is None
+    mapped = [value or b"" for value in chunk.columns().values()]
+    ids = {id_of((values[0] or b"")[:PREFIX]), id_of(mapped[0][:PREFIX])}
+    assert len(ids) == 2, "the ids of the two registries differ"
+    assert [read(value) for value in mapped] == list(range(10_000))
+    assert [value[PREFIX:] for value in mapped] == [(value or b"")[PREFIX:] for value in values]
+    digests = (schema_digest(clients[0], id_of(values[0] or b"")), schema_digest(clients[1], id_of(mapped[0])))
+    assert digests[0] == digests[1]
+
+
+def test_an_incompatible_schema_is_refused_with_the_registrys_words(
+    clients: tuple[ConfluentRegistry, ConfluentRegistry], topic: str
+) -> None:
+    _, target = clients
+    subject = f"{topic}-value"
+    target.register(subject, Schema("AVRO", '{"type": "record", "name": "A", "fields": []}'))
+    target._client.set_compatibility(subject, "BACKWARD")
+    other = '{"type": "record", "name": "A", "fields": [{"name": "x", "type": "long"}]}'
+    with pytest.raises(SchemaRefused, match=subject):
+        target.register(subject, Schema("AVRO", other))
+
+
+def test_a_registry_that_stands_still_is_told_within_seconds(
+    registries: Registries, clients: tuple[ConfluentRegistry, ConfluentRegistry], topic: str
+) -> None:
+    registries[1].pause()
+    before = time.monotonic()
+    with pytest.raises(RegistryUnreachable, match="target's schema registry"):
+        clients[1].register(f"{topic}-value", Schema("AVRO", '"long"'))
+    assert time.monotonic() - before < 15
+    registries[1].resume()
+    assert clients[1].register(f"{topic}-value", Schema("AVRO", '"long"')) > 0

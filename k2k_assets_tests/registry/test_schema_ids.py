@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from k2k_assets.registry.canonical import schema_digest
+from k2k_assets.registry.schema_ids import Place, SchemaIds
+from k2k_assets.registry.schemas import Reference, Schema, SchemaNotFound, SchemaOfOthers, SchemaRefused
+from k2k_assets.registry.subjects import Facet
+from k2k_assets_tests.support.registries import RegistryInMemory
+
+VALUES = Place("orders", "copy.orders", Facet.value)
+
+
+def avro(name: str, *references: Reference) -> Schema:
+    return Schema("AVRO", f'{{"type": "record", "name": "{name}", "fields": []}}', references)
+
+
+def test_a_schema_is_registered_for_the_target_topic_with_all_before_it() -> None:
+    source, target = RegistryInMemory(1), RegistryInMemory(50)
+    versions = [avro(name) for name in "abc"]
+    ids = [source.register("orders-value", schema) for schema in versions]
+
+    assert SchemaIds(source, target).target_id(ids[1], VALUES) == 51
+    assert target.subjects == {"copy.orders-value": versions[:2]}
+
+
+def test_what_is_there_already_gets_no_second_version() -> None:
+    source, target = RegistryInMemory(1), RegistryInMemory(50)
+    schema_id = source.register("orders-value", avro("a"))
+    known = target.register("copy.orders-value", avro("a"))
+
+    assert SchemaIds(source, target).target_id(schema_id, VALUES) == known
+    assert target.subjects == {"copy.orders-value": [avro("a")]}
+
+
+def test_references_are_registered_first_and_numbered_anew() -> None:
+    source, target = RegistryInMemory(1), RegistryInMemory(50)
+    target.register("shop.Money", avro("other"))
+    source.register("shop.Money", avro("money"))
+    item = avro("item", Reference("shop.Money", "shop.Money", 1))
+    source.register("shop.Item", item)
+    order = avro("order", Reference("shop.Item", "shop.Item", 1))
+    schema_id = source.register("orders-value", order)
+
+    target_id = SchemaIds(source, target).target_id(schema_id, VALUES)
+
+    assert target.subjects["shop.Money"] == [avro("other"), avro("money")]
+    assert target.subjects["shop.Item"] == [avro("item", Reference("shop.Money", "shop.Money", 2))]
+    assert target.subjects["copy.orders-value"] == [order]
+    assert schema_digest(target, target_id) == schema_digest(source, schema_id)
+
+
+def test_an_earlier_version_that_is_refused_is_no_fault() -> None:
+    source = RegistryInMemory(1)
+    target = RegistryInMemory(50, takes=lambda subject, schema: schema != avro("a"))
+    ids = [source.register("orders-value", avro(name)) for name in "ab"]
+    mapping = SchemaIds(source, target)
+
+    assert mapping.target_id(ids[1], VALUES) == 50
+    with pytest.raises(SchemaRefused) as refused:
+        mapping.target_id(ids[0], VALUES)
+    assert refused.value.subject == "copy.orders-value"
+
+
+def test_an_unknown_id_is_not_guessed() -> None:
+    with pytest.raises(SchemaNotFound):
+        SchemaIds(RegistryInMemory(1), RegistryInMemory(50)).target_id(7, VALUES)
+
+
+def test_a_schema_of_another_topic_needs_a_rule() -> None:
+    source, target = RegistryInMemory(1), RegistryInMemory(50)
+    schema_id = source.register("payments-value", avro("a"))
+    mapping = SchemaIds(source, target)
+    with pytest.raises(SchemaOfOthers) as others:
+        mapping.target_id(schema_id, Place("orders", "copy.orders", Facet.key, is_certain=False))
+    assert others.value.subjects == ["payments-value"]
+    assert target.subjects == {}
+
+    assert mapping.target_id(schema_id, VALUES) == 50
+    assert target.subjects == {"copy.orders-value": [avro("a")]}
+
+
+def test_digests_see_references_and_no_spaces() -> None:
+    one, other = RegistryInMemory(1), RegistryInMemory(9)
+    spaced = Schema("AVRO", '{"name": "a",  "type": "record", "fields": []}')
+    assert schema_digest(one, one.register("s", avro("a"))) == schema_digest(other, other.register("s", spaced))
+
+    one.register("r", avro("x"))
+    other.register("r", avro("y"))
+    using = avro("u", Reference("r", "r", 1))
+    assert schema_digest(one, one.register("s", using)) != schema_digest(other, other.register("s", using))
+    as_json = Schema("JSON", avro("a").text)
+    assert schema_digest(one, one.register("j", as_json)) != schema_digest(one, one.register("s", avro("a")))

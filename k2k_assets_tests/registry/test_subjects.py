@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from k2k_assets.registry.schemas import SubjectVersion
+from k2k_assets.registry.subjects import Facet, best_place, is_of_other_topic, target_subject
+
+
+@pytest.mark.parametrize(
+    ("subject", "on_target"),
+    [
+        ("orders-value", "copy.orders-value"),
+        ("orders-shop.Order", "copy.orders-shop.Order"),
+        ("shop.Order", "shop.Order"),
+        ("payments-value", "copy.orders-value"),
+    ],
+)
+def test_subjects_on_the_target(subject: str, on_target: str) -> None:
+    assert target_subject(SubjectVersion(subject, 1), "orders", "copy.orders", Facet.value) == on_target
+
+
+def test_a_schema_without_a_subject_gets_that_of_its_topic() -> None:
+    assert target_subject(None, "orders", "copy.orders", Facet.key) == "copy.orders-key"
+
+
+def test_the_topics_own_subject_goes_before_others() -> None:
+    own, record = SubjectVersion("orders-value", 3), SubjectVersion("orders-shop.Order", 1)
+    shared, foreign = SubjectVersion("shop.Order", 1), SubjectVersion("a-value", 1)
+    places = [foreign, shared, record, own]
+    best = []
+    while places:
+        at = best_place(places, "orders", Facet.value)
+        assert at is not None
+        best.append(at)
+        places.remove(at)
+    assert best == [own, record, shared, foreign]
+    assert best_place([], "orders", Facet.value) is None
+
+
+def test_a_topic_whose_name_begins_with_anothers_is_another_one() -> None:
+    assert is_of_other_topic("orders-eu-value", "orders")
+    assert target_subject(SubjectVersion("orders-eu-value", 1), "orders", "copy", Facet.value) == "copy-value"
+    assert not is_of_other_topic("orders-value", "orders")
+    assert not is_of_other_topic("orders-key", "orders")

@@ -1,0 +1,133 @@
+"""Schema ids in keys and values become those of the target's registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from k2k_assets.core.stops.reasons import SchemaNotOnSource, SchemaOfOtherTopic, SchemaRefusedByTarget
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.registry.schema_ids import SchemaIds
+from k2k_assets.registry.schemas import Schema
+from k2k_assets.registry.subjects import Facet
+from k2k_assets.stages.schema_mapping import SchemaMapping
+from k2k_assets.transport.chunk import Chunk
+from k2k_assets_tests.support.fake_transport import ListRecords
+from k2k_assets_tests.support.registries import RegistryInMemory
+
+BOTH = {Facet.key: True, Facet.value: True}
+A, B = (Schema("AVRO", f'"{name}"') for name in ("string", "long"))
+
+
+def framed(schema_id: int, payload: bytes = b"payload") -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big") + payload
+
+
+class World:
+    """Two registries and a stage between them."""
+
+    def __init__(self, facets: Mapping[Facet, bool] = BOTH) -> None:
+        self.source, self.target = RegistryInMemory(1), RegistryInMemory(500)
+        self.stage = SchemaMapping(SchemaIds(self.source, self.target), lambda topic: facets, lambda t: f"copy.{t}")
+
+    def map(self, keys: list[bytes | None], values: list[bytes | None]) -> Chunk:
+        records = ListRecords(list(range(10, 10 + len(values))), given_keys=keys, given_values=values)
+        return self.stage(Chunk(TopicPartition("orders", 0), records, target_partition=0))
+
+
+def test_ids_of_keys_and_values_are_mapped_and_payloads_stay() -> None:
+    world = World()
+    key, value = world.source.register("orders-key", A), world.source.register("orders-value", B)
+
+    chunk = world.map([framed(key), framed(key, b"")], [framed(value, b"\0\x02 one"), framed(value)])
+
+    assert chunk.columns().keys() == [framed(500), framed(500, b"")]
+    assert chunk.columns().values() == [framed(501, b"\0\x02 one"), framed(501)]
+    assert world.target.subjects == {"copy.orders-key": [A], "copy.orders-value": [B]}
+    assert not chunk.unchanged
+    assert chunk.readable() == (chunk, None)
+
+
+def test_what_is_not_framed_stays_as_it_is() -> None:
+    world = World()
+    odd: list[bytes | None] = [None, b"", b"\0", b"\0\0\0\1", b"text that is long", b"\1\0\0\0\1x"]
+    chunk = world.map(odd, odd)
+    assert list(chunk.columns().keys()) == list(chunk.columns().values()) == odd
+    assert world.source.asked == 0
+
+
+def test_a_part_that_has_no_schemas_is_not_looked_at() -> None:
+    world = World({Facet.value: True})
+    value = world.source.register("orders-value", B)
+    long_key = (1 << 24).to_bytes(8, "big")  # begins as schema id 1 does
+    chunk = world.map([long_key], [framed(value)])
+    assert (chunk.columns().keys(), chunk.columns().values()) == ([long_key], [framed(500)])
+
+    untouched = World({})
+    chunk = untouched.map([long_key], [framed(value)])
+    assert chunk.unchanged
+    assert chunk.columns().values() == [framed(value)]
+
+
+def test_an_id_is_asked_for_once() -> None:
+    world = World()
+    value = world.source.register("orders-value", B)
+    world.map([None], [framed(value)])
+    asked = world.source.asked
+    world.map([None] * 100, [framed(value)] * 100)
+    assert world.source.asked == asked
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_record_with_an_unknown_id_ends_the_chunk(at: int) -> None:
+    world = World()
+    value = world.source.register("orders-value", B)
+    values: list[bytes | None] = [framed(value)] * 4
+    values[at] = framed(77)
+
+    readable, fault = world.map([None] * 4, values).readable()
+
+    assert isinstance(fault, SchemaNotOnSource)
+    assert (fault.offset, fault.facet, fault.schema_id) == (10 + at, "value", 77)
+    if at == 0:
+        assert readable is None
+    else:
+        assert readable is not None
+        assert readable.columns().values() == [framed(500)] * 2
+        assert readable.last_offset == 11
+
+
+@pytest.mark.parametrize(("bad_key", "bad_value", "facet"), [(1, 2, "key"), (2, 1, "value")])
+def test_the_first_record_at_fault_counts(bad_key: int, bad_value: int, facet: str) -> None:
+    world = World()
+    key, value = world.source.register("orders-key", A), world.source.register("orders-value", B)
+    keys: list[bytes | None] = [framed(key)] * 4
+    values: list[bytes | None] = [framed(value)] * 4
+    keys[bad_key], values[bad_value] = framed(77), framed(78)
+
+    readable, fault = world.map(keys, values).readable()
+
+    assert isinstance(fault, SchemaNotOnSource)
+    assert (fault.offset, fault.facet) == (11, facet)
+    assert readable is not None
+    assert readable.columns().keys() == [framed(500)]
+    assert readable.columns().values() == [framed(501)]
+
+
+def test_a_schema_that_the_target_refuses_is_named_with_its_subject() -> None:
+    world = World()
+    world.target._takes = lambda subject, schema: False
+    value = world.source.register("orders-value", B)
+    _, fault = world.map([None], [framed(value)]).readable()
+    assert isinstance(fault, SchemaRefusedByTarget)
+    assert (fault.schema_id, fault.subject) == (value, "copy.orders-value")
+
+
+def test_without_a_rule_a_long_key_that_looks_like_another_topics_id_is_not_changed() -> None:
+    world = World({Facet.key: False, Facet.value: False})
+    assert world.source.register("payments-value", B) == 1
+    readable, fault = world.map([(1 << 24).to_bytes(8, "big")], [None]).readable()
+    assert readable is None
+    assert isinstance(fault, SchemaOfOtherTopic)
+    assert (fault.facet, fault.subjects) == ("key", "payments-value")

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Literal, TypeVar
 
 import httpx2 as httpx
+from confluent_kafka.schema_registry import RegisteredSchema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry import Schema as ClientSchema
-from confluent_kafka.schema_registry import SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
 
 from k2k_assets.registry.schemas import (
@@ -36,11 +36,21 @@ class ConfluentRegistry:
         settings: Of Confluent's Python client: `url`, `basic.auth.user.info`, `ssl.ca.location` and so on.
         headers: Sent with each request.
         cache: How many schemas the client remembers.
+        registers: Whether it may register schemas. Otherwise only those are found that the registry has.
+        normalizes: Whether the registry is asked to normalize schemas.
     """
 
     def __init__(
-        self, role: Role, settings: Mapping[str, object], headers: Mapping[str, str], cache: int | None = None
+        self,
+        role: Role,
+        settings: Mapping[str, object],
+        headers: Mapping[str, str],
+        cache: int | None = None,
+        *,
+        registers: bool = True,
+        normalizes: bool = False,
     ) -> None:
+        self._registers, self._normalizes = registers, normalizes
         self._role = role
         self._url = str(settings.get("url", ""))
         own = {"timeout": _SECONDS, "max.retries": _ATTEMPTS_MORE, "retries.wait.ms": _WAIT_MS}
@@ -70,17 +80,23 @@ class ConfluentRegistry:
         return _from_client(self._ask(lambda: self._client.get_version(subject, version, deleted=True), what).schema)
 
     def register(self, subject: str, schema: Schema) -> int:
+        asked = _to_client(schema), self._normalizes
         try:
+            if not self._registers:
+                return int(self._lookup(subject, schema).schema_id or 0)
             what = f"a schema of subject {subject}"
-            return int(self._ask(lambda: self._client.register_schema(subject, _to_client(schema)), what))
+            return int(self._ask(lambda: self._client.register_schema(subject, *asked), what))
         except SchemaNotFound as error:
             raise SchemaRefused(subject, str(error)) from None
         except SchemaRegistryError as error:
             raise SchemaRefused(subject, _words(error)) from None
 
     def version_of(self, subject: str, schema: Schema) -> int:
-        what = f"a schema of subject {subject}"
-        return int(self._ask(lambda: self._client.lookup_schema(subject, _to_client(schema)), what).version or 0)
+        return int(self._lookup(subject, schema).version or 0)
+
+    def _lookup(self, subject: str, schema: Schema) -> RegisteredSchema:
+        asked = _to_client(schema), self._normalizes
+        return self._ask(lambda: self._client.lookup_schema(subject, *asked), f"a schema of subject {subject}")
 
     def _ask(self, call: Callable[[], T], what: str) -> T:
         with self._errors(what):

@@ -587,7 +587,7 @@ class SchemaNotOnSource(StopReason, code="schema-not-found"):
     title = "the source's schema registry does not have the schema of a record"
     meaning = (
         "The record begins as if a schema registry's serializer had written it, and nobody knows the schema. It was "
-        "deleted for good, the registry is another one, or the bytes are something else: a long integer as key, for one."
+        "deleted for good, the registry is another one, or the bytes are something else: a long integer as a key."
     )
     advice = (
         "If the topic's keys, or values, have no schemas: a rule in `schemaMapping.topics` says so, for example "
@@ -633,7 +633,7 @@ class SchemaOfOtherTopic(StopReason, code="schema-of-other-topic"):
 
     title = "the schema of a record is registered for other topics only"
     meaning = (
-        "The bytes may be something else that begins like a schema id: a long integer as key, for one. With another id "
+        "The bytes may be something else that begins like a schema id: a long integer as a key. With another id "
         "it would be another number, so nothing is guessed."
     )
     advice = "A rule in `schemaMapping.topics` that names the topic says what they are, `enabled` or `disabled`."
@@ -697,8 +697,8 @@ class SchemaRefusedByTarget(StopReason, code="schema-refused"):
 
     def to_do(self) -> str:
         return (
-            f"Change the compatibility of subject {self.subject} on the target, or register the schema by hand; nothing "
-            "was skipped, copying goes on from this record"
+            f"Change the compatibility of subject {self.subject} on the target, or register the schema by hand; "
+            "nothing was skipped, copying goes on from this record"
         )
 
     @classmethod

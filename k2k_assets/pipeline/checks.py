@@ -10,12 +10,13 @@ from k2k_assets.pipeline.client_properties import CLIENTS, ClientKind, ClusterRo
 from k2k_assets.pipeline.model import Pipeline
 from k2k_assets.pipeline.not_built import check_not_built
 from k2k_assets.pipeline.problems import Path, is_secret
+from k2k_assets.pipeline.registry_properties import translate_registry
 from k2k_assets.pipeline.values import format_duration
 
 
 def check_all(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     """Path and message of every fault that spans sections."""
-    for check in (check_not_built, check_clients, check_topics, check_routing, check_timeouts, check_guard):
+    for check in _CHECKS:
         yield from check(pipeline)
 
 
@@ -42,6 +43,15 @@ def _missing(cluster: ClusterRole, client: ClientKind, translation: PropertyTran
     for key, section in required.items():
         if not str(translation.values.get(key, "")).strip():
             yield (cluster, "kafka", section, key), "expected this key, found nothing"
+
+
+def check_registries(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
+    """Path and message of every fault in the settings of schema registries, where ids are mapped."""
+    if not pipeline.features.schema_mapping:
+        return
+    for cluster in ("source", "target"):
+        for key, message in translate_registry(pipeline.registry(cluster).config).faults:
+            yield (cluster, "registry", "config", key), message
 
 
 def check_topics(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
@@ -115,6 +125,21 @@ def warnings(pipeline: Pipeline) -> tuple[str, ...]:
         lines.append(
             'no effect: source.kafka.consumer."auto.offset.reset": replication[].source.start says where to begin'
         )
+    if pipeline.features.schema_mapping:
+        for cluster in ("source", "target"):
+            remarks = translate_registry(pipeline.registry(cluster).config).remarks
+            lines += [f'no effect: {cluster}.registry.config."{key}": {reason}' for key, reason in remarks]
     if pipeline.configuration.pipeline_parallelism > 1:
         lines.append("no effect: configuration.pipelineParallelism: slots do the work (partitionParallelism)")
     return tuple(lines)
+
+
+_CHECKS = (
+    check_not_built,
+    check_clients,
+    check_registries,
+    check_topics,
+    check_routing,
+    check_timeouts,
+    check_guard,
+)

@@ -42,7 +42,9 @@ class Features(Section):
         default_factory=TracingFlags, description="Headers that say where a record came from. Not built yet."
     )
     schema_mapping: Flag = Field(
-        default=False, description="Schema ids become those of the target registry. Not built yet."
+        default=False,
+        description="Schema ids in keys and values become those that the target's schema registry has for the same "
+        "schemas.",
     )
     bidirectional_replication: Flag = Field(
         default=False, description="Records are not copied back to where they came from. Not built yet."

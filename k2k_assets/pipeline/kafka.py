@@ -76,11 +76,11 @@ class SourceSection(Section):
     """The cluster that is copied from."""
 
     kafka: SourceKafka = Field(description="Client properties of the source cluster (required).")
-    registry: Registry | None = Field(default=None, description="The source's schema registry. Not built yet.")
+    registry: Registry | None = Field(default=None, description="The source's schema registry.")
 
 
 class TargetSection(Section):
     """The cluster that is copied to."""
 
     kafka: TargetKafka = Field(description="Client properties of the target cluster (required).")
-    registry: Registry | None = Field(default=None, description="The target's schema registry. Not built yet.")
+    registry: Registry | None = Field(default=None, description="The target's schema registry.")

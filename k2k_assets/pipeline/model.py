@@ -29,7 +29,7 @@ from k2k_assets.pipeline.kafka import SourceSection, TargetSection
 from k2k_assets.pipeline.metrics import Metrics
 from k2k_assets.pipeline.own_sections import Checks, Index, Spark, Sync
 from k2k_assets.pipeline.routing import Routing
-from k2k_assets.pipeline.schema_mapping import SchemaMapping
+from k2k_assets.pipeline.schema_mapping import FacetRule, Registry, SchemaMapping
 from k2k_assets.pipeline.selection import TopicSelection
 from k2k_assets.pipeline.stages import Stages
 from k2k_assets.pipeline.topic_creation import TopicCreation
@@ -61,7 +61,7 @@ class Pipeline(Section):
     )
     schema_mapping: SchemaMapping = Field(
         default_factory=SchemaMapping,
-        description="Which records have schemas (`features.schemaMapping`). Not built yet.",
+        description="Which records have schema ids (`features.schemaMapping`).",
     )
     bidirectional: Bidirectional = Field(
         default_factory=Bidirectional,
@@ -157,8 +157,20 @@ class Pipeline(Section):
             "partitioner": producer["partitioner"],
             "isolation": consumer.get("isolation.level", "read_committed"),
         }
+        if self.schema_rules:
+            relevant["schemas"] = self.schema_rules
         text = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
         return digest(text)
+
+    @cached_property
+    def schema_rules(self) -> tuple[FacetRule, ...]:
+        """Which facets have schema ids that are mapped; empty where none are."""
+        return self.schema_mapping.rules if self.features.schema_mapping else ()
+
+    def registry(self, cluster: ClusterRole) -> Registry:
+        """A cluster's schema registry; an empty one where the file has none."""
+        section = self.source if cluster == "source" else self.target
+        return section.registry or Registry()
 
     def client_properties(self, cluster: ClusterRole, client: ClientKind) -> dict[str, Scalar]:
         """One client's properties under librdkafka's names, `common` included.

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 FLAGS: dict[Path, str] = {
     ("features", "tracingHeaders"): "no record would get the headers that say where it came from",
-    ("features", "schemaMapping"): "the ids of schemas would be copied as they are",
     ("features", "bidirectionalReplication"): "records would be copied in circles",
 }
 """Flags whose feature is not built yet, and what would be wrong if they were left out in silence."""
@@ -31,7 +30,7 @@ KEYS: dict[Path, str] = {
 def check_not_built(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     """Path and message of everything that is asked for and not built."""
     features = pipeline.features
-    asked = (features.tracing_headers.any_enabled, features.schema_mapping, features.bidirectional_replication)
+    asked = (features.tracing_headers.any_enabled, features.bidirectional_replication)
     for (path, otherwise), is_asked in zip(FLAGS.items(), asked, strict=True):
         if is_asked:
             yield path, f"not supported yet: {otherwise}. Take it out, or write disabled; its sections may stay"

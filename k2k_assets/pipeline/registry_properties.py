@@ -97,8 +97,14 @@ def translate_registry(config: Mapping[str, Scalar]) -> RegistryProperties:
     return found
 
 
-_TAKEN = frozenset(
-    ["auto.register.schemas", "normalize.schemas", "basic.auth.user.info", "basic.auth.credentials.source", "ssl.key.password", "proxy.host", "proxy.port"]
+_TAKEN = (
+    "auto.register.schemas",
+    "normalize.schemas",
+    "basic.auth.user.info",
+    "basic.auth.credentials.source",
+    "ssl.key.password",
+    "proxy.host",
+    "proxy.port",
 )
 
 

@@ -1,15 +1,44 @@
-"""`schemaMapping` and `*.registry`: schema ids that become the target registry's. Read and checked; not built yet."""
+"""`schemaMapping` and `*.registry`: schema ids that become the target registry's."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
+from k2k_assets.pipeline.java_regex import compile_java
 from k2k_assets.pipeline.regular_expression import RegularExpression
 from k2k_assets.pipeline.values import Count, Flag, Section, TextMap
 
 SchemaType = Literal["AVRO", "JSON", "PROTOBUF", "YANG"]
+Facet = Literal["key", "value"]
+"""A part of a record that a schema may describe."""
+
+
+class FacetRule(NamedTuple):
+    """Which facets of the records of some topics have schema ids.
+
+    Attributes:
+        pattern: A Java regular expression for whole names of source topics.
+        key: Whether keys have.
+        value: Whether values have.
+    """
+
+    pattern: str
+    key: bool
+    value: bool
+
+
+ALL_FACETS = (FacetRule(".*", True, True),)
+"""The rules of a pipeline that has none."""
+
+
+def facets_of(rules: tuple[FacetRule, ...], topic: str) -> frozenset[Facet]:
+    """The facets of a source topic's records that have schema ids: the first rule that matches counts."""
+    rule = next((rule for rule in rules if compile_java(rule.pattern).matches(topic)), None)
+    facets: Mapping[Facet, bool] = {"key": rule.key, "value": rule.value} if rule else {}
+    return frozenset(facet for facet, has in facets.items() if has)
 
 
 class Registry(Section):
@@ -37,3 +66,8 @@ class SchemaMapping(Section):
         default=("AVRO", "JSON", "PROTOBUF", "YANG"), description="Types of schemas."
     )
     topics: tuple[SchemaRule, ...] = Field(default=(), description="Rules; the first that matches a topic counts.")
+
+    @property
+    def rules(self) -> tuple[FacetRule, ...]:
+        """What is in force: the file's rules, or all facets of all topics."""
+        return tuple(FacetRule(rule.pattern, rule.key, rule.value) for rule in self.topics) or ALL_FACETS

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from k2k_assets.pipeline.schema_mapping import Facet
 from k2k_assets.registry.schemas import Reference, Registry, Schema, SchemaNotFound, SchemaOfOthers, SchemaRefused
-from k2k_assets.registry.subjects import Facet, best_place, is_of_other_topic, target_subject
+from k2k_assets.registry.subjects import best_place, is_of_other_topic, target_subject
 
 log = logging.getLogger("k2k.registry")
 
@@ -34,9 +36,13 @@ class SchemaIds:
     Args:
         source: The source's registry.
         target: The target's registry.
+        kinds: Of schemas that are mapped.
     """
 
-    def __init__(self, source: Registry, target: Registry) -> None:
+    def __init__(
+        self, source: Registry, target: Registry, kinds: Collection[str] = ("AVRO", "JSON", "PROTOBUF")
+    ) -> None:
+        self._kinds = kinds
         self._source = source
         self._target = target
         self._registered: set[tuple[str, int, str]] = set()
@@ -54,7 +60,7 @@ class SchemaIds:
         Raises:
             SchemaNotFound: The source's registry does not have it.
             SchemaOfOthers: It has it for other topics only, and nobody says that this topic has schemas.
-            SchemaRefused: The target's registry does not take it.
+            SchemaRefused: The target's registry does not take it, or no schemas of its kind are mapped.
             RegistryUnreachable: A registry does not answer.
         """
         schema = self._source.schema(schema_id)
@@ -63,6 +69,8 @@ class SchemaIds:
         if at is not None and not place.is_certain and is_of_other_topic(at.subject, place.source_topic):
             raise SchemaOfOthers(sorted({each.subject for each in places}))
         subject = target_subject(at, place.source_topic, place.target_topic, place.facet)
+        if schema.kind not in self._kinds:
+            raise SchemaRefused(subject, f"{schema.kind} is not among schemaMapping.supportedTypes")
         if at is not None:
             self._register_earlier(at.subject, at.version, subject)
         target_id = self._target.register(subject, self._with_target_references(schema))

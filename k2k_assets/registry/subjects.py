@@ -13,19 +13,11 @@ registry judges it to be compatible, and where producers of the target find it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 
+from k2k_assets.pipeline.schema_mapping import Facet
 from k2k_assets.registry.schemas import SubjectVersion
 
-
-class Facet(StrEnum):
-    """Which part of a record a schema describes."""
-
-    key = "key"
-    value = "value"
-
-
-_FACETS = tuple(f"-{facet}" for facet in Facet)
+_ENDINGS = ("-key", "-value")
 
 
 def best_place(places: Sequence[SubjectVersion], topic: str, facet: Facet) -> SubjectVersion | None:
@@ -49,7 +41,7 @@ def best_place(places: Sequence[SubjectVersion], topic: str, facet: Facet) -> Su
 
 def is_of_other_topic(subject: str, topic: str) -> bool:
     """Whether TopicNameStrategy has given a subject its name, for another topic."""
-    return subject.endswith(_FACETS) and subject not in {f"{topic}{ending}" for ending in _FACETS}
+    return subject.endswith(_ENDINGS) and subject not in {f"{topic}{ending}" for ending in _ENDINGS}
 
 
 def target_subject(place: SubjectVersion | None, source_topic: str, target_topic: str, facet: Facet) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.stages.headers import drop_headers
 from k2k_assets.stages.routing import router
+from k2k_assets.stages.schema_mapping import SchemaMapping
 from k2k_assets.stages.timestamps import drop_timestamps
 from k2k_assets.transport.chunk import Chunk
 
@@ -24,5 +25,11 @@ def stages_of(pipeline: Pipeline) -> tuple[Stage, ...]:
         stages.append(drop_headers)
     if not pipeline.features.keep_record_creation_timestamp:
         stages.append(drop_timestamps)
+    if pipeline.schema_rules:
+        # What Confluent's client imports takes a third of a second: only who maps ids pays for it.
+        from k2k_assets.registry.of_pipeline import facets_with_schemas, open_schema_ids
+
+        facets = facets_with_schemas(pipeline)
+        stages.append(SchemaMapping(open_schema_ids(pipeline), facets, pipeline.routing.target_topic))
     stages.append(router(pipeline.routing))
     return tuple(stages)

@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons import SchemaNotOnSource, SchemaOfOtherTopic, SchemaRefusedByTarget
+from k2k_assets.pipeline.schema_mapping import Facet
 from k2k_assets.registry.schema_ids import Place, SchemaIds
 from k2k_assets.registry.schemas import SchemaNotFound, SchemaOfOthers, SchemaRefused
-from k2k_assets.registry.subjects import Facet
 from k2k_assets.transport.chunk import Chunk, Columns
 from k2k_assets.transport.rewritten import RewrittenColumns
+
+Payloads = Sequence[bytes | None]
 
 MAGIC = b"\0"
 PREFIX = 5
@@ -58,8 +60,8 @@ class SchemaMapping:
         columns = chunk.columns()
         keys, values = columns.keys(), columns.values()
         end, fault = len(columns), None
-        new = {}
-        for facet, before in ((Facet.key, keys), (Facet.value, values)):
+        new: dict[Facet, Payloads] = {}
+        for facet, before in _facets(keys, values):
             if facet not in prefixes:
                 continue
             try:
@@ -70,8 +72,8 @@ class SchemaMapping:
                 new[facet] = prefixes[facet].mapped(before[:end])
         chunk.records = RewrittenColumns(
             columns.before(end) if fault else columns,
-            new.get(Facet.key, keys)[:end],
-            new.get(Facet.value, values)[:end],
+            new.get("key", keys)[:end],
+            new.get("value", values)[:end],
         )
         chunk.rewritten, chunk.fault = True, fault or chunk.fault
         return chunk
@@ -86,6 +88,10 @@ class SchemaMapping:
             }
             self._topics[topic] = known
         return known
+
+
+def _facets(keys: Payloads, values: Payloads) -> tuple[tuple[Facet, Payloads], ...]:
+    return ("key", keys), ("value", values)
 
 
 class _NoTargetId(Exception):
@@ -116,7 +122,7 @@ class _Prefixes(dict[bytes, bytes]):
         self._ids = ids
         self._place = place
 
-    def mapped(self, payloads: Sequence[bytes | None]) -> list[bytes | None]:
+    def mapped(self, payloads: Payloads) -> list[bytes | None]:
         """The payloads with the target's ids."""
         return [None if payload is None else self[payload[:PREFIX]] + payload[PREFIX:] for payload in payloads]
 

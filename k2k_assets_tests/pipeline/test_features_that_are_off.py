@@ -75,7 +75,6 @@ def test_they_are_checked(tmp_path: Path, path: str, value: object, message: str
     [
         ("features/tracingHeaders", "enabled", "no record would get the headers that say where it came from"),
         ("features/tracingHeaders", {"topic": "enabled"}, "no record would get the headers"),
-        ("features/schemaMapping", "enabled", "the ids of schemas would be copied as they are"),
         ("features/bidirectionalReplication", "enabled", "records would be copied in circles"),
     ],
 )

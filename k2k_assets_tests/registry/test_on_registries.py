@@ -13,7 +13,6 @@ from k2k_assets.registry.canonical import schema_digest
 from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import RegistryUnreachable, Schema, SchemaRefused
-from k2k_assets.registry.subjects import Facet
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets.stages.schema_mapping import PREFIX, SchemaMapping, id_of
 from k2k_assets.transport.chunk import Chunk
@@ -45,7 +44,7 @@ def test_ten_thousand_records_are_decoded_on_the_target(
     source, target = registries
     write, read = kind.writer(source.url, topic), kind.reader(target.url, f"copy.{topic}")
     values: list[bytes | None] = [write(n) for n in range(10_000)]
-    stage = SchemaMapping(SchemaIds(*clients), lambda name: {Facet.value: False}, lambda name: f"copy.{name}")
+    stage = SchemaMapping(SchemaIds(*clients), lambda name: {"value": False}, lambda name: f"copy.{name}")
 
     chunk = stage(Chunk(TopicPartition(topic, 0), ListRecords(list(range(len(values))), given_values=values)))
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from k2k_assets.registry.schemas import SubjectVersion
-from k2k_assets.registry.subjects import Facet, best_place, is_of_other_topic, target_subject
+from k2k_assets.registry.subjects import best_place, is_of_other_topic, target_subject
 
 
 @pytest.mark.parametrize(
@@ -16,11 +16,11 @@ from k2k_assets.registry.subjects import Facet, best_place, is_of_other_topic, t
     ],
 )
 def test_subjects_on_the_target(subject: str, on_target: str) -> None:
-    assert target_subject(SubjectVersion(subject, 1), "orders", "copy.orders", Facet.value) == on_target
+    assert target_subject(SubjectVersion(subject, 1), "orders", "copy.orders", "value") == on_target
 
 
 def test_a_schema_without_a_subject_gets_that_of_its_topic() -> None:
-    assert target_subject(None, "orders", "copy.orders", Facet.key) == "copy.orders-key"
+    assert target_subject(None, "orders", "copy.orders", "key") == "copy.orders-key"
 
 
 def test_the_topics_own_subject_goes_before_others() -> None:
@@ -29,16 +29,16 @@ def test_the_topics_own_subject_goes_before_others() -> None:
     places = [foreign, shared, record, own]
     best = []
     while places:
-        at = best_place(places, "orders", Facet.value)
+        at = best_place(places, "orders", "value")
         assert at is not None
         best.append(at)
         places.remove(at)
     assert best == [own, record, shared, foreign]
-    assert best_place([], "orders", Facet.value) is None
+    assert best_place([], "orders", "value") is None
 
 
 def test_a_topic_whose_name_begins_with_anothers_is_another_one() -> None:
     assert is_of_other_topic("orders-eu-value", "orders")
-    assert target_subject(SubjectVersion("orders-eu-value", 1), "orders", "copy", Facet.value) == "copy-value"
+    assert target_subject(SubjectVersion("orders-eu-value", 1), "orders", "copy", "value") == "copy-value"
     assert not is_of_other_topic("orders-value", "orders")
     assert not is_of_other_topic("orders-key", "orders")

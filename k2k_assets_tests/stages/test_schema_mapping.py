@@ -8,15 +8,15 @@ import pytest
 
 from k2k_assets.core.stops.reasons import SchemaNotOnSource, SchemaOfOtherTopic, SchemaRefusedByTarget
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline.schema_mapping import Facet
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import Schema
-from k2k_assets.registry.subjects import Facet
 from k2k_assets.stages.schema_mapping import SchemaMapping
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets_tests.support.fake_transport import ListRecords
 from k2k_assets_tests.support.registries import RegistryInMemory
 
-BOTH = {Facet.key: True, Facet.value: True}
+BOTH: dict[Facet, bool] = {"key": True, "value": True}
 A, B = (Schema("AVRO", f'"{name}"') for name in ("string", "long"))
 
 
@@ -58,7 +58,7 @@ def test_what_is_not_framed_stays_as_it_is() -> None:
 
 
 def test_a_part_that_has_no_schemas_is_not_looked_at() -> None:
-    world = World({Facet.value: True})
+    world = World({"value": True})
     value = world.source.register("orders-value", B)
     long_key = (1 << 24).to_bytes(8, "big")  # begins as schema id 1 does
     chunk = world.map([long_key], [framed(value)])
@@ -125,7 +125,7 @@ def test_a_schema_that_the_target_refuses_is_named_with_its_subject() -> None:
 
 
 def test_without_a_rule_a_long_key_that_looks_like_another_topics_id_is_not_changed() -> None:
-    world = World({Facet.key: False, Facet.value: False})
+    world = World({"key": False, "value": False})
     assert world.source.register("payments-value", B) == 1
     readable, fault = world.map([(1 << 24).to_bytes(8, "big")], [None]).readable()
     assert readable is None

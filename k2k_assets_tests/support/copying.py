@@ -286,11 +286,25 @@ def commit_records(pipeline: Pipeline, target: str) -> list[CommitRecord]:
     return sorted((r for r in records if r.group == pipeline.group), key=lambda r: r.order)
 
 
-def assert_exact_mappings(pipeline: Pipeline, source: str, target: str, topic: str) -> None:
-    """Every copied record is mapped once, to the record that it became; coverage has no gap and no overlap."""
-    at_source = {(r.partition, r.offset): contents([r])[0][1:] for r in read_all(source, topic)}
+def assert_exact_mappings(
+    pipeline: Pipeline,
+    source: str,
+    target: str,
+    topic: str,
+    content: Callable[[ReadRecord], object] = lambda record: contents([record])[0][1:],
+) -> None:
+    """Every copied record is mapped once, to the record that it became; coverage has no gap and no overlap.
+
+    Args:
+        pipeline: Has copied the topic.
+        source: Bootstrap address.
+        target: Bootstrap address.
+        topic: The source topic.
+        content: What a record and its copy have in common, and no other record has.
+    """
+    at_source = {(r.partition, r.offset): content(r) for r in read_all(source, topic)}
     target_topic = pipeline.routing.target_topic(topic)
-    at_target = {(r.partition, r.offset): contents([r])[0][1:] for r in read_all(target, target_topic)}
+    at_target = {(r.partition, r.offset): content(r) for r in read_all(target, target_topic)}
     mapped: dict[tuple[int, int], tuple[int, int]] = {}
     covered: dict[int, int] = {}
     for record in (r for r in mapping_records(pipeline, target) if r.topic == topic):

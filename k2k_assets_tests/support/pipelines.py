@@ -27,6 +27,7 @@ def write_pipeline(
     features: Mapping[str, str] | None = None,
     consumer: Mapping[str, Any] | None = None,
     producer: Mapping[str, Any] | None = None,
+    registries: tuple[str, str] | None = None,
     **sections: Any,
 ) -> Path:
     """Writes a pipeline file with names of its own.
@@ -41,6 +42,7 @@ def write_pipeline(
         features: Over `autoCreateTopics` and `autoCreateControlTopics` enabled.
         consumer: Properties of the source's consumer, over a `group.id` of its own.
         producer: Properties of the target's producer.
+        registries: Addresses of the source's and the target's schema registry, whose ids are mapped.
         sections: Further sections of the file, such as `topicCreation`; control topics get unique names if the
             `coordination` and `offsetMapping` sections are not given.
 
@@ -68,6 +70,9 @@ def write_pipeline(
         "offsetMapping": {"topic": f"{name}-mappings"},
         **sections,
     }
+    for side, url in zip(("source", "target"), registries or (), strict=False):
+        document["features"]["schemaMapping"] = "enabled"
+        document[side]["registry"] = {"config": {"schema.registry.url": url}}
     path = directory / f"{name}.yaml"
     path.write_text(yaml.safe_dump(document, sort_keys=False))
     return path

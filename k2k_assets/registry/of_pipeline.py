@@ -1,0 +1,38 @@
+"""The registries of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.registry_properties import translate_registry
+from k2k_assets.pipeline.schema_mapping import ALL_FACETS, Facet, facets_of
+from k2k_assets.registry.client import ConfluentRegistry
+from k2k_assets.registry.schema_ids import SchemaIds
+
+
+def open_registry(pipeline: Pipeline, cluster: Literal["source", "target"]) -> ConfluentRegistry:
+    """One of them; nothing is asked of it yet."""
+    section = pipeline.registry(cluster)
+    found = translate_registry(section.config)
+    return ConfluentRegistry(
+        cluster,
+        found.client,
+        section.headers,
+        section.cache_size,
+        registers=found.registers,
+        normalizes=found.normalizes,
+    )
+
+
+def open_schema_ids(pipeline: Pipeline) -> SchemaIds:
+    """What finds the target's ids of schemas."""
+    source, target = open_registry(pipeline, "source"), open_registry(pipeline, "target")
+    return SchemaIds(source, target, pipeline.schema_mapping.supported_types)
+
+
+def facets_with_schemas(pipeline: Pipeline) -> Callable[[str], Mapping[Facet, bool]]:
+    """The facets of a source topic's records that have schema ids, and whether a rule of the file says so."""
+    rules = pipeline.schema_rules
+    return lambda topic: dict.fromkeys(facets_of(rules, topic), rules != ALL_FACETS)

@@ -1,0 +1,156 @@
+"""Pipelines that map schema ids, on real clusters with real registries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.registry.client import ConfluentRegistry
+from k2k_assets.registry.schemas import Schema
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.registry import SandboxRegistry
+from k2k_assets.stages.schema_mapping import PREFIX, id_of
+from k2k_assets_tests.support.copying import Running, assert_exact_mappings, copy, told
+from k2k_assets_tests.support.kafka import ReadRecord, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.schema_records import KINDS, Kind
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+Registries = tuple[SandboxRegistry, SandboxRegistry]
+Make = Callable[..., Pipeline]
+
+
+@pytest.fixture
+def make(clusters: KafkaSandbox, registries: Registries, tmp_path: Path) -> Iterator[Make]:
+    def made(topics: list[str], mode: str = "enabled", **sections: Any) -> Pipeline:
+        features = {"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"}
+        return make_pipeline(
+            tmp_path,
+            clusters.source_servers,
+            clusters.target_servers,
+            topics,
+            features=features,
+            registries=(registries[0].url, registries[1].url),
+            **{"sink": {"prefix": "copy."}, **sections},
+        )
+
+    yield made
+    for registry in registries:
+        registry.resume()
+
+
+def values_of(servers: str, topic: str) -> list[bytes]:
+    return [record.value or b"" for record in read_all(servers, topic)]
+
+
+def payload(record: ReadRecord) -> bytes:
+    """Of a value, what mapping leaves as it is; all of these tests' differ."""
+    return (record.value or b"")[PREFIX:]
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_records_are_decoded_on_the_target(
+    clusters: KafkaSandbox, registries: Registries, make: Make, kind: Kind, mode: str
+) -> None:
+    topic = create_topic(clusters.source_servers, unique("orders"))
+    write = kind.writer(registries[0].url, topic)
+    produce(clusters.source_servers, topic, [write(n) for n in range(500)])
+    pipeline = make([topic], mode)
+
+    assert copy(pipeline).stopped == {}
+
+    read = kind.reader(registries[1].url, f"copy.{topic}")
+    mapped = values_of(clusters.target_servers, f"copy.{topic}")
+    assert [read(value) for value in mapped] == list(range(500))
+    assert mapped[0] != values_of(clusters.source_servers, topic)[0]
+    if mode == "enabled":  # at least once may copy twice what was in flight
+        assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic, payload)
+
+
+def test_a_record_with_an_unknown_schema_stops_its_topic_there_and_no_other(
+    clusters: KafkaSandbox, registries: Registries, make: Make
+) -> None:
+    good, bad = (create_topic(clusters.source_servers, unique(name)) for name in ("good", "bad"))
+    for topic in (good, bad):
+        write = KINDS[0].writer(registries[0].url, topic)
+        produce(clusters.source_servers, topic, [write(n) for n in range(10)])
+    produce(clusters.source_servers, bad, [b"\0" + (999_999).to_bytes(4, "big") + b"x", b"after"])
+
+    outcome = copy(make([good, bad]))
+
+    assert set(outcome.stopped) == {bad}
+    assert "[schema-not-found]" in told(outcome)[bad]
+    assert "offset 10 has schema id 999999" in told(outcome)[bad]
+    assert len(values_of(clusters.target_servers, f"copy.{bad}")) == 10
+    assert len(values_of(clusters.target_servers, f"copy.{good}")) == 10
+
+
+def test_a_rule_lets_bytes_be_that_only_look_like_an_id(
+    clusters: KafkaSandbox, registries: Registries, make: Make
+) -> None:
+    topic = create_topic(clusters.source_servers, unique("longs"))
+    numbers = [(n << 24).to_bytes(8, "big") for n in range(1, 4)]
+    produce(clusters.source_servers, topic, numbers)
+    rules = {"topics": [{"pattern": "other", "key": "enabled"}, {"pattern": "longs.*", "key": "enabled"}]}
+    assert copy(make([topic], schemaMapping=rules)).stopped == {}
+    assert values_of(clusters.target_servers, f"copy.{topic}") == numbers
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])
+def test_a_registry_that_is_away_is_waited_for(
+    clusters: KafkaSandbox, registries: Registries, make: Make, side: int
+) -> None:
+    """Nothing is written with an id that nobody has told; what is known already is copied on."""
+    topic = create_topic(clusters.source_servers, unique("orders"))
+    write = KINDS[0].writer(registries[0].url, topic)
+    produce(clusters.source_servers, topic, [write(n) for n in range(5)])
+    other = ConfluentRegistry("source", {"url": registries[0].url}, {})
+    new_id = other.register(f"{topic}-value", Schema("AVRO", '"long"'))
+    pipeline = make([topic])
+    running = Running(pipeline, 1)
+    running.await_copied(5)
+    registries[side].pause()
+    try:
+        produce(clusters.source_servers, topic, [write(n) for n in range(5, 8)])
+        running.await_copied(8)
+        produce(clusters.source_servers, topic, [b"\0" + new_id.to_bytes(4, "big") + b"\x02"])
+        produce(clusters.source_servers, topic, [write(8)])
+        with pytest.raises(TimeoutError):
+            wait_until(lambda: running.copied() > 8, 10, "a record whose schema nobody has told")
+    finally:
+        registries[side].resume()
+    running.await_copied(10)
+    running.end()
+    mapped = values_of(clusters.target_servers, f"copy.{topic}")
+    target = ConfluentRegistry("target", {"url": registries[1].url}, {})
+    assert target.schema(id_of(mapped[8][:PREFIX])) == Schema("AVRO", '"long"')
+    read = KINDS[0].reader(registries[1].url, f"copy.{topic}")
+    assert [read(value) for value in [*mapped[:8], mapped[9]]] == list(range(9))
+    assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic, payload)
+
+
+def test_a_schema_that_the_target_does_not_take_stops_the_topic(
+    clusters: KafkaSandbox, registries: Registries, make: Make
+) -> None:
+    topic = create_topic(clusters.source_servers, unique("orders"))
+    write = KINDS[0].writer(registries[0].url, topic)
+    produce(clusters.source_servers, topic, [write(1)])
+    subject = f"copy.{topic}-value"
+    target = ConfluentRegistry("target", {"url": registries[1].url}, {})
+    target.register(subject, Schema("AVRO", '"long"'))
+    target._client.set_compatibility(subject, "FULL")
+    pipeline = make([topic])
+
+    outcome = copy(pipeline)
+    assert f"under subject {subject}" in told(outcome)[topic]
+
+    target._client.set_compatibility(subject, "NONE")
+    assert copy(pipeline).stopped == {}
+    assert len(values_of(clusters.target_servers, f"copy.{topic}")) == 1

@@ -51,7 +51,7 @@ def show(
     # Importing Kafka takes a moment: not for --help.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.pipeline import load_pipeline
-    from k2k_assets.verification.record_pair import differences, facing, record_at
+    from k2k_assets.verification.record_pair import differences_of, facing, record_at
 
     logs.configure(error_console())
     logging.getLogger("k2k").setLevel(logging.WARNING)
@@ -67,12 +67,7 @@ def show(
     with both_clusters(pipeline) as (on_source, on_target):
         original = record_at(pipeline, on_source, there) if there else None
         copy = record_at(pipeline, on_target, here) if here else None
-    features = pipeline.features
-    found = (
-        differences(original, copy, features.header_replication, features.keep_record_creation_timestamp)
-        if original and copy
-        else []
-    )
+    found = differences_of(pipeline, there.partition.topic, original, copy) if there and original and copy else []
     if as_json:
         sides = {"source": _document(there, original), "target": _document(here, copy)}
         click.echo(json.dumps({**sides, "differs": found}))

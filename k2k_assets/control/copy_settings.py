@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from k2k_assets.core import json_codec
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.schema_mapping import Facet, FacetRule, facets_of
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
@@ -28,12 +29,14 @@ class CopySettings:
         alone: Whether nobody but the copy can have written between two of its records, and each of them once: exactly
             once, and a foreign writer stops it. Where several source partitions feed one target partition nobody can
             tell foreign records, so nothing stops it: see `shared_target`.
+        schemas: Which facets of the records of which topics had their schema ids mapped; empty: none.
     """
 
     isolation: Isolation
     headers: bool
     timestamps: bool
     alone: bool
+    schemas: tuple[FacetRule, ...] = ()
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> CopySettings:
@@ -44,6 +47,7 @@ class CopySettings:
             pipeline.features.header_replication,
             pipeline.features.keep_record_creation_timestamp,
             pipeline.features.exactly_once and pipeline.error_handling.on_foreign_writer != "ignore",
+            pipeline.schema_rules,
         )
 
     @property
@@ -62,8 +66,11 @@ class CopySettings:
         return hashlib.blake2b(json_codec.encode(self.document()), digest_size=4).hexdigest()
 
     def document(self) -> dict[str, Any]:
-        """As a JSON document."""
-        return asdict(self)
+        """As a JSON document. What is not in use is not in it: older releases can read it, and named it as it is."""
+        document = asdict(self)
+        if not self.schemas:
+            del document["schemas"]
+        return document
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> CopySettings | None:
@@ -75,18 +82,37 @@ class CopySettings:
                 "timestamps": bool(timestamps),
                 "alone": bool(alone),
                 **more,
-            } if not more:
-                return cls(isolation, headers, timestamps, alone)
+            } if more.keys() <= {"schemas"}:
+                schemas = _rules(more.get("schemas", []))
+                return None if schemas is None else cls(isolation, headers, timestamps, alone, schemas)
         return None
+
+    def facets(self, topic: str) -> frozenset[Facet]:
+        """The facets of a source topic's records whose schema ids were mapped."""
+        return facets_of(self.schemas, topic)
+
+
+def _rules(found: object) -> tuple[FacetRule, ...] | None:
+    if not isinstance(found, list | tuple):
+        return None
+    rules = []
+    for each in found:
+        match each:
+            case [str(pattern), bool(key), bool(value)]:
+                rules.append(FacetRule(pattern, key, value))
+            case _:
+                return None
+    return tuple(rules)
 
 
 def shared(settings: Collection[CopySettings]) -> CopySettings | None:
     """What can be compared of records that were copied under any of some settings; None: nothing for certain."""
-    if len({each.isolation for each in settings}) != 1:
+    if len({(each.isolation, each.schemas) for each in settings}) != 1:
         return None
     return CopySettings(
         isolation=next(iter(settings)).isolation,
         headers=all(each.headers for each in settings),
         timestamps=all(each.timestamps for each in settings),
         alone=all(each.alone for each in settings),
+        schemas=next(iter(settings)).schemas,
     )

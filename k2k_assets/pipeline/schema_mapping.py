@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 from pydantic import Field
@@ -28,6 +28,11 @@ class FacetRule(NamedTuple):
     pattern: str
     key: bool
     value: bool
+
+
+def facets_word(facets: Collection[Facet]) -> str:
+    """Facets as one word, for columns: `key value`."""
+    return " ".join(sorted(facets))
 
 
 ALL_FACETS = (FacetRule(".*", True, True),)

@@ -52,6 +52,7 @@ from k2k_assets.verification.content_tally import (
 )
 from k2k_assets.verification.content_verdict import content_verdict
 from k2k_assets.verification.digests import digests
+from k2k_assets.verification.payloads import payloads_of, words_of
 from k2k_assets.verification.pieces import ComparedPiece
 from k2k_assets.verification.sampling import next_budget, size
 from k2k_assets.verification.unmapped import Span, to_read, unmapped
@@ -66,7 +67,7 @@ _FIRST_SECONDS = 0.75
 """The part of them after which what is fresh gives way to the second look."""
 _PIECES = (
     "topic string, partition int, start long, end long, isolation string, headers boolean, timestamps boolean, "
-    "noted boolean, alone boolean"
+    "noted boolean, alone boolean, schemas string"
 )
 
 
@@ -152,6 +153,7 @@ def clipped_runs(spark: SparkSession, runs: DataFrame, plan: Comparison, some: S
             "timestamps",
             "noted",
             "alone",
+            "schemas",
         )
     )
 
@@ -174,6 +176,7 @@ def pairs_of(clipped: DataFrame) -> DataFrame:
         "headers",
         "timestamps",
         "noted",
+        "schemas",
     )
 
 
@@ -196,7 +199,9 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
     original, copy = F.col("original"), F.col("copy")
     same_headers = F.col("original.headers") == F.col("copy.headers")
     same_time = F.coalesce(F.col("original.timestamp") == F.col("copy.timestamp"), F.lit(True))
-    same = F.col("original.content") == F.col("copy.content")
+    same_bytes = F.col("original.content") == F.col("copy.content")
+    same_by_schema = F.col("original.by_schema")[F.col("schemas")] == F.col("copy.by_schema")[F.col("schemas")]
+    same = F.when(F.col("schemas") == "", same_bytes).otherwise(same_by_schema)
     as_settings_say = (~F.col("headers") | same_headers) & (~F.col("timestamps") | same_time)
     source_gone = F.col("source_compacted") | (F.col("source_offset") < F.col("source_low"))
     target_gone = F.col("target_compacted") | (at < F.col("target_low"))
@@ -236,7 +241,8 @@ def _compare(
     wanted = [(span.target, span.start, span.end) for span in spans]
     on_source = _read_source(spark, pipeline, plan, some).cache()
     properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
-    on_target = digests(spark, properties, plan.target.readable(wanted, gap=_NEAR)).cache()
+    facets, payloads = words_of(piece.schemas for piece in some), payloads_of(pipeline, "target")
+    on_target = digests(spark, properties, plan.target.readable(wanted, gap=_NEAR), payloads, facets).cache()
     # Both are read before the watermarks are asked for: what retention removes meanwhile must count as gone.
     on_source.count()
     on_target.count()
@@ -287,7 +293,8 @@ def _add_last_mapped(
 
 def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some: Sequence[ComparedPiece]) -> DataFrame:
     """The source records of pieces, columns `digests.DIGESTS`: under the isolation level of each."""
-    properties = pipeline.client_properties("source", "consumer")
+    properties, payloads = pipeline.client_properties("source", "consumer"), payloads_of(pipeline, "source")
+    facets = words_of(piece.schemas for piece in some)
     frames = []
     for level in sorted({piece.isolation for piece in some}):
         wanted = [
@@ -295,7 +302,8 @@ def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some
             for piece in some
             if piece.isolation == level
         ]
-        frames.append(digests(spark, {**properties, "isolation.level": level}, plan.source.readable(wanted, 0, level)))
+        ranges = plan.source.readable(wanted, 0, level)
+        frames.append(digests(spark, {**properties, "isolation.level": level}, ranges, payloads, facets))
     return reduce(DataFrame.unionByName, frames)
 
 
@@ -329,7 +337,7 @@ def _named(records: DataFrame, side: str, name: str) -> DataFrame:
         F.col("topic").alias(f"{prefix}topic"),
         F.col("partition").alias(f"{prefix}partition"),
         F.col("offset").alias(f"{side}_offset"),
-        F.struct("content", "headers", "timestamp").alias(name),
+        F.struct("content", "headers", "timestamp", "by_schema").alias(name),
     )
 
 

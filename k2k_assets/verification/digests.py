@@ -14,11 +14,12 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, MapType, StringType, StructField, StructType
 
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_ranges
 from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
+from k2k_assets.verification.payloads import Payload, Payloads
 
 DIGESTS = StructType(
     [
@@ -28,21 +29,34 @@ DIGESTS = StructType(
         StructField("content", BinaryType(), False),
         StructField("headers", BinaryType(), False),
         StructField("timestamp", LongType(), True),
+        StructField("by_schema", MapType(StringType(), BinaryType(), False), False),
     ]
 )
-"""`content` is of key and value; `timestamp` in milliseconds since the epoch, null where a broker has set it."""
+"""`content` is of key and value, as they are; `timestamp` in milliseconds since the epoch, null where a broker has set
+it; `by_schema` as `content`, but through the mapping of schema ids, for each word of facets that was asked for."""
 _LEAST_TASKS, _RANGES_PER_TASK = 4, 64
 _ARROW = to_arrow_schema(DIGESTS)
 
 
-def digests(spark: SparkSession, properties: Mapping[str, object], ranges: Sequence[OffsetRange]) -> DataFrame:
+def digests(
+    spark: SparkSession,
+    properties: Mapping[str, object],
+    ranges: Sequence[OffsetRange],
+    payloads: Payloads,
+    facets: Sequence[str] = (),
+) -> DataFrame:
     """The records of ranges, columns `DIGESTS`.
 
     Args:
         spark: Runs the reading.
         properties: Consumer settings, librdkafka names, with the isolation level.
         ranges: What to read; what retention removed meanwhile is left out.
+        payloads: How keys and values of this side are compared.
+        facets: Words of facets whose schema ids are mapped, for `by_schema`.
     """
+
+    def _by_schema(message: Message) -> list[tuple[str, bytes]]:
+        return [(word, _digest(payloads.of(message, word), 16)) for word in facets]
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
         for wanted, chunk in read_ranges(properties, ranges_in(batches), skip_deleted=True):
@@ -50,9 +64,10 @@ def digests(spark: SparkSession, properties: Mapping[str, object], ranges: Seque
                 [wanted.topic] * len(chunk),
                 [wanted.partition] * len(chunk),
                 [message.offset() for message in chunk],
-                [content(message) for message in chunk],
+                [_digest((message.key(), message.value()), 16) for message in chunk],
                 [headers(message) for message in chunk],
                 [timestamp(message) for message in chunk],
+                [_by_schema(message) for message in chunk],
             ]
             arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
@@ -60,11 +75,6 @@ def digests(spark: SparkSession, properties: Mapping[str, object], ranges: Seque
     # A task, and the client that it opens, costs as much as some tens of short ranges.
     tasks = max(_LEAST_TASKS, len(ranges) // _RANGES_PER_TASK)
     return ranges_frame(spark, ranges, tasks).mapInArrow(read, DIGESTS)
-
-
-def content(message: Message) -> bytes:
-    """Digest of a record's key and value, 16 bytes."""
-    return _digest((message.key(), message.value()), 16)
 
 
 def headers(message: Message) -> bytes:
@@ -84,15 +94,16 @@ def timestamp(message: Message) -> int | None:
     return milliseconds or 1  # 0 cannot be written: its copy has 1
 
 
-def digest(message: Message, with_headers: bool, with_timestamp: bool) -> bytes:
+def digest(message: Message, payloads: tuple[Payload, Payload], with_headers: bool, with_timestamp: bool) -> bytes:
     """Digest of all of a record that is to be compared.
 
     Args:
         message: The record.
+        payloads: Its key and value, as they are compared.
         with_headers: Whether headers are.
         with_timestamp: Whether the timestamp is, even one that a broker has set.
     """
-    fields = [content(message)]
+    fields = [_digest(payloads, 16)]
     if with_headers:
         fields.append(headers(message))
     if with_timestamp:

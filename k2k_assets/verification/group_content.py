@@ -34,6 +34,8 @@ from k2k_assets.mapping.index import IndexUnusable
 from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.client_properties import ClusterRole
+from k2k_assets.pipeline.schema_mapping import Facet, facets_word
 from k2k_assets.translation.groups import feeding
 from k2k_assets.verification.comparison import compacted_topics
 from k2k_assets.verification.digests import digest
@@ -42,6 +44,7 @@ from k2k_assets.verification.group_match import Match, RecordWindow, Sides, matc
 from k2k_assets.verification.group_settings import isolation_in_index
 from k2k_assets.verification.group_skips import skipped_by_hand, without
 from k2k_assets.verification.group_windows import At, read_windows
+from k2k_assets.verification.payloads import Payloads, payloads_of
 from k2k_assets.verification.turns import parts
 from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
@@ -305,8 +308,11 @@ def _windows(
     source_properties = {**pipeline.client_properties("source", "consumer"), "isolation.level": settings.isolation}
     target_properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
 
-    def digest_of(timed_here: Collection[str], message: Message) -> bytes:
-        return digest(message, settings.headers, message.topic() in timed_here)
+    facets = _facets(routes, settings)
+
+    def digest_of(role: ClusterRole, timed_here: Collection[str], payloads: Payloads, message: Message) -> bytes:
+        as_compared = payloads.of(message, facets[role].get(message.topic() or "", ""))
+        return digest(message, as_compared, settings.headers, message.topic() in timed_here)
 
     return (
         read_windows(
@@ -314,7 +320,7 @@ def _windows(
             source_properties,
             {at for place in places for at in place.sources},
             {tp: end for tp, end in result.source_ends.items() if tp.topic in on_source},
-            partial(digest_of, timed_sources),
+            partial(digest_of, "source", timed_sources, payloads_of(pipeline, "source")),
             compacted_topics(source, on_source),
         ),
         read_windows(
@@ -322,7 +328,7 @@ def _windows(
             target_properties,
             {place.target for place in places},
             {tp: ends.end for tp, ends in result.target_ends.items() if tp.topic in on_target},
-            partial(digest_of, timed),
+            partial(digest_of, "target", timed, payloads_of(pipeline, "target")),
             compacted_topics(target, on_target),
         ),
     )
@@ -423,6 +429,20 @@ def _doubt(told: _Told, counts: Mapping[str, int], words: str) -> str | None:
     if set(told.words) <= _LEFT_ALONE and told.words:
         return None
     return f"nothing was compared: {words or 'no positions'}. See docs/offsets.md for what each of these means"
+
+
+def _facets(routes: Iterable[tuple[str, str]], settings: CopySettings) -> Mapping[ClusterRole, Mapping[str, str]]:
+    """The facets with mapped schema ids of each side's topics, as `facets_word`.
+
+    Of topics that go to one target topic all are compared in one way, whichever of them a record there came from.
+    """
+    of_target: dict[str, frozenset[Facet]] = {}
+    for topic, to in routes:
+        of_target[to] = of_target.get(to, frozenset()) | settings.facets(topic)
+    return {
+        "source": {topic: facets_word(of_target[to]) for topic, to in routes},
+        "target": {to: facets_word(facets) for to, facets in of_target.items()},
+    }
 
 
 def _timed_topics(

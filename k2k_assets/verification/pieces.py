@@ -20,6 +20,7 @@ from typing import NamedTuple
 from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.portions import Under
+from k2k_assets.pipeline.schema_mapping import facets_word
 from k2k_assets.verification.sampling import Stretch
 
 
@@ -36,6 +37,7 @@ class ComparedPiece(NamedTuple):
         timestamps: Whether timestamps were.
         noted: Whether these settings were noted; else they are those of today, and were perhaps others.
         alone: Whether nobody else may have written between the copies.
+        schemas: The facets whose schema ids were mapped, as `facets_word`.
     """
 
     topic: str
@@ -47,6 +49,7 @@ class ComparedPiece(NamedTuple):
     timestamps: bool
     noted: bool
     alone: bool
+    schemas: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,8 @@ def pieces(
                 result.unknown += end - start
                 continue
             alone = bool(fingerprint) and settings.alone and of_partition.one_to_one
-            what = settings.isolation, settings.headers, settings.timestamps, bool(fingerprint), alone
+            facets = facets_word(settings.facets(stretch.topic))
+            what = settings.isolation, settings.headers, settings.timestamps, bool(fingerprint), alone, facets
             result.found.append(ComparedPiece(stretch.topic, stretch.partition, start, end, *what))
     return result
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from k2k_assets.core.errors import Refused
@@ -13,7 +13,9 @@ from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.messages import Message, timestamp_of
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.schema_mapping import facets_of, facets_word
 from k2k_assets.translation import OffsetTranslator
+from k2k_assets.verification.payloads import payloads_of
 
 Role = Literal["source", "target"]
 
@@ -110,6 +112,29 @@ def record_at(pipeline: Pipeline, cluster: Cluster, place: RecordPlace) -> Shown
     properties = pipeline.client_properties(cluster.role, "consumer")
     wanted = OffsetRange(tp.topic, tp.partition, offset, offset + 1)
     return next((_seen(message) for chunk in read_range(properties, wanted) for message in chunk), None)
+
+
+def differences_of(pipeline: Pipeline, topic: str, source: ShownRecord, target: ShownRecord) -> list[str]:
+    """The parts in which a copy is not what the settings of today make of its record.
+
+    Args:
+        pipeline: Has made the copy.
+        topic: The source topic.
+        source: The record.
+        target: Its copy.
+
+    Raises:
+        RegistryUnreachable: A schema registry does not answer.
+    """
+    facets = facets_word(facets_of(pipeline.schema_rules, topic))
+    source_key, source_value = payloads_of(pipeline, "source").through(source.key, source.value, facets)
+    target_key, target_value = payloads_of(pipeline, "target").through(target.key, target.value, facets)
+    return differences(
+        replace(source, key=source_key, value=source_value),
+        replace(target, key=target_key, value=target_value),
+        pipeline.features.header_replication,
+        pipeline.features.keep_record_creation_timestamp,
+    )
 
 
 def differences(source: ShownRecord, target: ShownRecord, headers: bool, timestamps: bool) -> list[str]:

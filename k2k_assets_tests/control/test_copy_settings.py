@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import product
 
 from k2k_assets.control.copy_settings import CopySettings, Isolation, shared
+from k2k_assets.pipeline.schema_mapping import FacetRule
 
+RULES = ((), (FacetRule(".*", True, True),), (FacetRule("a", True, False), FacetRule("b.*", False, True)))
 ALL = [
-    CopySettings(isolation, *flags)
+    CopySettings(isolation, headers, timestamps, alone, rules)
     for isolation in (Isolation.__args__)  # type: ignore[attr-defined]
-    for flags in product((False, True), repeat=3)
+    for headers, timestamps, alone in product((False, True), repeat=3)
+    for rules in RULES
 ]
 
 
@@ -21,7 +25,9 @@ def test_each_has_a_fingerprint_of_its_own_and_comes_back_from_its_document() ->
 
 def test_a_fingerprint_never_changes() -> None:
     """It lies in topics that later releases read."""
-    assert CopySettings("read_committed", headers=True, timestamps=True, alone=True).fingerprint == "0188e04c"
+    full = CopySettings("read_committed", headers=True, timestamps=True, alone=True)
+    assert full.fingerprint == "0188e04c"
+    assert full.document().keys() == {"isolation", "headers", "timestamps", "alone"}, "older releases read it too"
 
 
 def test_what_is_noted_stands_for_plans_of_shared_targets_too() -> None:
@@ -36,6 +42,19 @@ def test_what_a_newer_release_adds_is_not_guessed() -> None:
     assert CopySettings.parse({**document, "mask": "sha256"}) is None
     assert CopySettings.parse({name: value for name, value in document.items() if name != "headers"}) is None
     assert CopySettings.parse({**document, "isolation": "read_some"}) is None
+    assert CopySettings.parse({**document, "schemas": [["a", True]]}) is None
+    assert CopySettings.parse({**document, "schemas": "a"}) is None
+
+
+def test_documents_come_back_through_json() -> None:
+    for settings in ALL:
+        assert CopySettings.parse(json.loads(json.dumps(settings.document()))) == settings
+
+
+def test_the_first_rule_that_matches_a_topic_counts() -> None:
+    settings = CopySettings("read_committed", True, True, True, RULES[2])
+    facets = {topic: settings.facets(topic) for topic in ("a", "b", "bc", "c")}
+    assert facets == {"a": {"key"}, "b": {"value"}, "bc": {"value"}, "c": frozenset()}
 
 
 def test_only_what_all_have_copied_can_be_compared() -> None:
@@ -44,3 +63,4 @@ def test_only_what_all_have_copied_can_be_compared() -> None:
         "read_committed", headers=False, timestamps=True, alone=False
     )
     assert shared([full, replace(full, isolation="read_uncommitted")]) is None
+    assert shared([full, replace(full, schemas=RULES[1])]) is None

@@ -1,0 +1,88 @@
+"""A record's key and value as they are compared: through the mapping of schema ids.
+
+On each side an id is replaced by the digest of the schema that this side's own registry has under it. So a copy is
+equal where its schema is the same, whatever its id, and neither the ids nor whoever has mapped them is trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from k2k_assets.kafka.messages import Message
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.client_properties import ClusterRole
+from k2k_assets.registry.schemas import Registry, SchemaNotFound
+from k2k_assets.stages.schema_mapping import MAGIC, PREFIX, id_of
+
+Payload = bytes | None
+
+
+class Payloads:
+    """Keys and values of one side.
+
+    Args:
+        open_registry: Opens its registry. Nothing is asked of it while no facet has schemas.
+    """
+
+    def __init__(self, open_registry: Callable[[], Registry]) -> None:
+        self._open = open_registry
+        self._registry: Registry | None = None
+        self._digests: dict[bytes, bytes] = {}
+
+    def __reduce__(self) -> tuple[type[Payloads], tuple[Callable[[], Registry]]]:
+        """Spark's workers open clients of their own."""
+        return Payloads, (self._open,)
+
+    def of(self, message: Message, facets: str) -> tuple[Payload, Payload]:
+        """A record's key and value.
+
+        Args:
+            message: The record.
+            facets: Those whose ids are mapped, as `schema_mapping.facets_word`.
+
+        Raises:
+            RegistryUnreachable: The registry does not answer.
+        """
+        return self.through(message.key(), message.value(), facets)
+
+    def through(self, key: Payload, value: Payload, facets: str) -> tuple[Payload, Payload]:
+        """As `of`, of a key and a value."""
+        return (
+            self._through(key) if "key" in facets else key,
+            self._through(value) if "value" in facets else value,
+        )
+
+    def _through(self, payload: Payload) -> Payload:
+        if payload is None or len(payload) < PREFIX or not payload.startswith(MAGIC):
+            return payload
+        prefix = payload[:PREFIX]
+        digest = self._digests.get(prefix)
+        if digest is None:
+            digest = self._digests[prefix] = self._digest(id_of(prefix))
+        return digest + payload[PREFIX:]
+
+    def _digest(self, schema_id: int) -> bytes:
+        from k2k_assets.registry.canonical import schema_digest
+
+        self._registry = self._registry or self._open()
+        try:
+            return f"schema {schema_digest(self._registry, schema_id)} ".encode()
+        except SchemaNotFound:
+            return MAGIC + schema_id.to_bytes(PREFIX - 1, "big")  # bytes as they are: nobody can have mapped them
+
+
+def payloads_of(pipeline: Pipeline, role: ClusterRole) -> Payloads:
+    """Those of one side of a pipeline."""
+
+    def open_registry() -> Registry:
+        # Confluent's client takes a third of a second to be imported.
+        from k2k_assets.registry.of_pipeline import open_registry as opened
+
+        return opened(pipeline, role)
+
+    return Payloads(open_registry)
+
+
+def words_of(facets: Iterable[str]) -> list[str]:
+    """The different ones, without those of records that are compared as they are."""
+    return sorted({word for word in facets if word})

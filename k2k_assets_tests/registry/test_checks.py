@@ -1,0 +1,100 @@
+"""The checks compare through the mapping of schema ids: with both registries, and without a word of who has mapped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from k2k_assets.mapping.index import update_index
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.registry.client import ConfluentRegistry
+from k2k_assets.registry.schemas import Schema
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.registry import SandboxRegistry
+from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
+from k2k_assets.verification.record_pair import RecordPlace, differences_of, record_at
+from k2k_assets.verification.verdict import Judgement, Verdict
+from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.hand_copy import HandCopy
+from k2k_assets_tests.support.kafka import Record, create_topic, produce, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.schema_records import KINDS
+from k2k_assets_tests.support.spark import spark
+from k2k_assets_tests.verification.world import NOW, World
+
+__all__ = ["spark"]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
+
+Registries = tuple[SandboxRegistry, SandboxRegistry]
+
+
+@pytest.fixture
+def topics(clusters: KafkaSandbox) -> list[str]:
+    return [create_topic(clusters.source_servers, unique("orders")) for _ in KINDS]
+
+
+@pytest.fixture
+def pipeline(clusters: KafkaSandbox, registries: Registries, topics: list[str], tmp_path: Path) -> Pipeline:
+    return make_pipeline(
+        tmp_path,
+        clusters.source_servers,
+        clusters.target_servers,
+        topics,
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        registries=(registries[0].url, registries[1].url),
+        index={"path": str(tmp_path / "index")},
+    )
+
+
+def verdicts(spark: SparkSession, pipeline: Pipeline) -> dict[str, Verdict]:
+    hand = HandCopy(pipeline)
+    index = update_index(spark, pipeline, hand.source, hand.target)
+    return {name: run_check(name, Evidence(pipeline, spark, index, hand.source, hand.target)) for name in CHECKS}
+
+
+def test_a_copy_with_mapped_ids_passes_every_check(
+    clusters: KafkaSandbox, registries: Registries, spark: SparkSession, pipeline: Pipeline, topics: list[str]
+) -> None:
+    for kind, topic in zip(KINDS, topics, strict=True):
+        write = kind.writer(registries[0].url, topic)
+        produce(clusters.source_servers, topic, [write(n) for n in range(20)])
+        produce(clusters.source_servers, topic, [b"not framed", (b"a tombstone", None)])
+    assert copy(pipeline).stopped == {}
+    found = verdicts(spark, pipeline)
+    assert {name: each.judgement for name, each in found.items()} == dict.fromkeys(CHECKS, Judgement.PASSED)
+    assert found["content"].counts["compared"] == 66
+
+
+def test_a_copy_with_another_schemas_id_fails_the_content_check(
+    clusters: KafkaSandbox, registries: Registries, spark: SparkSession, pipeline: Pipeline, topics: list[str]
+) -> None:
+    source = ConfluentRegistry("source", {"url": registries[0].url}, {})
+    target = ConfluentRegistry("target", {"url": registries[1].url}, {})
+    topic = topics[0]
+    name = unique("s").replace("-", "_")
+    right, wrong = (Schema("AVRO", f'{{"type": "fixed", "name": "{name}", "size": {size}}}') for size in (1, 2))
+    here = source.register(f"{topic}-value", right)
+    there = [target.register(f"{name}-{n}", schema) for n, schema in enumerate((right, wrong))]
+    create_topic(clusters.target_servers, topic)
+    world = World(clusters, topic, HandCopy(pipeline), spark)
+
+    def framed(schema_id: int) -> bytes:
+        return b"\0" + schema_id.to_bytes(4, "big") + b"x"
+
+    world.source([Record(b"k", framed(here), [], NOW + n) for n in range(4)])
+    world.target([Record(b"k", framed(there[n == 2]), [], NOW + n) for n in range(4)])
+    world.mapped((0, 0, 4), end=4)
+
+    verdict = world.verdict("content")
+
+    assert verdict.judgement is Judgement.FAILED
+    assert [offender.source_offset for offender in verdict.offenders] == [2]
+    for offset, differs in ((1, []), (2, ["value"])):
+        place = RecordPlace.parse(f"{topic}:0:{offset}")
+        original = record_at(pipeline, world.hand.source, place)
+        mapped = record_at(pipeline, world.hand.target, place)
+        assert original is not None
+        assert mapped is not None
+        assert differences_of(pipeline, topic, original, mapped) == differs

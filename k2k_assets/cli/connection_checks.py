@@ -14,10 +14,14 @@ from k2k_assets.core.words import ACLS_HINT, plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.client_properties import ClusterRole
 from k2k_assets.replication.driver.planning import ensure_transaction_timeout
 from k2k_assets.topics.create import WantedTopic, rehearse_creation
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets.topics.target_topic_settings import TargetPlan, plan_target_topics, wanted_topics
+
+# Whether there is such a subject makes no difference: a registry that answers, and lets one in, says so.
+_ANY_SUBJECT = "k2k-validate"
 
 
 @dataclass
@@ -42,6 +46,7 @@ def check_connections(pipeline: Pipeline) -> ConnectionReport:
     ):
         with ThreadPoolExecutor(2) as both:  # so that two silent clusters take one time-out
             source_answers, target_answers = both.map(partial(_reach, report), (source, target))
+            list(both.map(partial(_reach_registry, report, pipeline), ("source", "target")))
         topics = _source(report, pipeline, source) if source_answers else None
         if source_answers and target_answers and _permitted(report, pipeline, source, target, topics or {}):
             _control(report, pipeline, target)
@@ -57,6 +62,19 @@ def _reach(report: ConnectionReport, cluster: Cluster) -> bool:
         report.faults.append(str(fault))
         return False
     return True
+
+
+def _reach_registry(report: ConnectionReport, pipeline: Pipeline, cluster: ClusterRole) -> None:
+    if not pipeline.schema_rules:
+        return
+    from k2k_assets.registry.of_pipeline import open_registry
+
+    registry = open_registry(pipeline, cluster)
+    try:
+        registry.versions(_ANY_SUBJECT)
+        report.lines.append(f"{registry}: answers")
+    except K2KError as fault:
+        report.faults.append(str(fault))
 
 
 def _source(report: ConnectionReport, pipeline: Pipeline, source: Cluster) -> dict[str, int] | None:

@@ -52,13 +52,28 @@ def sandbox() -> None:
     is_flag=True,
     help="TLS, passwords (SCRAM), client certificates and ACLs; the pipeline's user may only read on the source.",
 )
-def up(directory: Path | None, pipeline_file: Path, sample_traffic: bool, keep_writing: bool, secure: bool) -> None:
+@click.option(
+    "--registries",
+    is_flag=True,
+    help="A schema registry beside each cluster, whose ids differ; the pipeline maps schema ids. They begin empty.",
+)
+def up(
+    directory: Path | None,
+    pipeline_file: Path,
+    sample_traffic: bool,
+    keep_writing: bool,
+    secure: bool,
+    registries: bool,
+) -> None:
     """Starts both clusters, and stops them at Ctrl-C or SIGTERM."""
-    click.echo("Starting two Kafka clusters (the first start on a machine downloads Kafka, 45 MB) ...", err=True)
-    with _stop_signals() as stop, KafkaSandbox(directory, secure=secure) as clusters:
+    download = "Kafka, 45 MB, and a registry, 142 MB" if registries else "Kafka, 45 MB"
+    click.echo(f"Starting two Kafka clusters (the first start on a machine downloads {download}) ...", err=True)
+    with _stop_signals() as stop, KafkaSandbox(directory, secure=secure, registries=registries) as clusters:
         write_pipeline_file(pipeline_file, pipeline_text(clusters))
         for broker in (clusters.source, clusters.target):
             click.echo("\n".join(_access_lines(broker) if secure else [f"{broker.role}  {broker.servers}"]))
+        for role, registry in zip(("source", "target"), clusters.registries or (), strict=False):
+            click.echo(f"{role}  schema registry  {registry.url}")
         if sample_traffic and not stop.is_set():
             _write_samples(clusters)
         click.echo(f"\nA pipeline between them is in {pipeline_file}. Run it with\n\n  k2k start -f {pipeline_file}\n")

@@ -20,6 +20,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 _FEATURES = {
     "header_replication": "headers",
     "keep_record_creation_timestamp": "source timestamps",
+    "schema_mapping": "schema ids mapped",
     "offset_mapping": "offset mapping",
     "auto_create_topics": "creation of topics",
     "auto_create_control_topics": "creation of control topics",

@@ -59,6 +59,9 @@ class ConfluentRegistry:
         self._client = SchemaRegistryClient({**own, **settings})
         self._client._rest_client.session.headers.update(headers)
 
+    def __str__(self) -> str:
+        return f"the {self._role}'s schema registry at {self._url}"
+
     def schema(self, schema_id: int) -> Schema:
         return _from_client(self._ask(lambda: self._client.get_schema(schema_id), f"schema {schema_id}"))
 
@@ -104,18 +107,17 @@ class ConfluentRegistry:
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
-        where = f"the {self._role}'s schema registry at {self._url}"
         try:
             yield
         except SchemaRegistryError as error:
             status = error.http_status_code
             if status == _NOT_FOUND:
-                raise SchemaNotFound(f"{where} does not have {what}: {_words(error)}") from None
+                raise SchemaNotFound(f"{self} does not have {what}: {_words(error)}") from None
             if status == _TOO_MANY or status >= _SERVER_ERROR or status in (401, 403):
-                raise RegistryUnreachable(f"{where}, asked for {what}, answers {status}: {_words(error)}") from None
+                raise RegistryUnreachable(f"{self}, asked for {what}, answers {status}: {_words(error)}") from None
             raise
         except (httpx.HTTPError, OAuthTokenError, OSError) as error:
-            raise RegistryUnreachable(f"{where} does not answer: {error or type(error).__name__}") from None
+            raise RegistryUnreachable(f"{self} does not answer: {error or type(error).__name__}") from None
 
 
 def _words(error: SchemaRegistryError) -> str:

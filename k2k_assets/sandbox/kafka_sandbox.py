@@ -18,6 +18,10 @@ from k2k_assets.kafka import clients
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.jars import fetch_jars
 from k2k_assets.sandbox.principals import REPLICATOR, set_up_replicator
+from k2k_assets.sandbox.registry import SandboxRegistry
+
+# Of the target's registry: so that an id that was not mapped is noticed.
+_FIRST_ID = 21
 
 
 class KafkaSandbox:
@@ -33,6 +37,7 @@ class KafkaSandbox:
         benchmark: Larger heaps and the full just-in-time compiler, as in production.
         secure: Clients of both clusters need a password or a certificate, and ACLs; there is a user for the
             pipeline, who may only read on the source.
+        registries: A schema registry beside each cluster; they keep schemas in memory, and their ids differ.
     """
 
     def __init__(
@@ -42,7 +47,10 @@ class KafkaSandbox:
         settings: Mapping[str, str] | None = None,
         benchmark: bool = False,
         secure: bool = False,
+        registries: bool = False,
     ) -> None:
+        self._with_registries = registries
+        self.registries: tuple[SandboxRegistry, SandboxRegistry] | None = None
         self._given_directory = directory
         self._settings = dict(settings or {})
         self._benchmark = benchmark
@@ -72,7 +80,7 @@ class KafkaSandbox:
         return self.target.servers
 
     def start(self) -> KafkaSandbox:
-        """Starts both brokers and returns when both answer; downloads Kafka first if need be.
+        """Starts both brokers, and registries, and returns when all answer; downloads them first if need be.
 
         Raises:
             K2KError: No usable Java, no download, the directory is in use, or a broker does not start.
@@ -81,7 +89,8 @@ class KafkaSandbox:
         fetch_jars()
         try:
             self._prepare_directory()
-            _in_parallel([partial(self._start, broker) for broker in self._brokers.values()])
+            registries = [registry.start for registry in self.registries or ()]
+            _in_parallel([*(partial(self._start, broker) for broker in self._brokers.values()), *registries])
         except BaseException:
             self.stop()
             raise
@@ -90,7 +99,9 @@ class KafkaSandbox:
     def stop(self) -> None:
         """Stops both brokers and removes temporary data; does nothing when they are stopped already."""
         temporary = self._given_directory is None
-        _in_parallel([broker.kill if temporary else broker.stop for broker in self._brokers.values()])
+        registries = [registry.kill for registry in self.registries or ()]
+        _in_parallel([*(b.kill if temporary else b.stop for b in self._brokers.values()), *registries])
+        self.registries = None
         if temporary and self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
         self._brokers = {}
@@ -133,6 +144,12 @@ class KafkaSandbox:
                 settings=self._settings,
                 benchmark=self._benchmark,
                 secure=self.secure,
+            )
+        if self._with_registries:
+            source, target = (self._directory / f"{role}-registry" for role in ("source", "target"))
+            self.registries = (
+                SandboxRegistry("source", source, temporary=self._given_directory is None),
+                SandboxRegistry("target", target, first_id=_FIRST_ID, temporary=self._given_directory is None),
             )
 
 

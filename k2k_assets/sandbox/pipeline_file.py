@@ -8,6 +8,7 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.kafka_sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import REPLICATOR
+from k2k_assets.sandbox.registry import SandboxRegistry
 
 _FIRST_LINE = "# Written by the sandbox: the addresses change, so the next start writes it again."
 
@@ -19,17 +20,17 @@ features:
   offsetMapping: enabled
   autoCreateTopics: enabled
   autoCreateControlTopics: enabled
-source:
+{schema_mapping}source:
   kafka:
     common:
       "bootstrap.servers": "{source.servers}"
 {source_access}    consumer:
       "group.id": "k2k.{name}"
-target:
+{source_registry}target:
   kafka:
     common:
       "bootstrap.servers": "{target.servers}"
-{target_access}replication:
+{target_access}{target_registry}replication:
   - source:
       topic: "{topics}"
   - sink:
@@ -47,6 +48,13 @@ _ACCESS = """\
 """
 
 
+_REGISTRY = """\
+  registry:
+    config:
+      "schema.registry.url": "{url}"
+"""
+
+
 def pipeline_text(sandbox: KafkaSandbox, name: str = "demo", topics: str = r"demo\..*") -> str:
     """The YAML of a pipeline from the sandbox's source to its target.
 
@@ -55,7 +63,11 @@ def pipeline_text(sandbox: KafkaSandbox, name: str = "demo", topics: str = r"dem
         name: The pipeline's name, also the end of its `group.id`.
         topics: The regular expression that selects topics.
     """
+    source_registry, target_registry = map(_registry, sandbox.registries) if sandbox.registries else ("", "")
     return _TEXT.format(
+        schema_mapping="  schemaMapping: enabled\n" if sandbox.registries else "",
+        source_registry=source_registry,
+        target_registry=target_registry,
         first_line=_FIRST_LINE,
         name=name,
         source=sandbox.source,
@@ -64,6 +76,10 @@ def pipeline_text(sandbox: KafkaSandbox, name: str = "demo", topics: str = r"dem
         target_access=_access(sandbox.target) if sandbox.secure else "",
         topics=topics.replace("\\", "\\\\"),
     )
+
+
+def _registry(registry: SandboxRegistry) -> str:
+    return _REGISTRY.format(url=registry.url)
 
 
 def _access(broker: Broker) -> str:

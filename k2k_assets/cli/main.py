@@ -32,6 +32,8 @@ COMMANDS: dict[str, _Entry] = {
         "k2k_assets.cli.convert", "convert_command", "Make pipeline files of MirrorMaker 2's properties."
     ),
     "validate": _Entry("k2k_assets.cli.validate", "validate", "Check a pipeline file, and the clusters it names."),
+    "migrate": _Entry("k2k_assets.cli.migrate", "migrate", "Print a file of an older K2K in today's spellings."),
+    "schema": _Entry("k2k_assets.cli.schema", "schema", "Print the JSON Schema of the pipeline file, for editors."),
     "acls": _Entry("k2k_assets.cli.acls", "acls", "Print the permissions that a pipeline needs, as commands."),
     "sandbox": _Entry("k2k_assets.cli.sandbox", "sandbox", "Two real Kafka clusters on this machine."),
     "demo": _Entry("k2k_assets.cli.demo", "demo", "The whole of it on the sandbox, with a summary."),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
+from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.pipeline.document import parse_document
 from k2k_assets.pipeline.old_spellings import Change, modernized
-from k2k_assets.pipeline.problems import Path, fail
+from k2k_assets.pipeline.problems import Path, Problem, fail
 from k2k_assets.pipeline.substitution import substitute
 
 _NEVER_WRAPPED = 1_000_000
@@ -50,7 +52,7 @@ def migrated(text: str, file: str) -> Migration:
     if not found.changes:
         return Migration(text, ())
     yaml = _yaml(text)
-    document = yaml.load(template.text)
+    document = _without_aliases(yaml.load(template.text), set())
     for change in found.changes:
         _apply(document, change)
     stream = io.StringIO()
@@ -68,12 +70,29 @@ def _yaml(text: str) -> YAML:
     return yaml
 
 
+def _without_aliases(value: Any, seen: set[int]) -> Any:
+    """Each place with a section of its own: a change at one of them is none at the others."""
+    if not isinstance(value, CommentedMap | CommentedSeq):
+        return value
+    if id(value) in seen:
+        value = copy.deepcopy(value)
+    seen.add(id(value))
+    for key, item in list(value.items() if isinstance(value, CommentedMap) else enumerate(value)):
+        own = _without_aliases(item, seen)
+        if own is not item:
+            value[key] = own
+    return value
+
+
 def _apply(document: CommentedMap, change: Change) -> None:
     *parents, key = change.old
     section = _section(document, tuple(parents))
     if change.old == change.new:
         section[key] = _one_map(section[key])
         return
+    if key not in dict(section.non_merged_items()):
+        why = "it is taken over from an anchor by `<<`; write it out first"
+        raise PipelineFileError(str(Problem(*change.place, change.written_at, why)))
     value = section.pop(key)
     comment = section.ca.items.pop(key, None)
     if change.new is None:
@@ -81,7 +100,7 @@ def _apply(document: CommentedMap, change: Change) -> None:
     *parents, key = change.new
     section = _section(document, tuple(parents))
     section[key] = value
-    if comment is not None:
+    if comment is not None and not section.fa.flow_style():  # in braces it would break the line
         section.ca.items[key] = comment
 
 

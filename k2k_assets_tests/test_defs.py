@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from k2k_assets import discovery
-from k2k_assets.definitions import FOLDER_VARIABLE, build_definitions, pipelines_folder
+from k2k_assets.definitions import FOLDER_VARIABLE, build_definitions, load_folder, pipelines_folder
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.names import MAINTENANCE_JOB, AssetNames
 from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
@@ -319,3 +319,24 @@ def _names(folder: Path, kind: str) -> set[str]:
     graph = build_definitions(folder).get_repository_def().asset_graph
     keys = (key for key in graph.materializable_asset_keys if len(key.path) == 3)
     return {key.path[2] for key in keys if key.path[1] == kind}
+
+
+def test_a_file_for_the_offset_mapper_alone_is_no_broken_pipeline(folder: Path) -> None:
+    """K2K's second program has files of its own; they may lie beside the pipelines."""
+    _write(folder, "copying", ["orders"])
+    mapper = {"name": "mapper", "groups": {"consumerGroups": ".*"}} | {
+        side: {"kafka": {"common": {"bootstrap.servers": NOBODY}}} for side in ("source", "target")
+    }
+    (folder / "mapper.yaml").write_text(yaml.safe_dump(mapper))
+    (folder / "faulty.yaml").write_text(yaml.safe_dump({**mapper, "groups": {"consumerGroup": ".*"}}))
+    found = load_folder(folder)
+    assert [pipeline.name for pipeline in found.pipelines.values()] == ["copying"]
+    assert [path.name for path in found.mappers] == ["mapper.yaml"]
+    assert [path.name for path in found.broken] == ["faulty.yaml"]
+    assert "groups.consumerGroup: unknown key; did you mean consumerGroups?" in found.broken[folder / "faulty.yaml"]
+
+    graph = build_definitions(folder).get_repository_def().asset_graph
+    shown = graph.get(dg.AssetKey(["offset_mapper_files", "mapper.yaml"]))
+    assert not shown.is_materializable
+    assert "`k2k-offset-mapping start -f mapper.yaml` runs it" in (shown.description or "")
+    assert graph.get(dg.AssetKey(["broken_pipeline_files", "faulty.yaml"])).is_materializable

@@ -18,6 +18,7 @@ from k2k_assets.cli.program import end_process, run_program
 from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.termination_log import failure_written_to
+from k2k_assets.cli.validate_mapper import validate_mapper
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import plural
 
@@ -64,6 +65,8 @@ def _start(files: Sequence[Path], variables: bool, console: Console, once: bool,
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
 
     pipeline = load_mapper_pipeline(files, variables=variables)
+    for info in pipeline.infos:
+        _log.info(info)
     for warning in pipeline.warnings:
         _log.warning(warning)
     if not once:
@@ -78,6 +81,7 @@ def _start(files: Sequence[Path], variables: bool, console: Console, once: bool,
 
 
 cli.add_command(failback)
+cli.add_command(validate_mapper)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -19,7 +19,7 @@ _INFERRED = "as the mappings say"
 _DEFAULTS = f"""
 source: {{kafka: {{common: {{"group.id": "{ANY_GROUP}"}}}}}}
 replication:
-  - source: {{topic: ".*"}}
+  - source: {{topic: ".*", internalTopics: enabled}}
   - sink: {{name: "{_INFERRED}", topic: source, partition: source}}
 """
 
@@ -37,9 +37,14 @@ def load_mapper_pipeline(files: Sequence[Path], *, variables: bool = True) -> Pi
     return load_pipeline(files, defaults=_DEFAULTS, variables=variables)
 
 
+def is_for_mapper_alone(pipeline: Pipeline) -> bool:
+    """Whether the file is the shorter one, which copies nothing."""
+    return pipeline.routing.name == _INFERRED
+
+
 def are_published(pipeline: Pipeline) -> bool:
     """Whether the replicator publishes mappings, as far as this file tells; one for a mapper alone means that."""
-    return pipeline.features.offset_mapping or pipeline.routing.name == _INFERRED
+    return pipeline.features.offset_mapping or is_for_mapper_alone(pipeline)
 
 
 def with_mappings(pipeline: Pipeline) -> Pipeline:
@@ -57,7 +62,7 @@ def routing_of(
         maps: All that is mapped.
         copied: The newest commit records: of a topic that went to one topic and then to another, they tell the latter.
     """
-    if pipeline.routing.name != _INFERRED:
+    if not is_for_mapper_alone(pipeline):
         return pipeline.routing
     newest: dict[str, tuple[int, int, str]] = {}
     same_partition = True

@@ -19,8 +19,9 @@ from k2k_assets.core.naming import escape
 
 SENSOR_NAME = "k2k_replication_sensor"
 OFFSET_SENSOR_NAME = "k2k_offset_sync_sensor"
-# Each group of a pipeline ends in a word of `_GROUPS`: none can be this one.
+# Each group of a pipeline ends in a word of `_GROUPS`: none can be one of these.
 BROKEN_FILES_GROUP = "k2k_broken_files"
+MAPPER_FILES_GROUP = "k2k_mapper_files"
 GROUP_CHECK = "resumes_exactly"
 TOPIC_CHECK = "copies_on"
 PIPELINE_TAG = "k2k/pipeline"
@@ -66,6 +67,11 @@ def broken_file_key(file_name: str) -> AssetKey:
     """The asset that stands for a pipeline file that cannot be used."""
     # No pipeline has a second part like this: a file's name ends in .yaml or .yml.
     return AssetKey(["broken_pipeline_files", key_part(file_name)])
+
+
+def mapper_file_key(file_name: str) -> AssetKey:
+    """The asset that stands for a file for the offset mapper alone."""
+    return AssetKey(["offset_mapper_files", key_part(file_name)])
 
 
 def broken_file_op(file_name: str) -> str:

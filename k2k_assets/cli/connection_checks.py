@@ -17,6 +17,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.client_properties import ClusterRole
 from k2k_assets.replication.driver.planning import ensure_transaction_timeout
 from k2k_assets.topics.create import WantedTopic, rehearse_creation
+from k2k_assets.topics.names import left_out
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets.topics.target_topic_settings import TargetPlan, plan_target_topics, wanted_topics
 
@@ -87,6 +88,8 @@ def _source(report: ConnectionReport, pipeline: Pipeline, source: Cluster) -> di
         report.faults.append(str(fault))
         return None
     report.lines.append(f"selected: {plural(len(topics), 'topic')}, {plural(len(partitions), 'partition')}")
+    if internal := sorted(left_out(pipeline, source.topics())):
+        report.lines.append(f"left out, as bookkeeping: {', '.join(internal)}")
     return topics
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,13 +18,29 @@ _DEFAULT_CONTROL = frozenset({"__k2k_consumer-offsets", "__k2k_assignment", "__k
 def own_control_topics(pipeline: Pipeline) -> frozenset[str]:
     """The names that this pipeline uses for its own bookkeeping on the target."""
     return frozenset(
-        {pipeline.coordination.commit.topic, pipeline.coordination.assignment.topic, pipeline.offset_mapping.topic}
+        {
+            pipeline.coordination.commit.topic,
+            pipeline.coordination.assignment.topic,
+            pipeline.offset_mapping.topic,
+            pipeline.metrics.kafka.topic,
+        }
     )
 
 
 def never_selected(pipeline: Pipeline) -> frozenset[str]:
     """The names that no pattern selects, whatever it matches."""
     return KAFKA_INTERNAL | _DEFAULT_CONTROL | own_control_topics(pipeline)
+
+
+def left_out(pipeline: Pipeline, names: Collection[str]) -> set[str]:
+    """Those of some source topics that a pattern would select if their names were not of bookkeeping.
+
+    Args:
+        pipeline: Whose.
+        names: Source topics.
+    """
+    selection = pipeline.selection.with_internal_topics()
+    return {name for name in names if selection.matches(name)} - selected(pipeline, names) - never_selected(pipeline)
 
 
 def selected(pipeline: Pipeline, names: Iterable[str]) -> set[str]:

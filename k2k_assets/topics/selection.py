@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import hidden_topics
-from k2k_assets.topics.names import KAFKA_INTERNAL, never_selected, selected
+from k2k_assets.topics.names import KAFKA_INTERNAL, left_out, never_selected, selected
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
@@ -85,9 +85,18 @@ def _matching(pipeline: Pipeline, existing: Collection[str], source: Cluster) ->
     if not names:
         refuse(hidden_topics(pipeline, source))
         looked_at = len(set(existing) - never_selected(pipeline))
+        internal = sorted(left_out(pipeline, existing))
         raise Refused(
             f"no topic of the {source} matches the pattern '{pipeline.selection.pattern}': "
             f"{plural(looked_at, 'topic')} looked at. The pattern must match the whole name; "
-            "correct 'replication[].source.topic'."
+            f"correct 'replication[].source.topic'.{_about_internal(internal)}"
         )
     return names
+
+
+def _about_internal(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    return (
+        f" It leaves topics of bookkeeping out ({', '.join(names[:3])}{', ...' * (len(names) > 3)}): list them by name."
+    )

@@ -12,14 +12,29 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets_tests.support.pipelines import make_pipeline
 
-EXISTING = {"orders": 3, "payments": 2, "eu.orders": 1, "__k2k_assignment": 1, "__k2k_metrics": 1}
+INTERNAL = {
+    "__internal": 1,
+    "_schemas": 1,
+    "mm2-offsets.a.internal": 1,
+    "mm2-configs.b": 1,
+    "mm2-offset-syncs.b.internal": 1,
+    "a.checkpoints.internal": 1,
+    "connect-internal": 1,
+    "heartbeats": 1,
+    "a.heartbeats": 1,
+}
+CONTROL = {"__k2k_assignment": 1, "__k2k_metrics": 1, "our-commits": 1, "our-metrics": 1}
+EXISTING = {"orders": 3, "payments": 2, "eu.orders": 1}
 
 
 class PlayedCluster:
     """Answers `topics()`, which is all that the selection asks."""
 
+    def __init__(self, topics: dict[str, int]) -> None:
+        self._topics = topics
+
     def topics(self) -> dict[str, int]:
-        return dict(EXISTING)
+        return self._topics
 
     def __str__(self) -> str:
         return "source cluster (played:9092)"
@@ -31,9 +46,13 @@ def _nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("k2k_assets.topics.selection.hidden_topics", lambda *_: [])
 
 
-def resolve(tmp_path: Path, selection: str | list[str]) -> dict[str, int]:
-    pipeline = make_pipeline(tmp_path, "source:9092", "target:9092", selection)
-    return resolve_topics(pipeline, cast(Cluster, PlayedCluster()))
+def resolve(
+    tmp_path: Path, selection: str | list[str], existing: dict[str, int] | None = None, **source: object
+) -> dict[str, int]:
+    stages = [{"source": {"topic": selection, **source}}, {"sink": {"topic": "source", "partition": "source"}}]
+    sections = {"coordination": {"commit": {"topic": "our-commits"}}, "metrics": {"kafka": {"topic": "our-metrics"}}}
+    pipeline = make_pipeline(tmp_path, "source:9092", "target:9092", ".*", replication=stages, **sections)
+    return resolve_topics(pipeline, cast(Cluster, PlayedCluster(existing or EXISTING | INTERNAL | CONTROL)))
 
 
 def test_pattern_selects_whole_names_sorted_with_partition_counts(tmp_path: Path) -> None:
@@ -41,12 +60,40 @@ def test_pattern_selects_whole_names_sorted_with_partition_counts(tmp_path: Path
     assert list(resolve(tmp_path, ".*orders")) == ["eu.orders", "orders"]
 
 
-def test_pattern_never_selects_control_topics(tmp_path: Path) -> None:
-    assert set(resolve(tmp_path, ".*")) == {"orders", "payments", "eu.orders"}
+def test_pattern_never_selects_control_topics_nor_bookkeeping(tmp_path: Path) -> None:
+    assert set(resolve(tmp_path, ".*")) == set(EXISTING)
+
+
+def test_bookkeeping_is_selected_where_it_is_asked_for_but_never_our_own(tmp_path: Path) -> None:
+    assert set(resolve(tmp_path, ".*", internalTopics="enabled")) == {*EXISTING, *INTERNAL}
+    assert resolve(tmp_path, ["_schemas", "a.heartbeats"]) == {"_schemas": 1, "a.heartbeats": 1}
+
+
+def test_what_only_looks_like_bookkeeping_is_data(tmp_path: Path) -> None:
+    data = {"_schemas2": 1, "internal": 1, "internals": 1, "heartbeats2": 1, "myheartbeats": 1, "mm2": 1, "_orders": 1}
+    assert resolve(tmp_path, ".*", data) == data
+
+
+@pytest.mark.parametrize(
+    ("exclude", "selected"),
+    [
+        (["payments"], {"orders", "eu.orders"}),
+        (".*orders", {"payments"}),
+        ("orders", {"payments", "eu.orders"}),
+        (["unknown"], {"orders", "payments", "eu.orders"}),
+    ],
+)
+def test_excluded_topics_are_not_selected(tmp_path: Path, exclude: object, selected: set[str]) -> None:
+    assert set(resolve(tmp_path, ".*", exclude=exclude)) == selected
+
+
+def test_a_pattern_that_matches_bookkeeping_alone_says_so(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"leaves topics of bookkeeping out \(__internal, _schemas\): list them"):
+        resolve(tmp_path, "_.*")
 
 
 def test_pattern_without_a_match_is_refused_with_the_number_looked_at(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"played:9092.*matches the pattern 'order': 3 topics looked at"):
+    with pytest.raises(Refused, match=r"played:9092.*matches the pattern 'order': 12 topics looked at"):
         resolve(tmp_path, "order")
 
 

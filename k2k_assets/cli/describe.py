@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,11 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
-from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.suggestions import with_files
+from k2k_assets.cli.tool_options import ToolCall, tool_options
 from k2k_assets.core.words import plural
 
 if TYPE_CHECKING:
@@ -31,30 +27,32 @@ _COLUMNS = 140
 
 
 @click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
-@pipeline_files
-@defaults_files
-@template_engine
+@tool_options
 @click.option("--table", "form", flag_value="table", help="Print a table with lag and totals, as on a terminal.")
 @click.option("--yaml", "form", flag_value="yaml", help="Print YAML, as where nobody looks: in a pipe or a file.")
 @click.option("--json", "form", flag_value="json", help="Print the same as JSON.")
-def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: bool, form: str | None) -> None:
+def describe(call: ToolCall, form: str | None) -> None:
     """Shows the committed positions: 'committed' is the next offset to copy, 'last' the end of the source.
 
     A partition that is stopped has its reason and the reason's code with it, one that was set by hand who did it, when
-    and why.
+    and why. Of several pipelines each is a YAML document, or a line of JSON.
     """
     # Importing Kafka takes a moment: not for --help.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.overrides.committed import committed
-    from k2k_assets.pipeline import load_pipeline
 
-    logs.configure(error_console())
-    logging.getLogger("k2k").setLevel(logging.WARNING)
-    pipeline = load_pipeline([*defaults, *files], variables=variables)
-    with both_clusters(pipeline) as (source, target):
-        state = committed(pipeline, source, target)
+    call.show_log(quiet=True)
+    for number, pipeline in enumerate(call.each()):
+        with both_clusters(pipeline) as (source, target):
+            state = committed(pipeline, source, target)
+        _print(pipeline, state, form, is_first=number == 0)
+
+
+def _print(pipeline: Pipeline, state: CommittedPositions, form: str | None, is_first: bool) -> None:
     if (form or ("table" if sys.stdout.isatty() else "yaml")) == "table":
         console = Console()
+        if not is_first:
+            console.print()
         (console if console.is_terminal else Console(width=_COLUMNS)).print(positions_table(pipeline, state))
         return
     document = {
@@ -67,6 +65,8 @@ def describe(files: tuple[Path, ...], defaults: tuple[Path, ...], variables: boo
     if form == "json":
         click.echo(json.dumps(document))
     else:
+        if not is_first:
+            click.echo("---")
         click.echo(yaml.safe_dump(document, sort_keys=False, width=10_000, allow_unicode=True), nl=False)
 
 

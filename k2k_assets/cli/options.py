@@ -16,14 +16,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SWITCH = click.Choice(["enabled", "disabled"])
 
 
-def _each_file(_: click.Context, option: click.Parameter, values: Sequence[Path]) -> tuple[Path, ...]:
+def split_files(values: Sequence[Path]) -> tuple[Path, ...]:
     """K2K's tools take lists with commas, too. A file that has a comma in its name is itself."""
-    files = tuple(
+    return tuple(
         Path(name.strip())
         for value in values
         for name in ([str(value)] if value.exists() else str(value).split(","))
         if name.strip()
     )
+
+
+def _each_file(_: click.Context, option: click.Parameter, values: Sequence[Path]) -> tuple[Path, ...]:
+    files = split_files(values)
     remember_files(option.opts[0], files)
     return files
 

@@ -7,30 +7,26 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
-from k2k_assets.cli.streams import error_console
+from k2k_assets.cli.tool_options import ToolCall, tool_options
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import plural
 
 if TYPE_CHECKING:
     from k2k_assets.overrides.decide import Override
+    from k2k_assets.pipeline import Pipeline
 
 F = TypeVar("F", bound=Callable[..., Any])
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 def _override_options(command: F) -> F:
-    """What `set` and `reset` have in common: `defaults`, `variables`, `new_topic`, ... `force`."""
+    """What `set` and `reset` have in common: `new_topic`, ... `force`."""
     options: tuple[Callable[[F], F], ...] = (
-        defaults_files,
-        template_engine,
         click.option(
             "--accept-new-topic", "new_topic", is_flag=True,
             help="Go on although a source or target topic was deleted and created anew.",
@@ -51,14 +47,14 @@ def _override_options(command: F) -> F:
 
 
 @click.command("set", epilog=epilog(0, 1, 2, 3, 4, 130), context_settings=_CONTEXT)
-@pipeline_files
+@tool_options
 @click.option(
     "-o", "--offset", "offsets", metavar="TOPIC:PARTITION:OFFSET", multiple=True, required=True,
     help="Source topic, source partition or 'all', and the offset to copy next: a number, 'earliest' (the log start), "
     "'latest' (the end of what can be read) or 'current' (stay). Repeated: several.",
 )  # fmt: skip
 @_override_options
-def set_positions(files: tuple[Path, ...], offsets: tuple[str, ...], **options: Any) -> None:
+def set_positions(call: ToolCall, offsets: tuple[str, ...], **options: Any) -> None:
     """Sets positions: where copying goes on. Records that are jumped over are never copied, and noted as skipped.
 
     Going back copies records a second time. Stop the pipeline first.
@@ -69,27 +65,30 @@ def set_positions(files: tuple[Path, ...], offsets: tuple[str, ...], **options: 
         wanted = tuple(map(Wanted.parse, offsets))
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'-o'") from None
-    _override(files, wanted, **options)
+    call.show_log()
+    _override(call.one(), wanted, **options)
 
 
 @click.command(epilog=epilog(0, 1, 2, 3, 4, 130), context_settings=_CONTEXT)
-@pipeline_files
+@tool_options
 @_override_options
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-def reset(files: tuple[Path, ...], yes: bool, dry_run: bool, **options: Any) -> None:
-    """Sets all positions of the pipeline to the log start: everything is copied again, behind what was copied.
+def reset(call: ToolCall, yes: bool, dry_run: bool, **options: Any) -> None:
+    """Sets all positions of the pipeline, or of several, to the log start: everything is copied again.
 
     On a terminal it shows what would be changed, and asks before it does. Stop the pipeline first.
     """
     asks = not (yes or dry_run) and sys.stdin.isatty()
-    _override(files, None, dry_run=dry_run, asks=asks, **options)
+    call.show_log()
+    for pipeline in call.each():
+        if len(call.pipelines) > 1:
+            click.echo(f"{pipeline.name}:")
+        _override(pipeline, None, dry_run=dry_run, asks=asks, **options)
 
 
 def _override(
-    files: Sequence[Path],
+    pipeline: Pipeline,
     wanted: Any,
-    defaults: Sequence[Path],
-    variables: bool,
     new_topic: bool,
     foreign_records: bool,
     why: str | None,
@@ -101,11 +100,8 @@ def _override(
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.overrides.apply import override, rehearse
     from k2k_assets.overrides.request import Request, Wanted
-    from k2k_assets.pipeline import load_pipeline
     from k2k_assets.topics.selection import resolve_topics
 
-    logs.configure(error_console())
-    pipeline = load_pipeline([*defaults, *files], variables=variables)
     with both_clusters(pipeline) as (source, target):
         if wanted is None:
             wanted = tuple(Wanted(topic, None, "earliest") for topic in resolve_topics(pipeline, source))

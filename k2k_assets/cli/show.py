@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,11 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
-from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.timestamps import shown
+from k2k_assets.cli.tool_options import ToolCall, tool_options
 
 if TYPE_CHECKING:
     from k2k_assets.verification.record_pair import RecordPlace, ShownRecord
@@ -29,18 +25,14 @@ _PLACE = "TOPIC:PARTITION:OFFSET"
 
 
 @click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
-@pipeline_files
+@tool_options
 @click.option("-o", "--offset", "source", metavar=_PLACE, help="The record on the source.")
 @click.option("--target", metavar=_PLACE, help="The record on the target.")
-@defaults_files
-@template_engine
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; keys, values and headers in base64.")
 def show(
-    files: tuple[Path, ...],
+    call: ToolCall,
     source: str | None,
     target: str | None,
-    defaults: tuple[Path, ...],
-    variables: bool,
     as_json: bool,
 ) -> None:
     """Shows a record of the source beside its copy, and in what they differ.
@@ -50,15 +42,13 @@ def show(
     """
     # Importing Kafka takes a moment: not for --help.
     from k2k_assets.kafka.clusters import both_clusters
-    from k2k_assets.pipeline import load_pipeline
     from k2k_assets.verification.record_pair import differences_of, facing, record_at
 
-    logs.configure(error_console())
-    logging.getLogger("k2k").setLevel(logging.WARNING)
+    call.show_log(quiet=True)
     there, here = _place(source, "-o"), _place(target, "--target")
     if there is None and here is None:
         raise click.UsageError("wanted: -o, --target, or both")
-    pipeline = load_pipeline([*defaults, *files], variables=variables)
+    pipeline = call.one()
     if there is None:
         assert here is not None
         there = facing(pipeline, "target", here)

@@ -27,5 +27,11 @@ def forget_files() -> None:
 
 def with_files(text: str) -> str:
     """A message in which `-f FILE` names the files of this call; without any it stays as it is."""
-    words = [word for option in sorted(_files) for file in _files[option] for word in (option, str(file))]
+    words = [word for option in sorted(_files) for value in _values(_files[option]) for word in (option, value)]
     return text.replace(_PLACEHOLDER, shlex.join(words)) if words else text
+
+
+def _values(files: Sequence[Path]) -> list[str]:
+    """With commas every program takes them for one pipeline; `k2k-tool` takes each `-f` for one of its own."""
+    names = list(map(str, files))
+    return names if any("," in name for name in names) else [",".join(names)] * bool(names)

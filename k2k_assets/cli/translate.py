@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
-from functools import partial
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
 
-from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.options import defaults_files, pipeline_files, template_engine
-from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.timestamps import Timestamp, shown
+from k2k_assets.cli.tool_options import ToolCall, tool_options
 from k2k_assets.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -31,9 +26,7 @@ _WHAT_TO_DO = {
 
 
 @click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
-@pipeline_files
-@defaults_files
-@template_engine
+@tool_options
 @click.option("--topic", help="Source topic; with --reverse target topic.")
 @click.option("--partition", type=click.IntRange(0), help="Its partition.")
 @click.option("--offset", type=click.IntRange(0), help="The position: next offset to read.")
@@ -46,9 +39,7 @@ _WHAT_TO_DO = {
 @click.option("--reverse", is_flag=True, help="From the target back to the source.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; with --checkpoint, what startingOffsets takes.")
 def translate(
-    files: tuple[Path, ...],
-    defaults: tuple[Path, ...],
-    variables: bool,
+    call: ToolCall,
     topic: str | None,
     partition: int | None,
     offset: int | None,
@@ -61,27 +52,18 @@ def translate(
 
     Ends with exit code 3 when there is no answer.
     """
-    # Importing Kafka takes a moment: not for --help.
-    from k2k_assets.pipeline import load_pipeline
-
-    _quiet()
-    load = partial(load_pipeline, [*defaults, *files], variables=variables)
+    # What the mapper tells of its work is no answer.
+    call.show_log(quiet=True)
     if checkpoint is not None:
         if topic is not None or partition is not None or offset is not None or timestamp is not None:
             raise click.UsageError("--checkpoint comes with no --topic, --partition, --offset or --timestamp")
-        _translate_checkpoint(load(), checkpoint.read(), checkpoint.name, reverse, as_json)
+        _translate_checkpoint(call.one(), checkpoint.read(), checkpoint.name, reverse, as_json)
         return
     if topic is None or partition is None or (offset is None) == (timestamp is None):
         raise click.UsageError(
             "wanted: --topic, --partition and one of --offset and --timestamp; or --checkpoint alone"
         )
-    _translate_position(load(), (topic, partition), offset, timestamp, reverse, as_json)
-
-
-def _quiet() -> None:
-    logs.configure(error_console())
-    # What the mapper tells of its work is no answer.
-    logging.getLogger("k2k").setLevel(logging.WARNING)
+    _translate_position(call.one(), (topic, partition), offset, timestamp, reverse, as_json)
 
 
 def _translate_position(

@@ -13,6 +13,7 @@ from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.guarantee import guarantee
 from k2k_assets.cli.options import pipeline_files, template_engine
 from k2k_assets.cli.streams import error_console
+from k2k_assets.cli.timestamps import shown
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import duration, plural
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -55,14 +56,25 @@ def effective(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     yield "source", str(pipeline.client_properties("source", "admin")["bootstrap.servers"])
     yield "target", str(pipeline.client_properties("target", "admin")["bootstrap.servers"])
     yield "copies", pipeline.selection.describe()
+    if pipeline.selection.start is not None:
+        yield "begins", _beginning(pipeline.selection.start)
     yield "to", f"{_target_names(pipeline)}; {_target_partition(pipeline)}"
     yield "delivery", guarantee(pipeline)
     longest = duration(commit.batch_timeout.total_seconds())
     yield "commits", f"after {plural(commit.batch_size, 'record')} or {longest}"
     yield "features", ", ".join(_features(pipeline))
     yield "progress", f"group {pipeline.group} in {commit.topic}"
+    for info in pipeline.infos:
+        yield "note", info
     for warning in pipeline.warnings:
         yield "warning", warning
+
+
+def _beginning(start: str | int | dict[str, dict[int, int]]) -> str:
+    if isinstance(start, dict):
+        text = ", ".join(f"{topic}-{p} at {offset}" for topic, of in start.items() for p, offset in of.items())
+        return f"{text}, where there is no position yet"
+    return f"{start if isinstance(start, str) else shown(start)}, where there is no position yet"
 
 
 def _target_names(pipeline: Pipeline) -> str:

@@ -23,9 +23,11 @@ def refused(files: tuple[Path, ...], defaults: tuple[Path, ...]) -> None:
     raise Refused(f"{len(files)}, {len(defaults)}: {ACLS_HINT}")
 
 
-def test_an_error_names_all_files_as_they_were_given(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_names_all_files_so_that_every_program_takes_them_for_one_pipeline(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run_program(refused, "k2k", ["-f", "my orders.yaml", "-f", "a.yaml,b.yaml", "-d", "all.yaml"]) == 3
-    files = "-d all.yaml -f 'my orders.yaml' -f a.yaml -f b.yaml"
+    files = "-d all.yaml -f 'my orders.yaml,a.yaml,b.yaml'"
     assert capsys.readouterr().err == f"Error: 3, 1: {ACLS_HINT.replace('-f FILE', files)}\n"
     assert run_program(refused, "k2k", ["--file", "c.yaml"]) == 3
     assert "k2k acls -f c.yaml" in capsys.readouterr().err

@@ -243,25 +243,33 @@ def test_files_in_parts_and_variables_switched_off(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As K2K's tools take them: a list with commas is one pipeline, defaults come first, `-g` leaves `${` alone."""
+    """As K2K's tools take them: a list with commas is one pipeline, defaults come first, `-g` leaves `${` alone.
+
+    Of `k2k-tool` each `-f` is a pipeline of its own; of the other programs all are one.
+    """
+    each_is_one = program is tool.run
+
+    def given(*files: object) -> list[str]:
+        separate = ["-f", ",".join(map(str, files[:-1])), "-f", str(files[-1])]
+        return ["-f", ",".join(map(str, files))] if each_is_one else separate
 
     def unreachable(_: Cluster, role: str, properties: dict[str, object], *__: object) -> None:
         raise ClusterUnreachable(f"{role} is {properties['bootstrap.servers']}")
 
     monkeypatch.setattr(Cluster, "__init__", unreachable)
     whole = write_pipeline(tmp_path, "s:9092", "t:9092", ["orders"])
-    defaults, last = tmp_path / "defaults.yaml", tmp_path / "last, or not.yaml"
+    defaults, last = tmp_path / "defaults.yaml", tmp_path / ("last.yaml" if each_is_one else "last, or not.yaml")
     defaults.write_text("coordination: {commit: {batchSize: a default}}\nsource: {kafka: {common: {}}}")
     last.write_text("coordination: {commit: {batchSize: 7}}\nname: not ${a variable")
     arguments = [str(defaults) if each == "DEFAULTS" else each for each in arguments]
     first = tmp_path / "first.yaml"
     first.write_text("source: {kafka: {common: {bootstrap.servers: 'first:1'}}}")
-    for files, server in ((f"{whole}, {first}", "first:1"), (f"{first},{whole}", "s:9092")):
-        assert program([*arguments, "-f", files, "-f", str(last), "-g", "disabled"]) == 3
+    for files, server in (((whole, f" {first}"), "first:1"), ((first, whole), "s:9092")):
+        assert program([*arguments, *given(*files, last), "-g", "disabled"]) == 3
         assert f"source is {server}" in capsys.readouterr().err
     assert program([*arguments, "-f", f"{whole},{first}"]) == 2
     assert "defaults.yaml" in capsys.readouterr().err, "nothing came after its batchSize"
-    assert program([*arguments, "-f", f"{whole},{first}", "-f", str(last)]) == 2
+    assert program([*arguments, *given(whole, first, last)]) == 2
     assert "not closed" in capsys.readouterr().err
 
 

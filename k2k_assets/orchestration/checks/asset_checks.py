@@ -187,4 +187,4 @@ def _showing(files: Sequence[Path], offender: Offender) -> str | None:
     places = [part for option, *at in sides if None not in at for part in (option, ":".join(map(str, at)))]
     if not files or not places:
         return None
-    return shlex.join(["k2k-tool", "show", *(part for file in files for part in ("-f", str(file))), *places])
+    return shlex.join(["k2k-tool", "show", "-f", ",".join(map(str, files)), *places])

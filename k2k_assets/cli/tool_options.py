@@ -1,0 +1,159 @@
+"""The options that all commands of `k2k-tool` share, as K2K's tool has them: each `-f` is a pipeline of its own."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from k2k_assets.cli import logs
+from k2k_assets.cli.options import defaults_files, split_files, template_engine
+from k2k_assets.cli.streams import error_console
+from k2k_assets.cli.suggestions import remember_files
+from k2k_assets.core.errors import PipelineFileError
+
+if TYPE_CHECKING:
+    from k2k_assets.pipeline import Pipeline
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LEVELS = ("error", "warning", "info", "debug")
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}
+_SHORT = re.compile(r"(\d{1,9})\s*(ms|s|m|h)?", re.ASCII)
+_LONG = re.compile(r"(\d{1,9})\s+(millisecond|second|minute|hour)s?", re.ASCII)
+_EACH_ALONE = "Each -f is a pipeline of its own; several files of one pipeline are written -f base.yaml,override.yaml."
+
+
+class _Duration(click.ParamType):  # type: ignore[type-arg]  # older releases of click refuse the argument
+    """`10s`, `500ms`, or as a pipeline file has it: `10 seconds`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Reads it."""
+        if isinstance(value, timedelta):
+            return value
+        if short := _SHORT.fullmatch(str(value)):
+            return timedelta(**{_UNITS[short[2] or "s"]: int(short[1])})
+        if long := _LONG.fullmatch(str(value)):
+            return timedelta(**{f"{long[2]}s": int(long[1])})
+        raise click.BadParameter(f"expected a duration such as 10s or '10 seconds', found {value!r}", ctx, param)
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """What a call says of its pipelines, and of what it shows.
+
+    Attributes:
+        pipelines: The files of each.
+        defaults: Files that come before those of each.
+        variables: Whether `${...}` stands for a variable.
+        pull_timeout: Longest time for reading the commit topic; None: as the file says.
+        verbosity: From which level on the log is shown; None: the command chooses.
+    """
+
+    pipelines: tuple[tuple[Path, ...], ...]
+    defaults: tuple[Path, ...] = ()
+    variables: bool = True
+    pull_timeout: timedelta | None = None
+    verbosity: str | None = None
+
+    def show_log(self, *, quiet: bool = False) -> None:
+        """Shows the log on standard error.
+
+        Args:
+            quiet: Whether only warnings and what is worse are shown, unless `--verbosity` says otherwise.
+        """
+        logs.configure(error_console())
+        level = self.verbosity or ("warning" if quiet else "info")
+        logging.getLogger("k2k").setLevel(level.upper())
+
+    def each(self) -> Iterator[Pipeline]:
+        """The pipelines, one after the other; what the program says while one is in use names its files.
+
+        Raises:
+            PipelineFileError: One cannot be used; none is given out then.
+        """
+        loaded = [self._load(files) for files in self.pipelines]
+        names = [(pipeline.name, pipeline.group) for pipeline in loaded]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise PipelineFileError(f"pipeline '{twice[0]}', group '{twice[1]}', was given twice. {_EACH_ALONE}")
+        for files, pipeline in zip(self.pipelines, loaded, strict=True):
+            remember_files("-f", files)
+            yield pipeline
+
+    def one(self) -> Pipeline:
+        """The only pipeline.
+
+        Raises:
+            UsageError: There are several.
+        """
+        if len(self.pipelines) > 1:
+            raise click.UsageError(f"wanted: one pipeline. {_EACH_ALONE}")
+        return next(self.each())
+
+    def _load(self, files: Sequence[Path]) -> Pipeline:
+        from k2k_assets.pipeline import load_pipeline
+
+        remember_files("-f", files)
+        try:
+            pipeline = load_pipeline([*self.defaults, *files], variables=self.variables)
+        except PipelineFileError as error:
+            if len(self.pipelines) == 1:
+                raise
+            raise PipelineFileError(f"{error}\n{_EACH_ALONE}") from None
+        return pipeline if self.pull_timeout is None else _with_sync_timeout(pipeline, self.pull_timeout)
+
+
+def _with_sync_timeout(pipeline: Pipeline, timeout: timedelta) -> Pipeline:
+    commit = pipeline.coordination.commit.model_copy(update={"sync_timeout": timeout})
+    coordination = pipeline.coordination.model_copy(update={"commit": commit})
+    return pipeline.model_copy(update={"coordination": coordination})
+
+
+def _split(_: click.Context, __: click.Parameter, values: Sequence[Path]) -> tuple[tuple[Path, ...], ...]:
+    return tuple(split_files([value]) for value in values)
+
+
+def tool_options(command: F) -> F:
+    """`-f`, `-d`, `-g`, `-i` and `--verbosity` as K2K's tool has them: parameter `call`, beside the command's own."""
+
+    @wraps(command)
+    def with_call(
+        pipelines: tuple[tuple[Path, ...], ...],
+        defaults: tuple[Path, ...],
+        variables: bool,
+        pull_timeout: timedelta | None,
+        verbosity: str | None,
+        **own: Any,
+    ) -> Any:
+        return command(call=ToolCall(pipelines, defaults, variables, pull_timeout, verbosity), **own)
+
+    options: tuple[Callable[[Any], Any], ...] = (
+        click.option(
+            "-f", "--file", "pipelines", metavar="FILE",
+            multiple=True, required=True, type=click.Path(dir_okay=False, path_type=Path), callback=_split,
+            help="Pipeline file. Several with commas: merged into one, later files over earlier ones. Repeated: "
+            "several pipelines.",
+        ),
+        defaults_files,
+        template_engine,
+        click.option(
+            "-i", "--pull-timeout", type=_Duration(), metavar="DURATION",
+            help="Longest time for reading the commit topic to its end, such as 10s; by default as the file says.",
+        ),
+        click.option("--verbosity", type=click.Choice(_LEVELS), help="From which level on the log is shown."),
+    )  # fmt: skip
+    given: Any = with_call
+    for option in reversed(options):
+        given = option(given)
+    result: F = given
+    return result

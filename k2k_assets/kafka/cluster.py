@@ -352,6 +352,27 @@ class Cluster:
             return None if found is None else int(found.offset)
         return self.offsets([partition], "stable").get(partition)
 
+    def offsets_at(
+        self,
+        partitions: Iterable[TopicPartition],
+        timestamp: int,
+        without_leader: dict[TopicPartition, str] | None = None,
+        patience: float | None = None,
+    ) -> dict[TopicPartition, int]:
+        """As `offset_at`, of several partitions; those that do not exist are left out.
+
+        Args:
+            partitions: Existing partitions.
+            timestamp: Milliseconds since the epoch, UTC.
+            without_leader: As for `offsets`.
+            patience: As for `offsets`.
+        """
+        spec = OffsetSpec.for_timestamp(timestamp)
+        found = self._list(dict.fromkeys(partitions, spec), without_leader=without_leader, patience=patience)
+        younger = [tp for tp, at in found.items() if at.offset < 0]
+        ends = self.offsets(younger, "stable", without_leader, patience)
+        return {tp: int(at.offset) for tp, at in found.items() if at.offset >= 0} | ends
+
     def partitions_of(self, names: Collection[str]) -> list[TopicPartition]:
         """All partitions of those topics that exist."""
         return [

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 class World:
     """A topic of one partition, and groups that stand somewhere in it."""
 
-    def __init__(self, clusters: KafkaSandbox, directory: Path, **consumer: Any) -> None:
+    def __init__(self, clusters: KafkaSandbox, directory: Path, start: object = None, **consumer: Any) -> None:
         self.source, self.target = clusters.source_servers, clusters.target_servers
         self.topic = create_topic(self.source, unique("orders"))
         self.at = TopicPartition(self.topic, 0)
@@ -37,6 +37,10 @@ class World:
             features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
             groups={"consumerGroups": f"{self._prefix}.*"},
             consumer={"group.id": unique("k2k"), **consumer},
+            replication=[
+                {"source": {"topic": [self.topic], "start": {self.topic: start} if isinstance(start, dict) else start}},
+                {"sink": {"topic": "source", "partition": "source"}},
+            ],
         )
         self.pipeline = load_pipeline([self.path])
 
@@ -75,6 +79,24 @@ def test_a_copy_that_began_at_the_end_moves_nobody_past_what_it_left_out(
     world.stand(25)
     assert world.moved() == {
         2: ("unknown", None), 5: ("unknown", None), 19: ("unknown", None), 20: ("exact", 0), 25: ("exact", 5),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("start", [{0: 12}, "latest", 2_000_000_000_000])
+def test_a_copy_that_began_at_a_given_position_moves_nobody_past_what_it_left_out(
+    clusters: KafkaSandbox, tmp_path: Path, start: object
+) -> None:
+    world = World(clusters, tmp_path, start=start)
+    world.write(20)
+    delete_records(world.source, world.topic, 0, 5)
+    copy(world.pipeline)
+    world.write(10)
+    copy(world.pipeline)
+    began = 12 if isinstance(start, dict) else 20
+    world.stand(2, 5, began - 1, began, began + 5, 30)
+    assert world.moved() == {
+        2: ("unknown", None), 5: ("unknown", None), began - 1: ("unknown", None),
+        began: ("exact", 0), began + 5: ("exact", 5), 30: ("exact", 30 - began),
     }  # fmt: skip
 
 

@@ -33,9 +33,27 @@ def test_a_list_is_literal() -> None:
     assert selection.describe() == "the topics a.b, c"
 
 
+def test_a_pattern_with_exceptions_in_words() -> None:
+    selection = TopicSelection.model_validate({"topic": "a.*", "exclude": ["ab", "ac"]})
+    assert [selection.matches(topic) for topic in ("aa", "ab", "ac", "b")] == [True, False, False, False]
+    assert selection.describe() == "topics that match 'a.*', but not ab, ac"
+    selection = TopicSelection.model_validate({"topic": "a.*", "exclude": "a[bc]"})
+    assert selection.describe() == "topics that match 'a.*', but not those that match 'a[bc]'"
+
+
+def test_what_is_selected_belongs_to_the_code_version_as_before(tmp_path: Path) -> None:
+    plain, again, narrower = (
+        load_text(tmp_path, changed({"replication/0/source": {"topic": ".*", **more}}))
+        for more in ({}, {"internalTopics": "disabled"}, {"exclude": ["a"]})
+    )
+    assert plain.code_version == again.code_version != narrower.code_version
+    assert plain.selection.identity() == ".*"
+
+
 @pytest.mark.parametrize(
     ("topic", "message"),
     [
+        (["a", "b", "a"], "replication[0].source.topic[2]: expected each topic once, found 'a'. It stands in the list"),
         ([], "replication[0].source.topic: expected one regular expression, or a list of topic names, found a list"),
         ([".*"], "replication[0].source.topic[0]: expected a topic name of letters"),
         (["a", 3], "replication[0].source.topic[1]: expected a topic name, found the number 3"),
@@ -100,6 +118,25 @@ def test_a_topic_without_a_target_is_refused() -> None:
 )
 def test_what_is_no_target(tmp_path: Path, form: object, message: str) -> None:
     assert message in refusal(tmp_path, changed({"replication/1/sink/topic": form}))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            {"topic": ["a", "b"], "exclude": ["b"]},
+            "source.topic[1]: expected a topic that is not in `exclude`, found 'b'",
+        ),
+        ({"topic": ["ab"], "exclude": "a.*"}, "source.topic[0]: expected a topic that is not in `exclude`, found 'ab'"),
+        ({"topic": ".*", "exclude": "("}, "source.exclude: expected a regular expression"),
+        ({"topic": ".*", "exclude": ["a", "a"]}, "source.exclude[1]: expected each topic once"),
+        ({"topic": ".*", "internalTopics": True}, "source.internalTopics: expected enabled or disabled"),
+    ],
+)
+def test_what_is_no_exception(tmp_path: Path, source: object, message: str) -> None:
+    said = refusal(tmp_path, changed({"replication/0/source": source}))
+    assert f"replication[0].{message}" in said
+    assert "faults" not in said
 
 
 def test_partition(tmp_path: Path) -> None:

@@ -385,6 +385,8 @@ class FakeCluster:
 
     Attributes:
         offline_partitions: Partitions that have no leader.
+        at_times: Offset of the first record that is not older than a time, by partition and time; without one the last
+            stable offset.
     """
 
     def __init__(
@@ -397,6 +399,7 @@ class FakeCluster:
     ) -> None:
         self.topics = dict(topics)
         self.offline_partitions: set[TopicPartition] = set()
+        self.at_times: dict[tuple[TopicPartition, int], int] = {}
         self._epochs = epochs or {}
         self._offsets = {"earliest": starts or {}, "latest": ends or {}, "stable": stable or ends or {}}
 
@@ -419,6 +422,16 @@ class FakeCluster:
             raise NoLeader("fake cluster", missing)
         (without_leader if without_leader is not None else {}).update(reasons("fake cluster", missing))
         return {tp: self._offsets[which].get(tp, 0) for tp in asked - self.offline_partitions}
+
+    def offsets_at(
+        self,
+        partitions: Iterable[TopicPartition],
+        timestamp: int,
+        without_leader: dict[TopicPartition, str] | None = None,
+        patience: float | None = None,
+    ) -> dict[TopicPartition, int]:
+        ends = self.offsets(partitions, "stable", without_leader, patience)
+        return {tp: self.at_times.get((tp, timestamp), end) for tp, end in ends.items()}
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._epochs[tp] for tp in partitions if tp in self._epochs}

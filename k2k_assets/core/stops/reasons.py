@@ -112,6 +112,43 @@ class SourceTruncated(StopReason, code="source-truncated"):
 
 
 @dataclass(frozen=True)
+class StartOutsideLog(StopReason, code="start-outside-log"):
+    """The pipeline file says where to begin, and the source has no such offset.
+
+    Attributes:
+        source: The source partition.
+        position: Where to begin.
+        log_start: The first offset that the source holds.
+        log_end: The offset after the last one.
+    """
+
+    title = "`start` names an offset that the source does not have"
+    meaning = (
+        "The partition was never copied, and `replication[].source.start` gives it an offset before the log start or "
+        "behind the end. Nothing was copied, and nothing is lost."
+    )
+    advice = "Correct `start` in the pipeline file. Or set the position by hand: from then on `start` no longer counts."
+
+    source: TopicPartition
+    position: int
+    log_start: int
+    log_end: int
+
+    def found(self) -> str:
+        return (
+            f"replication[].source.start says that {self.source} begins at {self.position}, but the source holds "
+            f"offsets from {self.log_start} to {self.log_end}"
+        )
+
+    def to_do(self) -> str:
+        return f"Correct it, or begin at the log start: {set_command(*self.source, 'earliest')}"
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(_ORDERS, position=5, log_start=8, log_end=40)
+
+
+@dataclass(frozen=True)
 class SourceDiverged(StopReason, code="source-diverged"):
     """The source log was truncated below the position and has grown again.
 

@@ -55,6 +55,8 @@ def replicate_with(
         await_runner: Returns when the runner can be used, or raises if it never can. It is called when all else is
             prepared: nothing is taken over from others before.
     """
+    for info in pipeline.infos:
+        log.info("%s", info)
     for warning in pipeline.warnings:
         log.warning("%s", warning)
     with ExitStack() as stack:

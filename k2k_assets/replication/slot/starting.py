@@ -17,6 +17,7 @@ from k2k_assets.core.stops.reasons import (
     SourceDeleted,
     SourceRecreated,
     SourceTruncated,
+    StartOutsideLog,
     TargetDeleted,
     TargetRecreated,
 )
@@ -26,6 +27,7 @@ from k2k_assets.kafka.leaders import ELECTION_SECONDS, END_UNKNOWN, offsets_wher
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
+from k2k_assets.replication.slot.given_starts import given_starts
 from k2k_assets.replication.slot.offline_partitions import without_leader
 from k2k_assets.replication.slot.partition_state import PartitionState
 from k2k_assets.replication.slot.topic_identity import ask_topics
@@ -91,6 +93,11 @@ def resolve_starts(
     starts.offline_partitions |= offline
     alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
     latest = source.offsets([plan.source for plan in alive], "latest")
+    given, offline = given_starts(
+        slot.pipeline, [plan.source for plan in alive if plan.source not in log.positions], source
+    )
+    starts.offline_partitions |= offline
+    alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
     for plan in _with_ends(slot.pipeline, alive, source):
         if plan.source not in earliest or plan.source not in latest:
             starts.stopped[plan.source] = SourceDeleted(plan.source.topic)
@@ -101,8 +108,14 @@ def resolve_starts(
             commit_topic = slot.pipeline.coordination.commit.topic
             starts.stopped[plan.source] = PositionsLost(plan.source, commit_topic)
             continue
-        state = PartitionState.of(slot, plan, record) if record else _first_state(slot, plan, low, log.tells_all)
+        state = (
+            PartitionState.of(slot, plan, record)
+            if record
+            else _first_state(slot, plan, low, given.get(plan.source), log.tells_all)
+        )
         reason = _range_reason(state, low, high)
+        if reason and record is None and plan.source in given:
+            reason = StartOutsideLog(plan.source, given[plan.source], low, high)
         if reason:
             starts.stopped[plan.source] = reason
             continue
@@ -214,8 +227,10 @@ def _range_reason(state: PartitionState, low: int, high: int) -> StopReason | No
     return None
 
 
-def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int, all_is_known: bool) -> PartitionState:
-    """A partition without a trace starts where the plan says, a later one of the topic at its beginning.
+def _first_state(
+    slot: SlotPlan, plan: PartitionPlan, low: int, given: int | None, all_is_known: bool
+) -> PartitionState:
+    """A partition without a trace starts where the file or the plan says, a later one of the topic at its beginning.
 
     One that is to begin at the end of now, and may have a position that was not read, too: it was copied up to
     anywhere.
@@ -225,6 +240,8 @@ def _first_state(slot: SlotPlan, plan: PartitionPlan, low: int, all_is_known: bo
             f"{plan.source} has no committed position and source.kafka.consumer.'auto.offset.reset' is none. "
             "Set it to earliest or latest"
         )
+    if given is not None:
+        return PartitionState(plan, given, given, None, None, given, log_start=low)
     position = low if plan.begins_at is None else plan.begins_at
     if position == END_UNKNOWN:
         position = plan.readable_end if all_is_known else low

@@ -39,6 +39,7 @@ def test_codes_never_change() -> None:
     assert list(ALL) == [
         "records-deleted",
         "source-truncated",
+        "start-outside-log",
         "source-diverged",
         "later-leader-epoch",
         "offset-out-of-range",

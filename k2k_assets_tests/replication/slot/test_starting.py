@@ -12,6 +12,7 @@ import pytest
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.stops.reason import render
+from k2k_assets.core.stops.reasons import StartOutsideLog
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
@@ -25,9 +26,10 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OTHER = TopicPartition("u", 0)
 
 
-def slot(tmp_path: Path, *partitions: TopicPartition, reset: str | None = None) -> SlotPlan:
+def slot(tmp_path: Path, *partitions: TopicPartition, reset: str | None = None, start: object = None) -> SlotPlan:
     consumer = {"group.id": "k2k.g", **({"auto.offset.reset": reset} if reset else {})}
-    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t", "u"], consumer=consumer)
+    stages = [{"source": {"topic": ["t", "u"], "start": start}}, {"sink": {"topic": "source", "partition": "source"}}]
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t", "u"], consumer=consumer, replication=stages)
     return slot_plan(pipeline, dict.fromkeys(partitions, 0))
 
 
@@ -38,6 +40,7 @@ def resolve(
     target_topics: Any = None,
     source_offline: Any = (),
     target_offline: Any = (),
+    at_times: dict[tuple[TopicPartition, int], int] | None = None,
     **cluster: Any,
 ) -> Starts:
     source = FakeCluster(
@@ -52,6 +55,7 @@ def resolve(
     topics = {"t": ("t-t", 2), "u": ("t-u", 1)} if target_topics is None else target_topics
     target = FakeCluster({plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1), **topics})
     source.offline_partitions.update(source_offline)
+    source.at_times.update(at_times or {})
     target.offline_partitions.update(target_offline)
     return resolve_starts(plan, leave_out, log or CommitLog(), source, target)  # type: ignore[arg-type]
 
@@ -72,6 +76,44 @@ def test_without_a_trace_as_planned(tmp_path: Path, begins_at: int | None, expec
     assert positions(starts) == {P0: expected}
     assert starts.fresh == [starts.states[P0]]
     assert not starts.states[P0].moved
+
+
+def test_given_offsets_count_where_there_is_no_position_alone(tmp_path: Path) -> None:
+    plan = slot(tmp_path, P0, P1, OTHER, start={"t": {"0": 77, "1": 60}})
+    starts = resolve(plan, CommitLog({P1: commit_record(P1, 55)}))
+    assert positions(starts) == {P0: 77, P1: 55, OTHER: 60}
+    assert [(state.plan.source, state.began, state.log_start) for state in starts.fresh] == [
+        (P0, 77, 40),
+        (OTHER, 60, 60),
+    ]
+
+
+def test_given_offsets_count_also_for_a_partition_of_a_topic_that_is_known(tmp_path: Path) -> None:
+    """As after a driver that died before all partitions had their start: no position is no position."""
+    starts = resolve(slot(tmp_path, P1, start={"t": {"1": 99}}), CommitLog({P0: commit_record(P0, 55)}))
+    assert positions(starts) == {P1: 99}
+
+
+def test_a_given_time_is_asked_of_the_source(tmp_path: Path) -> None:
+    plan = slot(tmp_path, P0, P1, start="1970-01-01T00:00:01Z")
+    starts = resolve(plan, at_times={(P0, 1000): 88})
+    assert positions(starts) == {P0: 88, P1: 150}, "nothing of P1 is as young: it begins where it can be read to"
+    assert {state.log_start for state in starts.fresh} == {40, 50}
+
+
+@pytest.mark.parametrize("offset", [39, 141])
+def test_a_given_offset_that_the_log_does_not_have_stops_the_topic(tmp_path: Path, offset: int) -> None:
+    starts = resolve(slot(tmp_path, P0, OTHER, start={"t": {"0": offset}}))
+    assert starts.stopped[P0] == StartOutsideLog(P0, offset, 40, 140)
+    assert positions(starts) == {OTHER: 60}
+    again = resolve(slot(tmp_path, P0, start={"t": {"0": 40}}))
+    assert positions(again) == {P0: 40}
+
+
+def test_a_partition_without_a_leader_waits_for_its_given_time(tmp_path: Path) -> None:
+    starts = resolve(slot(tmp_path, P0, P1, start=5), at_times={(P0, 5): 44}, source_offline={P1})
+    assert positions(starts) == {P0: 44}
+    assert starts.offline_partitions.keys() == {P1}
 
 
 def test_without_a_trace_and_none_configured_it_is_refused(tmp_path: Path) -> None:

@@ -321,3 +321,10 @@ def test_the_documented_records_are_what_we_write() -> None:
 def test_every_field_is_documented(heading: str, kind: str) -> None:
     written = {name for key, value in _records() if _kind(key) == kind for name in json.loads(value or b"{}")}
     assert written - {"version", "time"} - _table(heading) == set()
+
+
+def test_every_feature_of_k2k_has_a_row_that_names_its_test() -> None:
+    page = (ROOT / "docs" / "k2k-compatibility.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| ([^|]+) \| (works|differs|not yet) \|(.*)\|$", page, re.MULTILINE)
+    assert [int(number) for number, *_ in rows] == list(range(1, 51))
+    assert [number for number, _, _, told in rows if not _TEST.search(told)] == ["50"], "which nothing is there of"

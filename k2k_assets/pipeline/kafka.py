@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from k2k_assets.pipeline.java_properties import NoEffect, rule_of
-from k2k_assets.pipeline.schema_mapping import Registry
+from k2k_assets.pipeline.schema_mapping import RegistrySection
 from k2k_assets.pipeline.values import SCALAR_SCHEMA, Section, fault
 
 _LIST: dict[str, Any] = {"type": "array", "items": {"type": ["string", "number", "boolean"]}}
@@ -76,11 +76,11 @@ class SourceSection(Section):
     """The cluster that is copied from."""
 
     kafka: SourceKafka = Field(description="Client properties of the source cluster (required).")
-    registry: Registry | None = Field(default=None, description="The source's schema registry.")
+    registry: RegistrySection | None = Field(default=None, description="The source's schema registry.")
 
 
 class TargetSection(Section):
     """The cluster that is copied to."""
 
     kafka: TargetKafka = Field(description="Client properties of the target cluster (required).")
-    registry: Registry | None = Field(default=None, description="The target's schema registry.")
+    registry: RegistrySection | None = Field(default=None, description="The target's schema registry.")

@@ -29,7 +29,7 @@ from k2k_assets.pipeline.kafka import SourceSection, TargetSection
 from k2k_assets.pipeline.metrics import Metrics
 from k2k_assets.pipeline.own_sections import Checks, Index, Spark, Sync
 from k2k_assets.pipeline.routing import Routing
-from k2k_assets.pipeline.schema_mapping import FacetRule, Registry, SchemaMapping
+from k2k_assets.pipeline.schema_mapping import FacetRule, RegistrySection, SchemaMapping
 from k2k_assets.pipeline.selection import TopicSelection
 from k2k_assets.pipeline.stages import Stages
 from k2k_assets.pipeline.topic_creation import TopicCreation
@@ -167,10 +167,10 @@ class Pipeline(Section):
         """Which facets have schema ids that are mapped; empty where none are."""
         return self.schema_mapping.rules if self.features.schema_mapping else ()
 
-    def registry(self, cluster: ClusterRole) -> Registry:
+    def registry(self, cluster: ClusterRole) -> RegistrySection:
         """A cluster's schema registry; an empty one where the file has none."""
         section = self.source if cluster == "source" else self.target
-        return section.registry or Registry()
+        return section.registry or RegistrySection()
 
     def client_properties(self, cluster: ClusterRole, client: ClientKind) -> dict[str, Scalar]:
         """One client's properties under librdkafka's names, `common` included.

@@ -46,7 +46,7 @@ def facets_of(rules: tuple[FacetRule, ...], topic: str) -> frozenset[Facet]:
     return frozenset(facet for facet, has in facets.items() if has)
 
 
-class Registry(Section):
+class RegistrySection(Section):
     """A schema registry."""
 
     config: TextMap = Field(

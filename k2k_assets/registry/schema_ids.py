@@ -14,7 +14,7 @@ log = logging.getLogger("k2k.registry")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TopicFacet:
     """What ids are of.
 
     Attributes:
@@ -47,7 +47,7 @@ class SchemaIds:
         self._target = target
         self._registered: set[tuple[str, int, str]] = set()
 
-    def target_id(self, schema_id: int, place: Place) -> int:
+    def target_id(self, schema_id: int, place: TopicFacet) -> int:
         """The target's id of the schema that the source's registry has under an id.
 
         Earlier versions of its subject are registered before it: compatible with what came before is what it was on

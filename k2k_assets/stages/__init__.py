@@ -11,7 +11,7 @@ from collections.abc import Callable
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.stages.headers import drop_headers
 from k2k_assets.stages.routing import router
-from k2k_assets.stages.schema_mapping import SchemaMapping
+from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.stages.timestamps import drop_timestamps
 from k2k_assets.transport.chunk import Chunk
 
@@ -30,6 +30,6 @@ def stages_of(pipeline: Pipeline) -> tuple[Stage, ...]:
         from k2k_assets.registry.of_pipeline import facets_with_schemas, open_schema_ids
 
         facets = facets_with_schemas(pipeline)
-        stages.append(SchemaMapping(open_schema_ids(pipeline), facets, pipeline.routing.target_topic))
+        stages.append(SchemaMapper(open_schema_ids(pipeline), facets, pipeline.routing.target_topic))
     stages.append(router(pipeline.routing))
     return tuple(stages)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons import SchemaNotOnSource, SchemaOfOtherTopic, SchemaRefusedByTarget
 from k2k_assets.pipeline.schema_mapping import Facet
-from k2k_assets.registry.schema_ids import Place, SchemaIds
+from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
 from k2k_assets.registry.schemas import SchemaNotFound, SchemaOfOthers, SchemaRefused
 from k2k_assets.transport.chunk import Chunk, Columns
 from k2k_assets.transport.rewritten import RewrittenColumns
@@ -31,7 +31,7 @@ PREFIX = 5
 _MOST_IDS = 1000
 
 
-class SchemaMapping:
+class SchemaMapper:
     """The stage.
 
     Args:
@@ -83,7 +83,7 @@ class SchemaMapping:
         if known is None:
             target = self._target_topic(topic)
             known = {
-                facet: _Prefixes(self._ids, Place(topic, target, facet, is_certain))
+                facet: _Prefixes(self._ids, TopicFacet(topic, target, facet, is_certain))
                 for facet, is_certain in self._facets(topic).items()
             }
             self._topics[topic] = known
@@ -117,7 +117,7 @@ class _NoTargetId(Exception):
 class _Prefixes(dict[bytes, bytes]):
     """The first bytes of a payload on the source, and what they are on the target."""
 
-    def __init__(self, ids: SchemaIds, place: Place) -> None:
+    def __init__(self, ids: SchemaIds, place: TopicFacet) -> None:
         super().__init__()
         self._ids = ids
         self._place = place

@@ -14,7 +14,7 @@ from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import RegistryUnreachable, Schema, SchemaRefused
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets.stages.schema_mapping import PREFIX, SchemaMapping, id_of
+from k2k_assets.stages.schema_mapping import PREFIX, SchemaMapper, id_of
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets_tests.support.fake_transport import ListRecords
 from k2k_assets_tests.support.schema_records import KINDS, Kind
@@ -44,7 +44,7 @@ def test_ten_thousand_records_are_decoded_on_the_target(
     source, target = registries
     write, read = kind.writer(source.url, topic), kind.reader(target.url, f"copy.{topic}")
     values: list[bytes | None] = [write(n) for n in range(10_000)]
-    stage = SchemaMapping(SchemaIds(*clients), lambda name: {"value": False}, lambda name: f"copy.{name}")
+    stage = SchemaMapper(SchemaIds(*clients), lambda name: {"value": False}, lambda name: f"copy.{name}")
 
     chunk = stage(Chunk(TopicPartition(topic, 0), ListRecords(list(range(len(values))), given_values=values)))
 

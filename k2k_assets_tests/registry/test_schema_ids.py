@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from k2k_assets.registry.canonical import schema_digest
-from k2k_assets.registry.schema_ids import Place, SchemaIds
+from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
 from k2k_assets.registry.schemas import Reference, Schema, SchemaNotFound, SchemaOfOthers, SchemaRefused
 from k2k_assets_tests.support.registries import RegistryInMemory
 
-VALUES = Place("orders", "copy.orders", "value")
+VALUES = TopicFacet("orders", "copy.orders", "value")
 
 
 def avro(name: str, *references: Reference) -> Schema:
@@ -71,7 +71,7 @@ def test_a_schema_of_another_topic_needs_a_rule() -> None:
     schema_id = source.register("payments-value", avro("a"))
     mapping = SchemaIds(source, target)
     with pytest.raises(SchemaOfOthers) as others:
-        mapping.target_id(schema_id, Place("orders", "copy.orders", "key", is_certain=False))
+        mapping.target_id(schema_id, TopicFacet("orders", "copy.orders", "key", is_certain=False))
     assert others.value.subjects == ["payments-value"]
     assert target.subjects == {}
 

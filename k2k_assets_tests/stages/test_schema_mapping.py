@@ -11,7 +11,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.schema_mapping import Facet
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import Schema
-from k2k_assets.stages.schema_mapping import SchemaMapping
+from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets_tests.support.fake_transport import ListRecords
 from k2k_assets_tests.support.registries import RegistryInMemory
@@ -29,7 +29,7 @@ class World:
 
     def __init__(self, facets: Mapping[Facet, bool] = BOTH) -> None:
         self.source, self.target = RegistryInMemory(1), RegistryInMemory(500)
-        self.stage = SchemaMapping(SchemaIds(self.source, self.target), lambda topic: facets, lambda t: f"copy.{t}")
+        self.stage = SchemaMapper(SchemaIds(self.source, self.target), lambda topic: facets, lambda t: f"copy.{t}")
 
     def map(self, keys: list[bytes | None], values: list[bytes | None]) -> Chunk:
         records = ListRecords(list(range(10, 10 + len(values))), given_keys=keys, given_values=values)

@@ -92,11 +92,11 @@ def test_a_copy_that_began_at_a_given_position_moves_nobody_past_what_it_left_ou
     copy(world.pipeline)
     world.write(10)
     copy(world.pipeline)
-    began = 12 if isinstance(start, dict) else 20
+    began, markers = (12, 1) if isinstance(start, dict) else (20, 0)  # that of the first copy, if it had records
     world.stand(2, 5, began - 1, began, began + 5, 30)
     assert world.moved() == {
         2: ("unknown", None), 5: ("unknown", None), began - 1: ("unknown", None),
-        began: ("exact", 0), began + 5: ("exact", 5), 30: ("exact", 30 - began),
+        began: ("exact", 0), began + 5: ("exact", 5), 30: ("exact", 30 - began + markers),
     }  # fmt: skip
 
 

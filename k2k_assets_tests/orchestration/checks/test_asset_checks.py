@@ -31,7 +31,7 @@ def test_records_that_offend_with_the_command_for_the_first() -> None:
     assert (row.data["source offset"], row.data["target offset"]) == (120, 118)
     command = shlex.split(str(shown[keys.SHOW].value))
     assert command == [
-        *("k2k-tool", "show", "-f", "/etc/k2k/base.yaml", "-f", "/etc/k2k/my orders.yaml"),
+        *("k2k-tool", "show", "-f", "/etc/k2k/base.yaml,/etc/k2k/my orders.yaml"),
         *("-o", "orders:3:120", "--target", "copy.orders:2:118"),
     ]
 

@@ -19,7 +19,7 @@ from k2k_assets.replication.driver.planning import ensure_transaction_timeout
 from k2k_assets.topics.create import WantedTopic, rehearse_creation
 from k2k_assets.topics.names import left_out
 from k2k_assets.topics.selection import resolve_topics
-from k2k_assets.topics.target_topic_settings import TargetPlan, plan_target_topics, wanted_topics
+from k2k_assets.topics.target_topics import TargetPlan, plan_target_topics, wanted_topics
 
 # Whether there is such a subject makes no difference: a registry that answers, and lets one in, says so.
 _ANY_SUBJECT = "k2k-validate"

@@ -24,7 +24,7 @@ class AssignmentTail:
     """Follows the assignment topic for one group.
 
     Records are read uncommitted: instance and stop records are written outside transactions, and an open
-    transaction of somebody else must not hide them. `rules.py` says why that is safe for claims.
+    transaction of somebody else must not hide them. `fencing_rules.py` says why that is safe for claims.
 
     Args:
         pipeline: Names topic and group.

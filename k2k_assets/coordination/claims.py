@@ -1,45 +1,75 @@
-"""Writes claims under one transactional id, and gets rid of those of others: the steps 2, 3, 5 and 8 of `rules.py`."""
+"""Writes claims under one transactional id, and fences the holders of others: steps 2, 3, 5, 8 of `fencing_rules.py`.
+
+`fence` is for the ids of others only. A slot fences the former holder of its own id when its sink claims that id with
+`init_transactions` (`transport/producer_calls.py`), which is the usual fencing.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from k2k_assets.control.assignment_records import PARTITION, Claim, heartbeat_key
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import now_ms
-from k2k_assets.coordination import rules
-from k2k_assets.coordination.fencing import fence
+from k2k_assets.coordination import fencing_rules
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.transport.factory import transport_of
+
+_FENCE_SECONDS = 30.0
 
 
 class Writer(Protocol):
-    """Writes control records in transactions, under an id that it has claimed."""
+    """Writes control records in transactions, under a transactional id that it holds: a sink, or a control writer."""
 
     def begin(self) -> None:
-        """Begins a transaction."""
+        """Begins a transaction; each one ends with `commit`."""
         ...
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
-        """Queues a record into it."""
+        """Queues a record, or a tombstone if `value` is None, into the open transaction."""
         ...
 
     def commit(self) -> None:
-        """Commits it."""
+        """Commits the open transaction."""
         ...
 
 
-class ClaimWriter:
-    """The claims of one holder of a transactional id.
+def fence(pipeline: Pipeline, transactional_ids: Iterable[str], timeout: float = _FENCE_SECONDS) -> None:
+    """Fences the holders of transactional ids: from now on they can commit nothing.
+
+    Each id is initialised once, which bumps its epoch and aborts the transaction that its holder left open.
 
     Args:
-        pipeline: Names group and topic.
-        tail: The assignment topic.
+        pipeline: Names the target, and how many ids to fence at once (`coordination.assignment.fencingMaxParallelism`).
+        transactional_ids: The ids to fence.
+        timeout: Seconds for each id.
+
+    Raises:
+        Restart: The target did not answer.
+        Refused: The principal may not use one of the ids.
+    """
+    transport = transport_of(pipeline)
+
+    def fence_one(transactional_id: str) -> None:
+        transport.claim(transactional_id, timeout, f"fencing {transactional_id}")
+
+    with ThreadPoolExecutor(pipeline.coordination.assignment.fencing_max_parallelism) as pool:
+        list(pool.map(fence_one, transactional_ids))
+
+
+class ClaimWriter:
+    """Writes and removes the claims of one slot, or of one override.
+
+    Args:
+        pipeline: Names the group and the assignment topic.
+        tail: Follows the assignment topic.
         writer: Writes each step in a transaction of its own.
-        transactional_id: That of the writer.
-        owner: Generation and slot.
+        transactional_id: The id that `writer` holds.
+        owner: Generation and number of the slot.
     """
 
     def __init__(
@@ -52,7 +82,7 @@ class ClaimWriter:
         self._owner = owner
 
     def new(self, partitions: Mapping[TopicPartition, str]) -> dict[TopicPartition, Claim]:
-        """Claims that are not written yet, with ids that are drawn now.
+        """Makes claims with new claim ids; writes none of them.
 
         Args:
             partitions: Source topic id of each partition.
@@ -64,35 +94,38 @@ class ClaimWriter:
         }
 
     def claim(self, fresh: Mapping[TopicPartition, Claim]) -> dict[TopicPartition, Claim]:
-        """Writes claims, and tombstones of those that former holders of the id left: they were fenced just now.
+        """Writes claims, and tombstones of the claims of former holders of the id, who are fenced by now.
 
         Returns:
-            The claims as they lie in the topic, which was read to its end after they were written.
+            The claims with their offsets: the topic is read to its end after they were written.
         """
-        left = rules.left_by_former_holders(self._id, self._tail.catch_up().claims.values())
+        left = fencing_rules.left_by_former_holders(self._id, self._tail.catch_up().claims.values())
         now = now_ms()
-        # Claims first: whoever reads only a part of it must not take the partitions for free.
+        # Claims before tombstones: a reader that has seen only a part must not take the partitions for free.
         self.write([*((self._key(claim), claim.value_bytes(now)) for claim in fresh.values()), *self.tombstones(left)])
         known = self._tail.catch_up().claims
-        # A claim that is not there any more has been fenced already: what is done under it will be refused.
+        # A claim that is missing has been fenced already: the broker will refuse every commit under it.
         return {tp: known.get(claim.claim, claim) for tp, claim in fresh.items()}
 
     def fence(self, claims: Sequence[Claim]) -> None:
-        """Claims the ids of others away, and only then says so: who dies before leaves what the next one fences."""
+        """Fences the holders of claims, and only then writes the tombstones.
+
+        A process that dies in between leaves the claims, and the next claimant fences them once more.
+        """
         fence(self._pipeline, sorted({claim.transactional_id for claim in claims} - {self._id}))
         self.write(self.tombstones(claims))
         self._tail.catch_up()
 
     def tombstones(self, claims: Iterable[Claim]) -> list[tuple[bytes, bytes | None]]:
-        """The records that release claims."""
+        """Returns the tombstones of claims, as keys and values."""
         return [(self._key(claim), None) for claim in claims]
 
     def release_all(self, claims: Iterable[Claim]) -> list[tuple[bytes, bytes | None]]:
-        """The records that release claims of a slot that ends, and its heartbeats: else it would seem to live."""
+        """Returns the tombstones of a slot that ends: of its claims, and of its heartbeats, else it would seem alive."""
         return [*self.tombstones(claims), (heartbeat_key(self._pipeline.group, *self._owner), None)]
 
     def write(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Writes records in a transaction of their own; nothing if there are none."""
+        """Writes records in one transaction; without records it begins none."""
         if not records:
             return
         self._writer.begin()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 
-from k2k_assets.coordination.fencing import fence
+from k2k_assets.coordination.claims import fence
 from k2k_assets.coordination.peers import Peers
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition

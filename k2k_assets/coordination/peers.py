@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from k2k_assets.control.assignment_records import Claim, InstanceRecord
 from k2k_assets.control.assignment_tail import AssignmentTail
-from k2k_assets.coordination import rules
+from k2k_assets.coordination import fencing_rules
 from k2k_assets.coordination.announce import announce
 from k2k_assets.coordination.liveness import Liveness, heartbeat_timeout_seconds
 from k2k_assets.coordination.restarting_peers import RestartingPeers
@@ -169,8 +169,8 @@ class Peers:
         """
         pipeline, state, generation = self._pipeline, self._tail.state, self._own[-1]
         claims = state.claims.values()
-        used = rules.ids_above(pipeline.group, generation, claims, state.instances)
-        first = {rules.free_id(pipeline.name, pipeline.group, slot, slots, used) for slot in range(slots)}
+        used = fencing_rules.ids_above(pipeline.group, generation, claims, state.instances)
+        first = {fencing_rules.free_id(pipeline.name, pipeline.group, slot, slots, used) for slot in range(slots)}
         dead = {claim.transactional_id for claim in claims if self._is_dead(claim)}
         return (first | dead) - used
 

@@ -16,7 +16,7 @@ from threading import Lock
 from confluent_kafka import KafkaError, Producer
 
 from k2k_assets.control.group_versions import Version
-from k2k_assets.coordination.fencing import fence
+from k2k_assets.coordination.claims import fence
 from k2k_assets.core.errors import ClusterUnreachable, Superseded
 from k2k_assets.groups.decide import GroupDecision
 from k2k_assets.groups.group_frame import GroupFrame

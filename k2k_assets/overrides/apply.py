@@ -21,10 +21,10 @@ from k2k_assets.control.commit_log import CommitLog, now_ms, read_commit_log
 from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.control.partitions import commit_partition, mapping_partition
 from k2k_assets.control.traces import ensure_new_group, mapped_so_far
-from k2k_assets.coordination import rules
+from k2k_assets.coordination import fencing_rules
 from k2k_assets.coordination.announce import announce
 from k2k_assets.coordination.claims import ClaimWriter
-from k2k_assets.coordination.rules import transactional_id
+from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.core.errors import K2KError, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -35,7 +35,7 @@ from k2k_assets.overrides.request import Request
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.topics.target_topic_settings import ensure_target_topics
+from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.factory import transport_of
 from k2k_assets.transport.interface import ControlWriter
@@ -193,7 +193,7 @@ class _Writer:
         for claim in self._tail.state.claims.values():
             mine = own.get(self._claimed_as[claim.what]) if claim.what in self._claimed_as else None
             if mine is not None and claim.claim not in drawn:
-                (higher if rules.is_higher(claim, mine) else lower).append(claim)
+                (higher if fencing_rules.is_higher(claim, mine) else lower).append(claim)
         if higher:
             who = self._tail.state.describe(higher[0].generation)
             raise Superseded(f"{who} started meanwhile; nothing was changed")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.index.portions import Under
+from k2k_assets.mapping.index.portions import SettingsRange
 from k2k_assets.pipeline.schema_mapping import facets_word
 from k2k_assets.verification.sampling import Stretch
 
@@ -62,7 +62,7 @@ class CopiedRange:
         one_to_one: Whether it feeds one target partition in each topic, which nothing else feeds.
     """
 
-    under: Sequence[Under] = ()
+    under: Sequence[SettingsRange] = ()
     set_at: Sequence[int] = ()
     one_to_one: bool = False
 
@@ -111,13 +111,13 @@ def pieces(
     return result
 
 
-def _cut(stretch: Stretch, copied: CopiedRange) -> list[Under]:
+def _cut(stretch: Stretch, copied: CopiedRange) -> list[SettingsRange]:
     """All of a stretch, cut where the settings change; those that are not known are empty."""
     bounds = {stretch.start, stretch.end, *(at for at in copied.set_at if stretch.start < at < stretch.end)}
     within = [under for under in copied.under if under.end > stretch.start and under.start < stretch.end]
     for under in within:
         bounds |= {max(under.start, stretch.start), min(under.end, stretch.end)}
     return [
-        Under(start, end, next((under.settings for under in within if under.start <= start < under.end), ""))
+        SettingsRange(start, end, next((under.settings for under in within if under.start <= start < under.end), ""))
         for start, end in pairwise(sorted(bounds))
     ]

@@ -3,7 +3,7 @@
 It has the claims that the assignment topic tells of, the commit topic, and what the broker keeps of each transactional
 id: its epoch. What may happen, one step at a time, in any order:
 
-- a claimant takes the next step of its program, which is that of `rules.py`: it is announced, inits its id, claims,
+- a claimant takes the next step of its program, which is that of `fencing_rules.py`: it is announced, inits its id, claims,
   reads, fences the owner of a lower claim, marks that claim as fenced, looks for the position, commits, releases.
   Between any two of its steps every other one may take any number of them: so a freeze is an interleaving like any
   other, and a mark comes as late as can be;
@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from k2k_assets.control.assignment_records import Claim, InstanceRecord
-from k2k_assets.coordination import rules
-from k2k_assets.coordination.rules import transactional_id
+from k2k_assets.coordination import fencing_rules
+from k2k_assets.coordination.fencing_rules import transactional_id
 
 # Of instances with two slots, and where one with three is among them.
 _IDS, _MORE_IDS = 4, 6
@@ -263,7 +263,7 @@ class Model:
         used = self._used_above(world, me)
         if self._killed:
             yield from self._fence_early(world, index, used)
-        number = _number(rules.free_id("p", "g", me.slot, max(_SLOTS, me.slot + 1), used))
+        number = _number(fencing_rules.free_id("p", "g", me.slot, max(_SLOTS, me.slot + 1), used))
         if number < len(world.holders):
             yield world.held(number, index).set(index, me._replace(at="claim", number=number))
 
@@ -271,7 +271,7 @@ class Model:
         if not self._rules.own_number:
             return ()
         above = {c.generation: _INSTANCE for c in world.claimants if c.generation > me.generation}
-        return rules.ids_above("g", me.generation, world.claims, above)
+        return fencing_rules.ids_above("g", me.generation, world.claims, above)
 
     def _fence_early(self, world: World, index: int, used: Collection[str]) -> Iterator[World]:
         """What the driver does whom an open transaction holds up: nobody knows whether that owner is dead."""
@@ -280,10 +280,10 @@ class Model:
                 yield world.held(number, -1)
 
     def _claim(self, world: World, index: int, me: Claimant) -> Iterator[World]:
-        left = {claim.claim for claim in rules.left_by_former_holders(_id("p", me.number), world.claims)}
+        left = {claim.claim for claim in fencing_rules.left_by_former_holders(_id("p", me.number), world.claims)}
         name = f"claim {world.drawn}" if self._rules.unique_claim_ids else _id("p", me.number)
         own = Claim("s", me.partition, _id("p", me.number), name, me.generation, me.slot, "t", world.drawn)
-        seen = _in_order(rules.rivals(own, world.claims)[1])
+        seen = _in_order(fencing_rules.rivals(own, world.claims)[1])
         claimed = self._written(world, [own]).without(left | {name})
         claimed = claimed._replace(claims=claimed.claims | {own}, drawn=world.drawn + 1)
         me = claimed.claimants[index]._replace(claim=name)
@@ -305,7 +305,7 @@ class Model:
         if own is None:
             yield from self._anew(world, index, me)
             return
-        higher, lower = rules.rivals(own, world.claims)
+        higher, lower = fencing_rules.rivals(own, world.claims)
         if higher and self._rules.yield_to_higher_claim:
             yield world.set(index, me._replace(at="release"))
             return

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.coordination.rules import transactional_id
+from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.groups.committer import mapper_id
 from k2k_assets.permissions.names import NamePattern
 from k2k_assets.permissions.principals import principal_of, who

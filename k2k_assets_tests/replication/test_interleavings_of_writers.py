@@ -17,7 +17,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from k2k_assets.coordination import claims, rules
+from k2k_assets.coordination import claims, fencing_rules
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.stops.reason import StopReason, render
@@ -235,7 +235,7 @@ def test_an_at_least_once_writer_that_freezes_and_wakes(
     produce(source, topic, OLD)
     pipeline = pipeline_of(clusters, tmp_path, [topic], mode="disabled", commit={"batchSize": 20})
     if not rule:  # the rule: positions are committed under an id that the newer one claims away
-        monkeypatch.setattr(rules, "free_id", lambda *_: unique("of-nobody"))
+        monkeypatch.setattr(fencing_rules, "free_id", lambda *_: unique("of-nobody"))
         monkeypatch.setattr(claims, "fence", lambda *_: None)
     frozen, woken = threading.Event(), threading.Event()
     ended: list[Exception | None] = []

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.coordination.fencing import fence
-from k2k_assets.coordination.rules import transactional_id
+from k2k_assets.coordination.claims import fence
+from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.slot import hanging_transactions
 from k2k_assets.replication.slot.hanging_transactions import HangingTransactions

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.coordination import rules
-from k2k_assets.coordination.rules import transactional_id
+from k2k_assets.coordination import fencing_rules
+from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
@@ -90,7 +90,7 @@ def test_instances_that_use_the_same_ids_fence_each_other_with_all_that_they_cop
     In each round there are records for both, so one commits under an id that the other has claimed away. A driver that
     sees partitions free for a moment would end it, with a generation that takes all: here none looks.
     """
-    monkeypatch.setattr(rules, "free_id", lambda name, group, slot, *_: transactional_id(name, group, slot))
+    monkeypatch.setattr(fencing_rules, "free_id", lambda name, group, slot, *_: transactional_id(name, group, slot))
     monkeypatch.setattr(Takeover, "refresh", lambda *_: False)
     pipeline, topics, flows = two_topics(clusters, tmp_path)
 

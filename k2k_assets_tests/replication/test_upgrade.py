@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from k2k_assets.coordination import rules
-from k2k_assets.coordination.rules import transactional_id
+from k2k_assets.coordination import fencing_rules
+from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous
@@ -49,7 +49,7 @@ class _BefallenSink(WrappedSink):
 
 
 def _copy_with_former_ids(pipeline: Pipeline, stop: Any, number: int, file: Path) -> None:
-    rules.transactional_id = _former_id
+    fencing_rules.transactional_id = _former_id
     with sinks_wrapped(pipeline, partial(_BefallenSink, number=number, file=file)):
         copy(pipeline, Continuous(), cores=1, stop=stop)
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from k2k_assets.coordination.rules import transactional_id
+from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.pipeline import Pipeline

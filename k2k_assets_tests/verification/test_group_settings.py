@@ -13,7 +13,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.mapping.algebra.fold import Covered, Order
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.mapping.index.portions import Portion, Under
+from k2k_assets.mapping.index.portions import Portion, SettingsRange
 from k2k_assets.verification import group_content
 from k2k_assets.verification.group_content import _Compared, _compared, _Place
 from k2k_assets.verification.group_match import Match
@@ -28,7 +28,7 @@ FAULTY = _Compared(Match(compared=1, skipped=1), nothing_there=False, faulty=Tru
 MILLION = 1_000_000
 
 
-def _portion(*settings: Under, start: int = 0, skipped: tuple[Covered, ...] = ()) -> Portion:
+def _portion(*settings: SettingsRange, start: int = 0, skipped: tuple[Covered, ...] = ()) -> Portion:
     covered = (Covered(start, settings[-1].end),)
     source, order = SourcePartition("c", "t", "tid", 0), Order(1, 1)
     return Portion(source, "s", "", start, covered[0].end, covered, order, order, 0, 0, 1, (), skipped, settings)
@@ -36,7 +36,7 @@ def _portion(*settings: Under, start: int = 0, skipped: tuple[Covered, ...] = ()
 
 def test_the_level_is_that_of_what_was_copied_around_it() -> None:
     portions = [
-        _portion(Under(0, MILLION, "u"), Under(MILLION, 2 * MILLION, "c"), Under(2 * MILLION, 3 * MILLION, "h"))
+        _portion(SettingsRange(0, MILLION, "u"), SettingsRange(MILLION, 2 * MILLION, "c"), SettingsRange(2 * MILLION, 3 * MILLION, "h"))
     ]
     around = [isolation_around(portions, at, KNOWN) for at in (10, MILLION, 2 * MILLION, 3 * MILLION, 4 * MILLION)]
     both = {"read_uncommitted", "read_committed"}
@@ -45,11 +45,11 @@ def test_the_level_is_that_of_what_was_copied_around_it() -> None:
 
 
 def test_what_a_former_release_copied_without_a_note_is_not_guessed() -> None:
-    portions = [_portion(Under(500, 1000, "c"))]
+    portions = [_portion(SettingsRange(500, 1000, "c"))]
     assert isolation_around(portions, 800, KNOWN) == {"read_committed", None}
-    skipped = _portion(Under(500, 1000, "c"), skipped=(Covered(0, 500),))
+    skipped = _portion(SettingsRange(500, 1000, "c"), skipped=(Covered(0, 500),))
     assert isolation_around([skipped], 800, KNOWN) == {"read_committed"}
-    assert isolation_around([_portion(Under(500, 1000, "c"), start=500)], 800, KNOWN) == {"read_committed"}
+    assert isolation_around([_portion(SettingsRange(500, 1000, "c"), start=500)], 800, KNOWN) == {"read_committed"}
 
 
 @pytest.mark.parametrize(

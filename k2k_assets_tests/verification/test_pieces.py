@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.index.portions import Under
+from k2k_assets.mapping.index.portions import SettingsRange
 from k2k_assets.verification.pieces import CopiedRange, pieces
 from k2k_assets.verification.sampling import Stretch
 
@@ -25,7 +25,7 @@ def _pieces(copied: CopiedRange, start: int = 100, end: int = 200) -> list[tuple
 
 
 def test_each_range_is_judged_by_its_own_settings() -> None:
-    copied = CopiedRange((Under(100, 140, "a"), Under(140, 300, "b")), set_at=(170,), one_to_one=True)
+    copied = CopiedRange((SettingsRange(100, 140, "a"), SettingsRange(140, 300, "b")), set_at=(170,), one_to_one=True)
     assert _pieces(copied) == [
         (100, 140, False, True, True),
         (140, 170, True, True, True),
@@ -34,7 +34,7 @@ def test_each_range_is_judged_by_its_own_settings() -> None:
 
 
 def test_what_was_not_noted_has_the_settings_of_today_and_may_hold_anything() -> None:
-    assert _pieces(CopiedRange((Under(150, 160, "b"),), one_to_one=True)) == [
+    assert _pieces(CopiedRange((SettingsRange(150, 160, "b"),), one_to_one=True)) == [
         (100, 150, True, False, False),
         (150, 160, True, True, True),
         (160, 200, True, False, False),
@@ -42,18 +42,18 @@ def test_what_was_not_noted_has_the_settings_of_today_and_may_hold_anything() ->
 
 
 def test_where_several_feed_a_partition_others_are_expected() -> None:
-    assert _pieces(CopiedRange((Under(0, 500, "b"),))) == [(100, 200, True, True, False)]
+    assert _pieces(CopiedRange((SettingsRange(0, 500, "b"),))) == [(100, 200, True, True, False)]
 
 
 def test_settings_that_nobody_knows_are_left_out_and_counted() -> None:
-    copied = CopiedRange((Under(0, 150, "c"), Under(150, 500, "b")))
+    copied = CopiedRange((SettingsRange(0, 150, "c"), SettingsRange(150, 500, "b")))
     found = pieces([Stretch(*TP, 100, 200)], {TP: copied}, KNOWN, TODAY)
     assert ([piece.start for piece in found.found], found.unknown) == ([150], 50)
 
 
 def test_what_is_read_uncommitted_today_was_perhaps_read_committed() -> None:
     today = replace(TODAY, isolation="read_uncommitted")
-    found = pieces([Stretch(*TP, 100, 200)], {TP: CopiedRange((Under(150, 500, "b"),))}, KNOWN, today)
+    found = pieces([Stretch(*TP, 100, 200)], {TP: CopiedRange((SettingsRange(150, 500, "b"),))}, KNOWN, today)
     assert ([piece.start for piece in found.found], found.unknown) == ([150], 50)
 
 
@@ -62,7 +62,7 @@ def test_the_pieces_are_the_stretch(lengths: list[tuple[int, str]], set_at: list
     under, start = [], 90
     for length, settings in lengths:
         if length:
-            under.append(Under(start, start + length, settings))
+            under.append(SettingsRange(start, start + length, settings))
         start += length + 1
     found = pieces([Stretch(*TP, 100, 200)], {TP: CopiedRange(under, sorted(set_at))}, KNOWN, TODAY).found
     assert [offset for piece in found for offset in range(piece.start, piece.end)] == list(range(100, 200))

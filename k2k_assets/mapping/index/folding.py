@@ -22,7 +22,7 @@ import pyarrow as pa
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index.grouping import Column, codes_of, groups, numbers
-from k2k_assets.mapping.index.portions import Under, joined, joined_under
+from k2k_assets.mapping.index.portions import SettingsRange, joined, joined_settings
 from k2k_assets.mapping.index.record_rows import RUN_BYTES
 from k2k_assets.mapping.index.run_columns import joined_runs
 
@@ -41,7 +41,7 @@ class Folded:
     end: int
     covered: tuple[Covered, ...]
     skipped: tuple[Covered, ...]
-    settings: tuple[Under, ...]
+    settings: tuple[SettingsRange, ...]
     set_at: tuple[int, ...]
     oldest: Order
     newest: Order
@@ -83,7 +83,7 @@ def _fold(rows: pa.Table) -> Folded:
         end=max(int(ends.max()), highest),
         covered=joined(map(Covered, starts[kept].tolist(), valid_ends[kept].tolist())),
         skipped=joined(map(Covered, starts[by_hand].tolist(), valid_ends[by_hand].tolist())),
-        settings=joined_under(map(Under, starts[kept].tolist(), valid_ends[kept].tolist(), compress(settings, kept))),
+        settings=joined_settings(map(SettingsRange, starts[kept].tolist(), valid_ends[kept].tolist(), compress(settings, kept))),
         set_at=tuple(np.unique(starts[overrides & (starts <= limits)]).tolist()),
         oldest=Order(int(generation[0]), int(sequence[0])),
         newest=Order(int(generation[-1]), int(sequence[-1])),

@@ -14,7 +14,7 @@ from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import VERSIONS
-from k2k_assets.mapping.index.portions import Portion, PortionPiece, Under, by_source
+from k2k_assets.mapping.index.portions import Portion, PortionPiece, SettingsRange, by_source
 
 _FILE = "portions.parquet"
 
@@ -97,7 +97,7 @@ def from_row(row: Mapping[str, Any]) -> Portion:
         pieces=tuple(_piece(piece) for piece in row["pieces"]),
         # Tables of older releases have no such columns.
         skipped=tuple(Covered(c["covered_from"], c["covered_to"]) for c in row.get("skipped") or ()),
-        settings=tuple(Under(**under) for under in row.get("settings") or ()),
+        settings=tuple(SettingsRange(**under) for under in row.get("settings") or ()),
         set_at=tuple(row.get("set_at") or ()),
     )
 

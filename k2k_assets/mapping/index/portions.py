@@ -23,7 +23,7 @@ from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Order, Target
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 
 
-class Under(NamedTuple):
+class SettingsRange(NamedTuple):
     """A source range that was copied under some settings: start inclusive, end exclusive, their fingerprint."""
 
     start: int
@@ -89,7 +89,7 @@ class Portion:
     records: int
     pieces: tuple[PortionPiece, ...]
     skipped: tuple[Covered, ...] = ()
-    settings: tuple[Under, ...] = ()
+    settings: tuple[SettingsRange, ...] = ()
     set_at: tuple[int, ...] = ()
 
     @property
@@ -210,9 +210,9 @@ def skipped_ranges(portions: Sequence[Portion]) -> tuple[Covered, ...]:
     return joined(skipped for portion in portions for skipped in portion.skipped)
 
 
-def settings_ranges(portions: Sequence[Portion]) -> tuple[Under, ...]:
+def settings_ranges(portions: Sequence[Portion]) -> tuple[SettingsRange, ...]:
     """What was copied under which settings of one source partition; the portions in order."""
-    return joined_under(under for portion in portions for under in portion.settings)
+    return joined_settings(under for portion in portions for under in portion.settings)
 
 
 def set_by_hand(portions: Sequence[Portion]) -> tuple[int, ...]:
@@ -220,9 +220,9 @@ def set_by_hand(portions: Sequence[Portion]) -> tuple[int, ...]:
     return tuple(sorted({offset for portion in portions for offset in portion.set_at}))
 
 
-def joined_under(ranges: Iterable[Under]) -> tuple[Under, ...]:
+def joined_settings(ranges: Iterable[SettingsRange]) -> tuple[SettingsRange, ...]:
     """Ordered, disjoint ranges; adjacent ones of the same settings become one, those of no settings are left out."""
-    result: list[Under] = []
+    result: list[SettingsRange] = []
     for under in ranges:
         if result and result[-1].end == under.start and result[-1].settings == under.settings:
             result[-1] = result[-1]._replace(end=under.end)

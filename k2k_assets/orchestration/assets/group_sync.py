@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from k2k_assets.core.errors import Superseded
 from k2k_assets.groups.mapper import sync, sync_once
-from k2k_assets.groups.onlooker import look, look_on, running_mapper
+from k2k_assets.groups.running_mapper import look, look_on, running_mapper
 from k2k_assets.groups.policies import ActiveGroup, ensure_none_active
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.clusters import both_clusters
@@ -64,7 +64,7 @@ def look_at_groups(pipeline: Pipeline) -> PollResult:
     """Where groups stand and belong; nothing is moved, and groups that have members on the target are no failure.
 
     Raises:
-        K2KError: See `groups.onlooker`.
+        K2KError: See `groups.running_mapper`.
     """
     return look(_leaving_active_groups_alone(pipeline))
 

@@ -26,7 +26,7 @@ from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, de
 from k2k_assets.orchestration.sensors.observation import Observation, observe
 from k2k_assets.orchestration.sensors.run_history import last_run, running
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
-from k2k_assets.orchestration.sensors.sync_decision import SyncCursor, SyncDecision, decide_sync
+from k2k_assets.orchestration.sensors.next_run_decision import SyncCursor, SyncDecision, decide_sync
 from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_facts
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on

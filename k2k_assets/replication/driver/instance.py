@@ -30,7 +30,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import abbreviate
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.changes import Changes
+from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.event_log import log_event
 from k2k_assets.replication.driver.events import (
     Ended,
@@ -88,7 +88,7 @@ class Instance:
         progress: Follows the commit topic.
         peers: Other instances.
         takeover: What they have left.
-        changes: Looks for new topics and partitions.
+        new_topics: Looks for new topics and partitions.
         listener: Told what happens.
         run: Id of the Dagster run that this is; None outside Dagster.
     """
@@ -101,7 +101,7 @@ class Instance:
     progress: ProgressReader
     peers: Peers
     takeover: Takeover
-    changes: Changes
+    new_topics: NewTopics
     listener: Listener = log_event
     run: str | None = None
     _instance: InstanceRecord | None = None
@@ -319,7 +319,7 @@ class Instance:
         """
         if not isinstance(self.extent, Continuous):
             return False
-        if changed := self.changes.refresh(self.snapshot):
+        if changed := self.new_topics.refresh(self.snapshot):
             new = set(changed.partitions) - set(self.snapshot.partitions)
             self.snapshot = changed
             if copying and self.takeover.copies_still(changed.topic_ids):

@@ -18,7 +18,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.first_look import FirstLook, look_at_clusters
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import ControlPartitions, PartitionPlan, SlotPlan
-from k2k_assets.topics.target_topic_settings import ensure_target_topics
+from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.errors import timeout_too_long
 
 log = logging.getLogger("k2k.replication")

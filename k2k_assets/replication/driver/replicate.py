@@ -12,7 +12,7 @@ from k2k_assets.coordination.peers import Peers
 from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.changes import Changes
+from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.event_log import log_event
 from k2k_assets.replication.driver.events import Listener, to_all
 from k2k_assets.replication.driver.first_look import FirstLook, look_at_clusters
@@ -79,7 +79,7 @@ def replicate_with(
             progress=progress,
             peers=peers,
             takeover=Takeover(pipeline, peers),
-            changes=Changes(pipeline, source, target, topics),
+            new_topics=NewTopics(pipeline, source, target, topics),
             listener=to_all(log_event, listener) if listener else log_event,
             run=run,
         )

@@ -29,7 +29,7 @@ from k2k_assets.replication.slot.partition_state import PartitionState, stopped_
 from k2k_assets.replication.slot.silent_source import SilentSourceWatch
 from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.replication.slot.slot_memory import SlotMemory
-from k2k_assets.replication.slot.starting import resolve_starts
+from k2k_assets.replication.slot.start_checks import resolve_starts
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.slot.topic_identity import ask_topic_ids
 from k2k_assets.replication.slot.transactions import Transactions

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from k2k_assets.control.assignment_tail import AssignmentTail
-from k2k_assets.coordination import rules
+from k2k_assets.coordination import fencing_rules
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons import RecordRefused
@@ -135,8 +135,8 @@ class Slot:
 
     def _free_id(self, tail: AssignmentTail) -> str:
         plan, pipeline, state = self._plan, self._plan.pipeline, tail.state
-        used = rules.ids_above(pipeline.group, plan.generation, state.claims.values(), state.instances)
-        return rules.free_id(pipeline.name, pipeline.group, plan.slot, plan.slots, used)
+        used = fencing_rules.ids_above(pipeline.group, plan.generation, state.claims.values(), state.instances)
+        return fencing_rules.free_id(pipeline.name, pipeline.group, plan.slot, plan.slots, used)
 
     def _close_sinks(self) -> None:
         """What is queued has a last chance, unless others copy these partitions now: it would only be duplicates."""

@@ -1,4 +1,4 @@
-"""The claims of one session of a slot: written, defended, given up. The rules are in `rules.py`."""
+"""The claims of one session of a slot: written, defended, given up. The rules are in `fencing_rules.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from k2k_assets.control.assignment_records import Claim, heartbeat_key, time_value
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import now_ms
-from k2k_assets.coordination import rules
+from k2k_assets.coordination import fencing_rules
 from k2k_assets.coordination.claims import ClaimWriter
 from k2k_assets.coordination.liveness import heartbeat_interval_seconds, heartbeat_timeout_seconds
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
@@ -69,7 +69,7 @@ class SlotClaims:
         state, history, by_partition = self._tail.state, self._history, self._tail.state.by_partition()
         mine = self._plan.generation, self._plan.slot
         alive = state.claims.values()
-        history.is_superseded |= rules.of_a_later_attempt(*mine, history.written, history.last_offset, alive)
+        history.is_superseded |= fencing_rules.of_a_later_attempt(*mine, history.written, history.last_offset, alive)
         if history.is_superseded:
             return []
         for plan in self._plan.partitions:
@@ -135,7 +135,7 @@ class SlotClaims:
     def _lower(self) -> list[Claim]:
         by_partition = self._tail.state.by_partition()
         return [
-            claim for own in self._claims.values() for claim in rules.rivals(own, by_partition.get(own.what, ()))[1]
+            claim for own in self._claims.values() for claim in fencing_rules.rivals(own, by_partition.get(own.what, ()))[1]
         ]
 
     def _not_to_be_waited_for(self, claims: Iterable[Claim]) -> list[Claim]:
@@ -149,8 +149,8 @@ class SlotClaims:
         if not left:
             return []
         plan, group, state = self._plan, self._pipeline.group, self._tail.state
-        used = rules.ids_above(group, plan.generation, state.claims.values(), state.instances)
-        used |= rules.ids_beside(self._pipeline.name, group, plan.slot, plan.slots)
+        used = fencing_rules.ids_above(group, plan.generation, state.claims.values(), state.instances)
+        used |= fencing_rules.ids_beside(self._pipeline.name, group, plan.slot, plan.slots)
         return [claim for claim in left if claim.transactional_id not in used]
 
     def _fence_owners(self, claims: Sequence[Claim]) -> None:
@@ -165,7 +165,7 @@ class SlotClaims:
         found = []
         by_partition = self._tail.state.by_partition()
         for tp, own in self._claims.items():
-            higher, _ = rules.rivals(own, by_partition.get(own.what, ()))
+            higher, _ = fencing_rules.rivals(own, by_partition.get(own.what, ()))
             if higher:
                 self._take(tp, higher)
                 found.append(tp)
@@ -175,7 +175,7 @@ class SlotClaims:
         """Whether the topic, as far as it was read, still has the own claim of a partition, and none above it."""
         own = self._claims[tp]
         claims = self._tail.state.by_partition().get(own.what, ())
-        return any(claim.claim == own.claim for claim in claims) and not rules.rivals(own, claims)[0]
+        return any(claim.claim == own.claim for claim in claims) and not fencing_rules.rivals(own, claims)[0]
 
     def yield_to(self, partitions: Iterable[TopicPartition]) -> None:
         """Releases partitions to their new owners. Everything that was done for them has been committed or aborted."""

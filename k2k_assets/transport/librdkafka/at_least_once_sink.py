@@ -23,7 +23,7 @@ from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, raise_errors, results
 from k2k_assets.transport.librdkafka.producers import FIXED, PREFERRED, flush
-from k2k_assets.transport.librdkafka.tactics import Tactics
+from k2k_assets.transport.librdkafka.report_mode import ReportMode
 from k2k_assets.transport.producer_calls import call
 
 log = logging.getLogger("k2k.transport")
@@ -46,7 +46,7 @@ class AtLeastOnceSink:
     Args:
         properties: The user's producer settings, librdkafka names.
         transactional_id: The slot's id, for the control transactions.
-        tactics: How it learns where records went.
+        report_mode: How it learns where records went.
         data: A data producer to go on with.
         timeout: Seconds that any step may take.
     """
@@ -55,13 +55,13 @@ class AtLeastOnceSink:
         self,
         properties: Mapping[str, Any],
         transactional_id: str,
-        tactics: Tactics,
+        report_mode: ReportMode,
         data: DataProducer,
         timeout: float = SINK_SECONDS,
     ) -> None:
         self._control = TransactionalWriter(properties, transactional_id, timeout)
         self._data = data
-        self._tactics = tactics
+        self._report_mode = report_mode
         self._timeout = timeout
         self._pending: list[PendingDelivery] = []
         self._begun = self._delivered = False
@@ -74,9 +74,9 @@ class AtLeastOnceSink:
         """Nothing yet: the control transaction begins with its first record, so it stays short."""
 
     def write(self, chunk: Chunk) -> Sent:
-        pending = PendingDelivery(chunk, self._tactics.report_each)
+        pending = PendingDelivery(chunk, self._report_mode.report_each)
         self._pending.append(pending)
-        with self._tactics.learning_of_refusals():
+        with self._report_mode.learning_of_refusals():
             try:
                 self._data.produce(chunk, pending, self._timeout)
             except Restart:
@@ -89,14 +89,14 @@ class AtLeastOnceSink:
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []
-        with self._tactics.learning_of_refusals():
+        with self._report_mode.learning_of_refusals():
             try:
                 self._data.drain(self._timeout)
             except Restart:
                 raise_errors(pending)
                 raise
             deliveries = results(pending)
-        self._tactics.ensure_whole(deliveries)
+        self._report_mode.ensure_whole(deliveries)
         self._delivered |= bool(deliveries)
         return deliveries
 
@@ -110,7 +110,7 @@ class AtLeastOnceSink:
         if self._begun:
             self._control.commit()
             if self._delivered:
-                self._tactics.committed()
+                self._report_mode.committed()
             self._begun = self._delivered = False
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, raise_errors, results
 from k2k_assets.transport.librdkafka.producers import flush
-from k2k_assets.transport.librdkafka.tactics import Tactics
+from k2k_assets.transport.librdkafka.report_mode import ReportMode
 from k2k_assets.transport.producer_calls import call
 
 
@@ -22,24 +22,24 @@ class TransactionalSink(TransactionalWriter):
     Args:
         properties: The user's producer settings, librdkafka names.
         transactional_id: The slot's id.
-        tactics: How it learns where records go.
+        report_mode: How it learns where records go.
         timeout: Seconds that any step may take.
     """
 
     def __init__(
-        self, properties: Mapping[str, Any], transactional_id: str, tactics: Tactics, timeout: float = SINK_SECONDS
+        self, properties: Mapping[str, Any], transactional_id: str, report_mode: ReportMode, timeout: float = SINK_SECONDS
     ) -> None:
         super().__init__(properties, transactional_id, timeout)
-        self._tactics = tactics
+        self._report_mode = report_mode
         self._foresight = Foresight()
         self._pending: list[PendingDelivery] = []
         self._foreseen: list[Delivery] | None = None
         self._delivered: list[Delivery] = []
 
     def write(self, chunk: Chunk) -> Sent:
-        pending = PendingDelivery(chunk, self._tactics.report_each)
+        pending = PendingDelivery(chunk, self._report_mode.report_each)
         self._pending.append(pending)
-        with self._tactics.learning_of_refusals():
+        with self._report_mode.learning_of_refusals():
             try:
                 call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending, self._timeout)
             except Restart:
@@ -48,13 +48,13 @@ class TransactionalSink(TransactionalWriter):
         return pending.sent
 
     def foresee(self) -> Sequence[Delivery] | None:
-        if self._tactics.foresees and not self._tactics.report_each:
+        if self._report_mode.foresees and not self._report_mode.report_each:
             self._foreseen = self._foresight.of(pending.sent for pending in self._pending)
         return self._foreseen
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []
-        with self._tactics.learning_of_refusals():
+        with self._report_mode.learning_of_refusals():
             flush(self._producer, self._timeout, lambda: self._ensure_accepted(pending))
             try:
                 self._delivered = results(pending)
@@ -62,17 +62,17 @@ class TransactionalSink(TransactionalWriter):
                 if not refusal.final:
                     self._ensure_allowed(self._failure())
                 raise
-        self._tactics.ensure_whole(self._delivered)
+        self._report_mode.ensure_whole(self._delivered)
         self._foresight.learn(self._delivered)
         return self._delivered
 
     def commit(self) -> None:
         if self._foreseen is not None and self._foreseen != self._delivered:
-            self._tactics.was_mistaken()
+            self._report_mode.was_mistaken()
             raise Restart("the records did not go where the mapping says: they are copied again, without foresight")
         super().commit()
         if self._delivered:
-            self._tactics.committed()
+            self._report_mode.committed()
         self._foreseen, self._delivered = None, []
 
     def _ensure_accepted(self, pending: Sequence[PendingDelivery]) -> None:

@@ -10,7 +10,7 @@ from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.producers import transactional_producer
 from k2k_assets.transport.librdkafka.sink import TransactionalSink
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
-from k2k_assets.transport.librdkafka.tactics import Tactics
+from k2k_assets.transport.librdkafka.report_mode import ReportMode
 from k2k_assets.transport.producer_calls import claim
 
 _LAST_CHANCE_SECONDS = 10.0
@@ -58,13 +58,13 @@ class LibrdkafkaSinks:
         size = min(int(self._properties.get("batch.size", 1_000_000)), batch_bytes)
         self._properties["batch.size"] = size
         self._data = None if pipeline.features.exactly_once else DataProducer(self._properties)
-        self._tactics = Tactics(lone_writer)
+        self._report_mode = ReportMode(lone_writer)
 
     def open_sink(self, transactional_id: str) -> Sink:
-        self._tactics.begin_session()
+        self._report_mode.begin_session()
         if self._data is None:
-            return TransactionalSink(self._properties, transactional_id, self._tactics)
-        return AtLeastOnceSink(self._properties, transactional_id, self._tactics, self._data)
+            return TransactionalSink(self._properties, transactional_id, self._report_mode)
+        return AtLeastOnceSink(self._properties, transactional_id, self._report_mode, self._data)
 
     def close(self, discard: bool) -> None:
         if self._data is None:

@@ -21,7 +21,7 @@ from k2k_assets.mapping.index import portions as algebra
 from k2k_assets.mapping.index import pruning
 from k2k_assets.mapping.index.manifest import NotedPosition
 from k2k_assets.mapping.index.portion_table import from_table, to_table
-from k2k_assets.mapping.index.portions import Portion, PortionPiece, Under
+from k2k_assets.mapping.index.portions import Portion, PortionPiece, SettingsRange
 from k2k_assets_tests.support.properties import examples
 
 SOURCES = [
@@ -57,7 +57,7 @@ def portions(draw: st.DrawFn, source: SourcePartition, segment: str = "s") -> Po
     since = draw(st.integers(0, 9))
     until = since + draw(st.integers(0, 9))
     by_hand = tuple(each for each in covered if draw(st.booleans()))
-    settings = algebra.joined_under(Under(*each, draw(st.sampled_from(["", "x", "y"]))) for each in covered)
+    settings = algebra.joined_settings(SettingsRange(*each, draw(st.sampled_from(["", "x", "y"]))) for each in covered)
     file = f"{draw(st.integers(0, 1))}.parquet" if pieces else ""
     set_at = tuple(each.start for each in by_hand)
     return Portion(

@@ -20,7 +20,7 @@ import pytest
 from k2k_assets.control.group_versions import Version, next_poll
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups import onlooker
+from k2k_assets.groups import running_mapper
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.group_sync import limited_to, sync_groups
@@ -264,14 +264,14 @@ def test_a_group_that_has_members_on_the_target_fails_its_own_check_alone(place:
 
 def test_a_look_is_not_misled_by_a_clock_that_is_ahead(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a mapper on another machine has committed looks like a later observation than this one."""
-    monkeypatch.setattr(onlooker, "_SHORTEST_PATIENCE", 1.0)
+    monkeypatch.setattr(running_mapper, "_SHORTEST_PATIENCE", 1.0)
     group, pipeline = f"{place.topic}-first", limited_to(place.pipeline, [f"{place.topic}-first"])
     ahead = Version(7, next_poll(0, time.time() + 3600)).metadata(pipeline.groups.offset_guard_prefix)
     place.move(group, 4)
     commit(place.clusters.target_servers, group, {place.at: 2}, ahead)
-    assert onlooker.look_on(pipeline, "another").failed.keys() == {group}
+    assert running_mapper.look_on(pipeline, "another").failed.keys() == {group}
     commit(place.clusters.target_servers, group, {place.at: 4}, ahead)
-    looked = onlooker.look_on(pipeline, "another")
+    looked = running_mapper.look_on(pipeline, "another")
     assert looked.failed == {}
     with both_clusters(pipeline) as both:
         verdict = check_groups(pipeline, looked, *both)[group]

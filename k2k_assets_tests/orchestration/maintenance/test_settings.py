@@ -15,7 +15,7 @@ from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from dagster._core.scheduler.instigation import InstigatorType, TickStatus
 
 from k2k_assets.definitions import build_definitions
-from k2k_assets.orchestration.sensors.sync_decision import START_SECONDS
+from k2k_assets.orchestration.sensors.next_run_decision import START_SECONDS
 from k2k_assets_tests.orchestration.maintenance.conftest import SHIPPED
 from k2k_assets_tests.support.dagster_history import History
 from k2k_assets_tests.support.postgres import PASSWORD

@@ -11,7 +11,7 @@ import pytest
 
 from k2k_assets.control.assignment_records import Claim, InstanceRecord
 from k2k_assets.control.assignment_state import Assignments
-from k2k_assets.coordination.rules import transactional_id
+from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.replication.slot.slot_memory import ClaimHistory

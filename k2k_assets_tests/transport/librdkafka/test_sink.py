@@ -13,7 +13,7 @@ from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.librdkafka import control_writer
 from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.sink import TransactionalSink
-from k2k_assets.transport.librdkafka.tactics import Tactics
+from k2k_assets.transport.librdkafka.report_mode import ReportMode
 from k2k_assets_tests.support.fake_transport import ListRecords
 
 
@@ -106,7 +106,7 @@ def write(sink: TransactionalSink, *offsets: int) -> Any:
 
 
 def test_what_a_transaction_has_shown_is_foreseen_of_the_next(producer: CountingProducer) -> None:
-    sink = TransactionalSink({}, "id", Tactics(lone_writer=True))
+    sink = TransactionalSink({}, "id", ReportMode(lone_writer=True))
     assert write(sink, 0, 1, 2) is None
     (delivery,) = write(sink, 3, 4)
     assert (delivery.first, delivery.last) == (4, 5)
@@ -114,20 +114,20 @@ def test_what_a_transaction_has_shown_is_foreseen_of_the_next(producer: Counting
 
 
 def test_what_does_not_come_true_is_not_committed_and_nothing_is_foreseen_any_more(producer: CountingProducer) -> None:
-    tactics = Tactics(lone_writer=True)
-    sink = TransactionalSink({}, "id", tactics)
+    report_mode = ReportMode(lone_writer=True)
+    sink = TransactionalSink({}, "id", report_mode)
     write(sink, 0)
     producer.log_end += 1  # a marker of somebody else's empty transaction
     with pytest.raises(Restart, match="did not go where the mapping says"):
         write(sink, 1)
     assert producer.commits == 1
-    tactics.begin_session()
-    following = TransactionalSink({}, "id", tactics)
+    report_mode.begin_session()
+    following = TransactionalSink({}, "id", report_mode)
     assert [write(following, 1), write(following, 2)] == [None, None]
 
 
 def test_a_transaction_of_control_records_alone_is_no_mistake(producer: CountingProducer) -> None:
-    sink = TransactionalSink({}, "id", Tactics(lone_writer=True))
+    sink = TransactionalSink({}, "id", ReportMode(lone_writer=True))
     write(sink, 0)
     sink.begin()
     sink.write_control("claims", 0, b"beat", b"value")

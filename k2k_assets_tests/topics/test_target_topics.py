@@ -11,7 +11,7 @@ import pytest
 from k2k_assets.core.errors import K2KError, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.topics.target_topic_settings import ensure_target_topics
+from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets_tests.support.kafka import create_topic, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
 

@@ -12,7 +12,7 @@ import pytest
 from k2k_assets.control.group_versions import Version
 from k2k_assets.control.mapper_claims import MapperHeartbeat
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups import onlooker
+from k2k_assets.groups import running_mapper
 from k2k_assets.groups.decide import GroupDecision
 from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
@@ -31,7 +31,7 @@ def test_it_waits_for_the_groups_to_be_where_they_belong(tmp_path: Path, monkeyp
     polls = iter([_poll("a", "b"), _poll("b"), _poll()])
     monkeypatch.setattr(Poller, "look_on", lambda self: None)
     monkeypatch.setattr(Poller, "poll", lambda self: next(polls))
-    found = onlooker.look_on(make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", "t"), "Dagster run r1")
+    found = running_mapper.look_on(make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", "t"), "Dagster run r1")
     assert (found.failed, found.moved_by) == ({}, "Dagster run r1")
     assert next(polls, None) is None
 
@@ -39,9 +39,9 @@ def test_it_waits_for_the_groups_to_be_where_they_belong(tmp_path: Path, monkeyp
 def test_those_that_are_not_moved_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Poller, "look_on", lambda self: None)
     monkeypatch.setattr(Poller, "poll", lambda self: _poll("b"))
-    monkeypatch.setattr(onlooker, "_SHORTEST_PATIENCE", 0.0)
+    monkeypatch.setattr(running_mapper, "_SHORTEST_PATIENCE", 0.0)
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", "t", groups={"pollInterval": "1 millisecond"})
-    found = onlooker.look_on(pipeline, "Dagster run r1")
+    found = running_mapper.look_on(pipeline, "Dagster run r1")
     assert found.failed.keys() == {"b"}
     assert found.failed["b"].startswith("Dagster run r1 moves the groups, and has not moved this one")
 
@@ -73,8 +73,8 @@ def test_only_who_shows_a_later_sign_is_alive_for_sure(
             found = next(looks, last)
             return {at: MapperHeartbeat("p", "g", name, host=name, pid=1, time=1) for at, name in found}
 
-    monkeypatch.setattr(onlooker, "MapperClaims", Claims)
+    monkeypatch.setattr(running_mapper, "MapperClaims", Claims)
     assignment: dict[str, Any] = {"topic": "claims", "graceWindow": "1 second"}
     pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", "t", coordination={"assignment": assignment})
     target = cast("Cluster", SimpleNamespace(describe=lambda topics: topics))
-    assert onlooker.running_mapper(pipeline, target) == who
+    assert running_mapper.running_mapper(pipeline, target) == who

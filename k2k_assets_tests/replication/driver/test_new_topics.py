@@ -12,8 +12,8 @@ import pytest
 
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka.cluster import TopicDescription
-from k2k_assets.replication.driver import changes as module
-from k2k_assets.replication.driver.changes import Changes
+from k2k_assets.replication.driver import new_topics as module
+from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.planning import ClusterSnapshot
 from k2k_assets.replication.plan import ControlPartitions
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -34,12 +34,12 @@ class Harness:
         monkeypatch.setattr("k2k_assets.core.deadline.time", SimpleNamespace(monotonic=lambda: self.now))
         cluster: Any = SimpleNamespace(renew_if_disturbed=lambda: None)
         pipeline = make_pipeline(directory, "a:1", "b:1", "new-.*")
-        self._changes = Changes(pipeline, cluster, cluster, None, lambda: self.now)
+        self._new_topics = NewTopics(pipeline, cluster, cluster, None, lambda: self.now)
 
     def look(self) -> set[str] | None:
         """The topics that are copied from now on."""
         self.now += 3600
-        found = self._changes.refresh(KNOWN)
+        found = self._new_topics.refresh(KNOWN)
         return set(found.topics) if found else None
 
     def _prepare(self, _pipeline: Any, _source: Any, _target: Any, only: Collection[str]) -> ClusterSnapshot:

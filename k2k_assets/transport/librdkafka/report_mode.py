@@ -17,7 +17,7 @@ from k2k_assets.transport.interface import Delivery
 _GOOD_COMMITS = 50
 
 
-class Tactics:
+class ReportMode:
     """Outlives the sessions of a slot; nothing that progress depends on.
 
     Args:

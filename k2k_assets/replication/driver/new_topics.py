@@ -20,7 +20,7 @@ log = logging.getLogger("k2k.replication")
 _ONE_BY_ONE_SECONDS = 5.0
 
 
-class Changes:
+class NewTopics:
     """Asks the source each `sync.metadataInterval`.
 
     Args:

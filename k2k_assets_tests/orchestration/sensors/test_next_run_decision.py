@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k2k_assets.coordination.liveness import LastSign, Presence
-from k2k_assets.orchestration.sensors.sync_decision import (
+from k2k_assets.orchestration.sensors.next_run_decision import (
     FIRST_BACK_OFF,
     GOOD_SECONDS,
     LONGEST_BACK_OFF,

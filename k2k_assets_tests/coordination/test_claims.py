@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from k2k_assets.coordination import fencing
+from k2k_assets.coordination import claims
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 IDS = [f"k2k.p.g.1.{n}" for n in range(6)]
@@ -30,6 +30,6 @@ def test_as_many_at_once_as_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             at_work.remove(transactional_id)
         assert step == f"fencing {transactional_id}"
 
-    monkeypatch.setattr(fencing, "transport_of", lambda _: SimpleNamespace(claim=claim))
-    fencing.fence(pipeline, IDS)
+    monkeypatch.setattr(claims, "transport_of", lambda _: SimpleNamespace(claim=claim))
+    claims.fence(pipeline, IDS)
     assert (max(most), len(most)) == (2, len(IDS))

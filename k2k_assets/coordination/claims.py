@@ -121,7 +121,7 @@ class ClaimWriter:
         return [(self._key(claim), None) for claim in claims]
 
     def release_all(self, claims: Iterable[Claim]) -> list[tuple[bytes, bytes | None]]:
-        """Returns the tombstones of a slot that ends: of its claims, and of its heartbeats, else it would seem alive."""
+        """Returns the tombstones of a slot that ends: of claims, and of its heartbeats, else it would seem alive."""
         return [*self.tombstones(claims), (heartbeat_key(self._pipeline.group, *self._owner), None)]
 
     def write(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:

@@ -1,4 +1,4 @@
-"""For work with hundreds of thousands of small objects at once."""
+"""Turns Python's cyclic garbage collection off for work on hundreds of thousands of small objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_cycle_collection() -> Iterator[None]:
-    """No looking for cycles meanwhile: positions and answers make none, and looking takes longer than the work."""
+    """Turns cycle collection off in its body.
+
+    Positions and answers form no reference cycles, and the collector's passes over them take longer than the work.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The time, for whom it decides: a test passes a clock of its own."""
+"""The clock of code whose decisions depend on time, so that a test can pass a clock of its own."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ class Clock(Protocol):
     """Tells the time, and lets it pass."""
 
     def monotonic(self) -> float:
-        """Seconds that only rise, since some moment."""
+        """Seconds since an arbitrary moment; they only rise."""
 
     def time(self) -> float:
-        """Seconds since the epoch, as the machine has them."""
+        """Seconds since the epoch by the machine's clock, which may be set back."""
 
     def sleep(self, seconds: float, /) -> None:
-        """Waits."""
+        """Lets so many seconds pass."""
 
 
 SYSTEM_CLOCK: Clock = time
-"""The module itself: its functions are called with nothing in between."""
+"""The module `time` itself, so that no wrapper costs time."""

@@ -1,4 +1,4 @@
-"""Deadlines: one for all blocking calls of an operation, so that their sum is bounded."""
+"""Deadlines: all blocking calls of an operation share one, so that their sum is bounded."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Deadline:
 
 
 def wait_until(condition: Callable[[], T], timeout: float, what: str, interval: float = 0.05) -> T:
-    """Calls `condition` until what it returns is true, and returns that.
+    """Calls `condition` until it returns something true, and returns that.
 
     Args:
-        condition: Asked every `interval` seconds.
+        condition: Called every `interval` seconds.
         timeout: Seconds until giving up.
-        what: Named in the error: "orders to be visible on the target".
+        what: What is waited for, for the error: "orders to be visible on the target".
         interval: Seconds between two calls.
 
     Raises:

@@ -6,5 +6,5 @@ import hashlib
 
 
 def digest(text: str) -> str:
-    """Sixteen characters; different texts have different ones, for all that anybody will meet."""
+    """The first 64 bits of the text's SHA-256, as sixteen hex digits; in practice no two texts share one."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 
 class K2KError(Exception):
-    """Root of all errors that are the user's to know about."""
+    """Base class of all errors that users see."""
 
     exit_code: ClassVar[int] = 1
 
@@ -34,21 +34,21 @@ class ClusterUnreachable(K2KError):
 
 
 class Refused(K2KError):
-    """What was asked for is not possible as things stand; nothing was copied."""
+    """The request is not possible as things stand; nothing was copied."""
 
     exit_code = 3
 
 
 class NotAllowed(Refused):
-    """The principal may not do it; somebody may give it the right."""
+    """The principal lacks a right, which an administrator can grant."""
 
 
 class Hidden(NotAllowed):
     """The principal may not even see a topic.
 
     Args:
-        words: What the cluster said.
-        topic: Which; empty where that is not known any more.
+        words: The cluster's error text.
+        topic: The hidden topic; empty where it is not known any more.
     """
 
     def __init__(self, words: str, topic: str = "") -> None:
@@ -75,15 +75,15 @@ class NotCaughtUp(K2KError):
 
 
 def kind_of(error: K2KError) -> str:
-    """The name of the nearest class in this module, to be raised again elsewhere from its words alone."""
+    """The name of the error's nearest class in this module, so that another process can raise it from name and text."""
     name: str = next(kind.__name__ for kind in type(error).__mro__ if globals().get(kind.__name__) is kind)
     return name
 
 
 def message_lines(error: BaseException) -> list[str]:
-    """What an error says, line by line; never empty.
+    """The lines of an error's text; its class name where it has no text.
 
-    An error of Spark's asks its Java process for its words only when it is to tell them, and that process may be gone.
+    A Spark error fetches its text from the Java process only when it is asked for it, and that process may be gone.
     """
     try:
         said = str(error)

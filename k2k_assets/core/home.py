@@ -19,8 +19,8 @@ def expanded(path: str, setting: str) -> Path:
     """A path, with `~` as the home directory.
 
     Args:
-        path: As it was configured, or a default.
-        setting: What names another path.
+        path: The configured path, or a default.
+        setting: The setting that can name another path, for the error.
 
     Raises:
         K2KError: The user has no home directory, as in a container under any uid.
@@ -44,12 +44,20 @@ def home() -> Path:
 
 
 def discovery_file(pipeline_name: str) -> Path:
-    """The discovery state file of a pipeline; raises as `home` does."""
+    """The discovery state file of a pipeline.
+
+    Raises:
+        K2KError: The user has no home directory.
+    """
     return home() / "discovery" / f"{escape(pipeline_name)}.json"
 
 
 def turn_file(pipeline_name: str) -> Path:
-    """The file with the turn of a pipeline's checks (`verification.turns`); raises as `home` does."""
+    """The file with the turn of a pipeline's checks (`verification/turns.py`).
+
+    Raises:
+        K2KError: The user has no home directory.
+    """
     return home() / "checks" / f"{escape(pipeline_name)}.json"
 
 

@@ -18,10 +18,10 @@ def decode(data: bytes | None, what: str) -> dict[str, Any]:
 
     Args:
         data: UTF-8 JSON.
-        what: Named in the error: "commit record at __k2k_consumer-offsets-0@17".
+        what: Names the document in the error: "commit record at __k2k_consumer-offsets-0@17".
 
     Raises:
-        ValueError: It is no JSON object.
+        ValueError: The data is no JSON object.
     """
     if data is None:
         raise ValueError(f"{what}: has no value")

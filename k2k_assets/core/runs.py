@@ -111,14 +111,14 @@ def merge(runs: Iterable[Run]) -> list[Run]:
 
 
 def cancel_from(runs: Sequence[Run], source_offset: int) -> list[Run]:
-    """Drops all that was mapped at or after a source offset: a re-copy starts there.
+    """Drops the runs at or after a source offset, because a re-copy starts there.
 
     Args:
         runs: Runs ordered by source offset.
         source_offset: Where the re-copy starts.
 
     Returns:
-        The runs before it; one that straddles it is cut.
+        The runs before the offset; a run that straddles it is cut.
     """
     kept = bisect_left(runs, source_offset, key=lambda run: run.source_start)
     result = list(runs[:kept])

@@ -1,4 +1,4 @@
-"""A partition's name, without a Kafka library behind it."""
+"""The name of a partition, independent of any Kafka library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TopicPartition(NamedTuple):
 
 
 def by_topic(partitions: Mapping[TopicPartition, V]) -> dict[str, dict[int, V]]:
-    """What is known of partitions, by topic and then by number, both in order."""
+    """Groups values by topic and then by partition number, both in order."""
     topics: dict[str, dict[int, V]] = {}
     for (topic, partition), known in sorted(partitions.items(), key=lambda item: item[0]):
         topics.setdefault(topic, {})[partition] = known

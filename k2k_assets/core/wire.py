@@ -1,8 +1,8 @@
-"""The records of control topics as JSON: a struct for each key and value says which fields there are, in their order.
+"""The records of control topics as JSON: one struct for each key and value lists the fields in their order.
 
-A field without a default has to be there. One that is None by default is left out where it is None. `written` is for
-fields that older releases did not write: they have a default, and are written always. Fields that are not known are
-passed over, so a newer release may add some; what an older one could not do without takes a new version.
+A field without a default is required. A field whose default is None is left out where it is None. `written` marks
+fields that older releases did not write: they have a default, but are always written. Readers ignore unknown fields, so
+a newer release may add some. A field that an older release must not ignore needs a new version.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Fields(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """A key, or a part of a value."""
+    """The fields of a key, or of a part of a value."""
 
 
 class Value(Fields, frozen=True):
-    """A value.
+    """The fields of a value.
 
     Attributes:
-        version: Of its form; a release refuses those that are newer than it knows.
+        version: Version of the format; a release refuses versions that it does not know yet.
     """
 
     version: int
@@ -38,19 +38,19 @@ V = TypeVar("V", bound=Value)
 
 
 def written(default: T) -> T:
-    """The default of a field that is written also where it has its default."""
-    # A field is left out where it is its default itself; what a factory makes is never compared.
+    """The default of a field that is written even where it has this default."""
+    # msgspec leaves a field out that equals its default; it never compares with what a factory makes.
     of_field: T = msgspec.field(default_factory=lambda: default)
     return of_field
 
 
 def fields_of(record: object, kind: type[S], **others: Any) -> S:
-    """The fields of a kind, from the attributes of a record.
+    """Makes a struct from the attributes of a record that have the names of its fields.
 
     Args:
-        record: Has an attribute for each field that is not among the others, or the field has a default.
-        kind: Which fields there are.
-        others: Those that are written otherwise than the record has them.
+        record: Has an attribute for each field without a default that is not among `others`.
+        kind: The struct to make.
+        others: Fields whose value differs from the record's attribute.
     """
     if not others:
         return msgspec.convert(record, kind, from_attributes=True)
@@ -59,11 +59,11 @@ def fields_of(record: object, kind: type[S], **others: Any) -> S:
 
 
 def contents(fields: Struct, *others: str) -> dict[str, Any]:
-    """The fields by their names, for the record that they make up.
+    """The fields by name, as keyword arguments for the record; the version is left out.
 
     Args:
-        fields: Of a key or a value.
-        others: Those that are left out, as is the version.
+        fields: The struct of a key or a value.
+        others: Fields that are left out too.
     """
     found = msgspec.structs.asdict(fields)
     return {name: value for name, value in found.items() if name != "version" and name not in others}
@@ -84,12 +84,12 @@ def decode_key(kind: type[S], data: bytes | None, where: str) -> S:
     """Reads a key.
 
     Args:
-        kind: Which fields it has.
+        kind: The struct of the key.
         data: UTF-8 JSON.
-        where: Named in the error: "__k2k_consumer-offsets-0@17".
+        where: Where the record lies, for the error: "__k2k_consumer-offsets-0@17".
 
     Raises:
-        ValueError: It is no such key.
+        ValueError: The data is no such key.
     """
     return _decode(kind, data, f"{where}, key")
 
@@ -98,13 +98,13 @@ def decode(kind: type[V], data: bytes | None, newest: int, where: str) -> V:
     """Reads a value.
 
     Args:
-        kind: Which fields it has.
+        kind: The struct of the value.
         data: UTF-8 JSON.
-        newest: The newest version that is known.
-        where: As for `decode_key`.
+        newest: The newest version that this release knows.
+        where: Where the record lies, for the error.
 
     Raises:
-        ValueError: It is no such value, or a newer release wrote it.
+        ValueError: The data is no such value, or a newer release wrote it.
     """
     value = _decode(kind, data, where, newest)
     _ensure_known(value.version, newest, where)
@@ -112,10 +112,10 @@ def decode(kind: type[V], data: bytes | None, newest: int, where: str) -> V:
 
 
 def read(kind: type[S], document: dict[str, Any], where: str) -> S:
-    """Reads a key that was decoded before it was known of which kind it is.
+    """Reads a key from its JSON document, which the caller had to decode to learn the kind of the key.
 
     Raises:
-        ValueError: It is no such key.
+        ValueError: The document is no such key.
     """
     try:
         return msgspec.convert(document, kind)
@@ -129,7 +129,7 @@ def _decode(kind: type[S], data: bytes | None, where: str, newest: int | None = 
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
-        if newest is not None:  # fields that do not fit may be those of a newer version: that is what has to be told
+        if newest is not None:  # fields that do not fit may belong to a newer version: then the error says so
             _ensure_known(json_codec.decode(data, where).get("version"), newest, where)
         raise _wrong(where, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

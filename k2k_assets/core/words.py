@@ -1,4 +1,4 @@
-"""Numbers for people, and what more than one message says."""
+"""Numbers and lists of names for people, and texts that several messages share."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from k2k_assets.core.topic_partition import TopicPartition
 
 N = TypeVar("N", TopicPartition, str)
 
-# A message names so many; a broker may have led thousands of partitions.
+# A message lists at most so many names; a broker may have led thousands of partitions.
 _MOST_NAMES = 5
 
 ACLS_HINT = "`k2k acls -f FILE` prints the commands that grant what the pipeline needs"
-"""What to do about a refusal for lack of rights."""
+"""Advice for an error that says that the principal lacks a right."""
 
 
 def size(number: float) -> str:

@@ -1,1 +1,1 @@
-"""The clusters as they are: clients, metadata, offsets, configs."""
+"""Kafka clusters through librdkafka: clients, metadata, offsets, configs, groups. Every call has a deadline."""

@@ -1,7 +1,7 @@
-"""How the answers about single partitions are awaited: each by itself, so that one does not hold up the others.
+"""Awaits the answers about single partitions one by one, so that a partition without a leader delays no other.
 
-A partition has no leader while one is elected, which takes moments, or while the brokers that hold it are down or have
-lost the directory that it lies in, which lasts.
+A partition has no leader for moments, while one is elected; or for long, while all brokers that hold it are down or
+have lost the log directory that it lies in.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ UNSETTLED = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.KAFKA_STORAGE_ERROR,  # a directory of the leader is offline: another one is elected if it can be
+        KafkaError.KAFKA_STORAGE_ERROR,  # a log directory of the leader is offline: another leader may be elected
         KafkaError._NOENT,  # "no leaders found"
     }
 )
-"""Errors by which a broker says that the partition has no leader that could answer now."""
+"""Error codes that say that no leader of the partition can answer now."""
 
 _POLL_SECONDS = 0.1
 
 
 class Unsettled(Refused):
-    """A leader is being elected, or there is none."""
+    """A partition has no leader now: one is being elected, or none can be."""
 
 
 class Unanswered(Exception):
-    """A broker did not answer: the connection broke, or it took too long."""
+    """A broker did not answer: the connection broke, or the request timed out."""
 
 
 class NoLeader(ClusterUnreachable):
-    """Partitions had no leader that answered, for as long as was waited.
+    """No leader of some partitions answered in time.
 
     Args:
-        cluster: As it is named in errors.
-        why: What was said of each of them.
+        cluster: The cluster's name in errors.
+        why: The last error of each partition.
 
     Attributes:
-        reasons: Of each partition, in words.
+        reasons: The message for each partition.
     """
 
     def __init__(self, cluster: str, why: Mapping[TopicPartition, str]) -> None:
@@ -64,11 +64,11 @@ class NoLeader(ClusterUnreachable):
 
 
 def reasons(cluster: str, why: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
-    """Of each partition, that it has no leader, and what to do about it.
+    """The message for each partition: that it has no leader, and what to do about that.
 
     Args:
-        cluster: As it is named in errors.
-        why: What was said of each of them.
+        cluster: The cluster's name in errors.
+        why: The last error of each partition.
     """
     return {tp: _no_leader(cluster, {tp: words}) for tp, words in why.items()}
 
@@ -83,12 +83,12 @@ def _no_leader(cluster: str, why: Mapping[TopicPartition, str]) -> str:
 
 @dataclass(slots=True)
 class ClusterAnswers(Generic[T]):
-    """What came of one question about many partitions.
+    """The answers to one question about many partitions.
 
     Attributes:
         found: The answers.
-        failed: Why there is none, for the other partitions.
-        is_offline: Whether a broker has said of one of them that it has no leader.
+        failed: The errors of partitions without an answer.
+        is_offline: Whether a broker has said of one of the partitions that it has no leader.
     """
 
     found: dict[TopicPartition, T] = field(default_factory=dict)
@@ -100,11 +100,11 @@ class ClusterAnswers(Generic[T]):
         """Waits for the answers.
 
         Args:
-            asked: How to wait for each of them.
+            asked: Functions that each wait for the answer about one partition.
 
         Raises:
             ClusterUnreachable: No broker answers.
-            Refused: One of them is a refusal.
+            Refused: A broker refuses one of the answers.
         """
         answers = cls()
         for tp, wait in asked.items():
@@ -119,7 +119,7 @@ class ClusterAnswers(Generic[T]):
 
 
 class AskedCluster(Protocol):
-    """A cluster, as far as it is to be known here.
+    """The part of `Cluster` that this module needs.
 
     Attributes:
         timeout: Seconds that any call may take.
@@ -128,7 +128,7 @@ class AskedCluster(Protocol):
     timeout: float
 
     def topics(self) -> dict[str, int]:
-        """Asks for all topics: the client learns the leaders anew."""
+        """Fetches the metadata of all topics, from which the client learns the current leaders."""
         ...
 
 
@@ -139,21 +139,21 @@ def ask_until_settled(
     without_leader: dict[TopicPartition, str] | None,
     patience: float | None,
 ) -> dict[TopicPartition, T]:
-    """Asks again while leaders are being elected, or when a connection broke: after a creation, a restart.
+    """Repeats a question while leaders are being elected or connections break, as after a creation or a restart.
 
     Args:
-        cluster: Which is asked.
-        wanted: Partitions.
-        ask: The question.
-        without_leader: Takes the partitions without an answer, with the reason, if there are answers for others; None:
-            all are needed.
+        cluster: The cluster to ask.
+        wanted: The partitions to ask about.
+        ask: Asks about some of the partitions.
+        without_leader: Gets the partitions without an answer, with the reasons, if others have answers. None: answers
+            for all partitions are needed.
         patience: Seconds to wait for leaders once a broker has answered; 0: ask once; None: the cluster's time-out.
 
     Raises:
-        NoLeader: Not all have answered; or none, if not all are needed.
-        Unanswered: No answer at all.
+        NoLeader: Answers are missing: some of those that are needed, or all of them.
+        Unanswered: No broker gave any answer.
         ClusterUnreachable: No broker answers.
-        Refused: A broker refuses one.
+        Refused: A broker refuses an answer.
     """
     found: dict[TopicPartition, T] = {}
     missing: Collection[TopicPartition] = wanted
@@ -162,7 +162,7 @@ def ask_until_settled(
     while True:
         answers = ask(missing)
         if not heard and (answers.found or answers.is_offline):
-            # Before that the whole cluster may have been away: from now on it is single leaders that are waited for.
+            # Until now the whole cluster may have been away; from now on only single leaders are missing.
             deadline, heard = Deadline(seconds), True
         found |= answers.found
         missing = answers.failed
@@ -171,7 +171,7 @@ def ask_until_settled(
         if deadline.expired():
             break
         time.sleep(min(_POLL_SECONDS, deadline.remaining()))
-        # The client would go on with the leaders and epochs that it knows from before.
+        # Without this the client goes on with the leaders and leader epochs that it knows.
         cluster.topics()
     if without_leader is not None and found:
         without_leader.update(reasons(str(cluster), answers.failed))
@@ -182,7 +182,10 @@ def ask_until_settled(
 
 
 def in_thread(function: Callable[[], T]) -> Future[T]:
-    """Calls in a thread, for who looks at other things while it waits; one that nobody waits for any more ends late."""
+    """Calls a function in a thread of its own, so that the caller can do other things while it waits.
+
+    The thread is a daemon: if nobody waits for the result any more, it ends when the call does.
+    """
     future: Future[T] = Future()
 
     def call() -> None:

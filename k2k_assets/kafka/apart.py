@@ -1,14 +1,15 @@
-"""A process of its own for questions that may be the end of the process that asks them.
+"""Runs admin calls that can crash librdkafka in a child process.
 
-librdkafka (2.16) takes its process with it when a question about a group's offsets
+librdkafka (2.16) aborts its process when a request for a group's offsets
 
-- times out before the group's coordinator was found and connected to, and that is found later: the question was freed,
-  and is sent all the same ("Assertion `eonce->refcnt > 0' failed"; its issue 4605),
-- is answered with "not coordinator", as by every broker that has just given up, or not yet taken, a coordinator's
-  partition: the answer's handler needs a consumer, which an admin client is not (its issue 5040).
+- times out before the client has connected to the group's coordinator, and the coordinator is found later: the request
+  was freed by then, and is sent all the same ("Assertion `eonce->refcnt > 0' failed"; its issue 4605),
+- is answered with "not coordinator", as every broker does that has just given up a coordinator's partition or has not
+  taken it over yet: the response handler needs a consumer, which an admin client is not (its issue 5040).
 
-A broker that is restarted does both. And one that was frozen may name no broker at all when it is asked what is allowed
-on the cluster ("Assertion `rko_result' failed"). So these are asked in a child process, which is replaced when it dies.
+A broker that restarts causes both. And a broker that was frozen may list no broker at all when it is asked for the
+authorized operations on the cluster ("Assertion `rko_result' failed"). So a child process makes these calls, and is
+replaced when it dies.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ _ENDING_SECONDS = 1.0
 
 
 class Died(Exception):
-    """The process ended, or was ended because it took too long, before it had answered."""
+    """The child process ended before it answered, or was ended because its answer took too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """What it answers when the function raised an error."""
+    """The child's answer when the function raised an error."""
 
     error: Exception
 
 
 class Apart:
-    """The process: it has a client of its own for a cluster, and ends with this process.
+    """A child process with a client of its own for a cluster; it ends with this process.
 
-    It is no fork, and in a session of its own: signals from a terminal do not reach it.
+    It is started anew, not forked, and in a session of its own, so that signals from a terminal do not reach it.
 
     Args:
         cluster: The arguments of its `Cluster`.
@@ -60,12 +61,12 @@ class Apart:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        with suppress(OSError):  # one that has ended already is found by the first call
+        with suppress(OSError):  # if the child has ended already, the first call finds out
             self._connection.send(cluster)
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id of the child."""
         return self._process.pid
 
     def call(
@@ -75,17 +76,17 @@ class Apart:
         named: Mapping[str, object],
         seconds: float,
     ) -> Any:
-        """Calls a function there; calls of several threads take turns.
+        """Calls a function in the child; calls of several threads take turns.
 
         Args:
-            function: One of a module, whose first argument is a cluster.
-            arguments: The others.
-            named: Likewise.
-            seconds: After which the process is ended.
+            function: A function of a module; its first argument is the child's `Cluster`.
+            arguments: Its other positional arguments.
+            named: Its keyword arguments.
+            seconds: Longest time for the call; then the child is ended.
 
         Raises:
-            Died: It did not survive this call, or what was asked before.
-            K2KError: As the function raised it.
+            Died: The child did not survive this call, or an earlier one.
+            K2KError: The function raised it.
         """
         with self._turn:
             try:
@@ -101,7 +102,7 @@ class Apart:
         return answer
 
     def close(self) -> None:
-        """Ends the process; a call that waits for it finds that it died."""
+        """Ends the child; a call that waits for its answer raises `Died`."""
         self._process.kill()
         self._process.wait()
 

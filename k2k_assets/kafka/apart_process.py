@@ -1,4 +1,4 @@
-"""The process of `kafka.apart`: answers one call after the other until the other end of its connection is closed."""
+"""The child process of `kafka/apart.py`: answers one call after the other until its parent closes the connection."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def main(descriptor: int) -> None:
     """Serves a connection.
 
     Args:
-        descriptor: Of its file.
+        descriptor: File descriptor of the connection to the parent.
     """
-    # Its death is nothing that anybody will look into, and happens with every broker that is lost.
+    # No core dumps: this process dies whenever a broker is lost, and nobody examines that.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(EOFError, OSError), Connection(descriptor) as connection, Cluster(*connection.recv()) as cluster:
         while True:

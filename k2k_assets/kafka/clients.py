@@ -15,12 +15,12 @@ from k2k_assets.kafka.messages import Consumer
 
 C = TypeVar("C", Consumer, Producer, AdminClient)
 
-# Connection noise ("1/1 brokers are down") would otherwise be printed by librdkafka itself, past our logging.
+# Without a logger librdkafka prints connection noise ("1/1 brokers are down") itself, past our logging.
 _log = logging.getLogger("k2k.librdkafka")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
 
-# The first connection to each broker would wait out a back-off that is meant for failures.
+# With the defaults the first connection to each broker waits out a back-off that is meant for failures.
 _QUICK: dict[str, object] = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 1000}
 
 _UNREACHABLE = frozenset(
@@ -32,7 +32,7 @@ _UNREACHABLE = frozenset(
         KafkaError._AUTHENTICATION,
         KafkaError._SSL,
         KafkaError._TIMED_OUT_QUEUE,
-        # The connection broke, and the client gave the broker's entry up for another one (librdkafka 2.16).
+        # The connection broke, and the client replaced its entry of the broker (librdkafka 2.16).
         KafkaError._DESTROY_BROKER,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.NETWORK_EXCEPTION,
@@ -44,7 +44,7 @@ _NO_ANSWER = (
     "does not answer",
     "Check {role}.kafka.common.'bootstrap.servers', that the brokers run, and that this machine reaches them.",
 )
-# A word of librdkafka's message, what it means, and what to do.
+# Part of librdkafka's message, what it means, and what to do.
 _CLOSED_DOORS = (
     (
         "SASL authentication error",
@@ -62,23 +62,23 @@ _CLOSED_DOORS = (
 
 
 def consumer(properties: Mapping[str, object], settings: Mapping[str, object] | None = None) -> Consumer:
-    """A consumer without group membership: it is assigned, never subscribed, and commits nothing.
+    """Makes a consumer without group membership: it is assigned, never subscribed, and commits nothing.
 
     Args:
-        properties: The user's, librdkafka names.
-        settings: Ours; they win.
+        properties: The user's settings, librdkafka names.
+        settings: Our settings; they win.
     """
     fixed = {"enable.auto.commit": False, "auto.offset.reset": "error"}
     return _made(Consumer, {"group.id": "k2k", **_QUICK, **properties, **(settings or {}), **fixed})
 
 
 def producer(properties: Mapping[str, object], settings: Mapping[str, object] | None = None) -> Producer:
-    """A producer; the arguments as in `consumer`."""
+    """Makes a producer from the user's properties and our settings; ours win."""
     return _made(Producer, {**_QUICK, **properties, **(settings or {})})
 
 
 def admin(properties: Mapping[str, object], settings: Mapping[str, object] | None = None) -> AdminClient:
-    """An admin client; the arguments as in `consumer`."""
+    """Makes an admin client from the user's properties and our settings; ours win."""
     return _made(AdminClient, {**_QUICK, **properties, **(settings or {})})
 
 
@@ -90,52 +90,53 @@ def _made(kind: type[C], properties: dict[str, Any]) -> C:
 
 
 def know_cluster(client: Consumer | Producer, timeout: float) -> None:
-    """Lets a new client learn the brokers first.
+    """Fetches the brokers, so that the next call of a new client need not wait for them.
 
-    What it is asked before it knows them (a transactional id, an assignment) waits for its next look, 0.5 s later.
+    A client that does not know the brokers yet looks for them each 0.5 s; an assignment or a transactional id waits.
 
     Raises:
-        KafkaException: Nobody answers in time.
+        KafkaException: No broker answers in time.
     """
     client.list_topics(timeout=timeout)
 
 
 def error_of(error: KafkaException) -> KafkaError:
-    """The Kafka error inside an exception."""
+    """The `KafkaError` that an exception carries."""
     inside: KafkaError = error.args[0]
     return inside
 
 
 def is_unreachable(error: KafkaError) -> bool:
-    """Whether the error says that nobody answered (as opposed to: answered no)."""
+    """Whether the error says that no broker answered, as opposed to a refusal."""
     return error.code() in _UNREACHABLE
 
 
 def is_refused_login(error: KafkaError) -> bool:
-    """Whether a broker refused this client's credentials or certificate, or this client the broker's."""
+    """Whether a broker refused this client's credentials or certificate, or this client refused the broker's."""
     return any(word in error.str() for word, _, _ in _CLOSED_DOORS)
 
 
 def is_about_rights(error: KafkaError) -> bool:
-    """Whether the principal lacks a right."""
+    """Whether the error says that the principal lacks a right."""
     return "AUTHORIZATION_FAILED" in error.name()
 
 
 def advice(error: KafkaError) -> str:
-    """What to do about an error, to be put behind it: only a refusal for lack of rights has a general answer."""
+    """The advice to append to an error's text. Only for missing rights there is a general one; else it is empty."""
     return f". {ACLS_HINT}" if is_about_rights(error) else ""
 
 
 def is_about_the_group(error: KafkaError) -> bool:
-    """Whether the error only says that the client may not look up its group, which an assigned consumer never needs.
+    """Whether the error only says that the principal may not use the consumer's group.
 
-    librdkafka asks for the coordinator of its `group.id` all the same, and reports the refusal among the messages.
+    An assigned consumer needs no group. librdkafka looks up the coordinator of its `group.id` all the same, and reports
+    the refusal among the messages.
     """
     return error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def unreachable(role: str, properties: Mapping[str, object], why: object) -> ClusterUnreachable:
-    """The error for a cluster that does not answer, or does not let us in."""
+    """Makes the error for a cluster that does not answer, or refuses the login."""
     servers = properties.get("bootstrap.servers", "?")
     what, advice = next(((what, advice) for word, what, advice in _CLOSED_DOORS if word in str(why)), _NO_ANSWER)
     return ClusterUnreachable(f"the {role} cluster at {servers} {what}: {why}. {advice.format(role=role)}")

@@ -40,15 +40,16 @@ Which = Literal["earliest", "latest", "stable"]
 
 log = logging.getLogger("k2k.kafka")
 
-# How long any call may take, where who makes the cluster says nothing else.
+# The default time-out of each call.
 ANSWER_SECONDS = 15.0
 _POLL_SECONDS = 0.2
-# A client that was told of no broker forgets those that it knew, and may never find one again (librdkafka 2.16).
+# Longest wait for one answer while the cluster lists no brokers. A client that was told of no broker forgets those that
+# it knew, and may never find one again (librdkafka 2.16).
 _AGAIN_SECONDS = 2.0
 _NOBODY = "none of its brokers takes part in it"
-# For a process to start, and to go through many groups, on a busy machine.
+# Added to the time-out of a call in the child process: on a busy machine it starts late, and asks for many groups.
 _APART_SECONDS = 30.0
-# A login may be refused once or twice while the brokers still hear of the user.
+# So many refused logins end a call. One or two are normal while the brokers have not heard of a new user yet.
 _REFUSALS = 5
 _SPECS: dict[Which, tuple[OffsetSpec, IsolationLevel]] = {
     "earliest": (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
@@ -62,12 +63,12 @@ _WITHOUT_DESCRIPTION = {KafkaError.UNKNOWN_TOPIC_OR_PART: None, KafkaError.TOPIC
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """What a cluster says of a topic.
+    """A topic as a cluster describes it.
 
     Attributes:
-        name: Its name.
-        topic_id: Its id: another one after it was deleted and created anew.
-        partitions: How many it has.
+        name: Name of the topic.
+        topic_id: Its id, which changes when the topic is deleted and created anew.
+        partitions: Number of partitions.
     """
 
     name: str
@@ -104,25 +105,24 @@ class Cluster:
 
     @property
     def admin(self) -> AdminClient:
-        """The admin client itself, made at the first use."""
-        with self._making:  # of two that threads made at once, one would die with its questions
+        """The admin client, made at its first use."""
+        with self._making:  # if two threads made one each, the one that is dropped would die with its requests
             if self._admin is None:
                 self._admin = clients.admin(self._properties, {"error_cb": self._remember})
             return self._admin
 
     def apart(self, function: Callable[Concatenate[Cluster, P], T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Calls a function that asks what may end who asks, in a process that may die of it; see `kafka.apart`.
+        """Calls a function that can crash librdkafka in a child process (see `kafka/apart.py`).
 
-        When the process dies, another one is started for a new try, as long as there is time.
+        When the child dies, another one is started and tries again, as long as there is time.
 
         Args:
-            function: One of a module, harmless when it is begun a second time. Its first argument is a cluster like
-                this one.
-            arguments: The others; they are copied, and so is the answer.
-            named: Likewise.
+            function: A function of a module that may be started twice. Its first argument is a cluster like this one.
+            arguments: Its other positional arguments; they are copied to the child, and the answer is copied back.
+            named: Its keyword arguments, copied likewise.
 
         Raises:
-            ClusterUnreachable: Each process died.
+            ClusterUnreachable: Each child died.
         """
         deadline = Deadline(self.timeout)
         while True:
@@ -142,21 +142,21 @@ class Cluster:
             time.sleep(min(_POLL_SECONDS, deadline.remaining()))
 
     def close(self) -> None:
-        """Lets go of the client."""
+        """Closes the client, and ends the child process of `apart`."""
         self._admin = None
         self._old.clear()
         self._knows_leaders = False
         self.end_apart()
 
     def end_apart(self) -> None:
-        """Ends the process of `apart`: for who lives long and has no further question for it."""
+        """Ends the child process of `apart`, which a long-lived program may not need for a while."""
         with self._making:
             asker, self._apart = self._apart, None
         if asker is not None:
             asker.close()
 
     def _put_aside(self) -> None:
-        """The next question goes to a new client; who has asked the old one may still be answered."""
+        """Lets the next call make a new client; the old one lives on a while, for requests that are under way."""
         with self._making:
             if self._admin is not None:
                 self._old = [*self._old[-1:], self._admin]
@@ -164,7 +164,7 @@ class Cluster:
         self._knows_leaders = False
 
     def renew_if_disturbed(self) -> None:
-        """Lets go of a client that has lost a broker: it may never find the controller or a coordinator again."""
+        """Drops a client that has lost a broker: it may never find the controller or a coordinator again."""
         if self._admin is not None:
             self._admin.poll(0)
         if self._last_error is not None:
@@ -181,7 +181,7 @@ class Cluster:
         return f"{self.role} cluster ({self.servers})"
 
     def cluster_id(self) -> str:
-        """The id that the brokers of a cluster share."""
+        """The cluster id."""
         return str(self._metadata().cluster_id)
 
     def topics(self) -> dict[str, int]:
@@ -193,17 +193,17 @@ class Cluster:
         }
 
     def brokers(self) -> list[int]:
-        """The ids of the brokers that take part now; there is one at least."""
+        """The ids of the brokers that are in the cluster now; at least one."""
         return sorted(self._metadata().brokers)
 
     def _metadata(self) -> ClusterMetadata:
-        """Brokers and topics, once there is a broker that takes part: none does for a moment after one was frozen.
+        """Fetches brokers and topics; waits while the answer lists no broker, as for a moment after one was frozen.
 
-        Not by `describe_cluster`: with no broker to be named, that answer ends the process (librdkafka 2.16: "Assertion
-        `rko_result' failed").
+        It does not use `describe_cluster`: when no broker is listed, that answer aborts the process (librdkafka 2.16:
+        "Assertion `rko_result' failed").
 
         Raises:
-            ClusterUnreachable: No answer in time, or none that names a broker.
+            ClusterUnreachable: No answer in time, or none that lists a broker.
         """
         deadline, nobody = Deadline(self.timeout), False
         while True:
@@ -232,12 +232,12 @@ class Cluster:
         raise clients.unreachable(self.role, self._properties, _NOBODY) if nobody else self._silent()
 
     def _patience(self, deadline: Deadline, nobody: bool) -> float:
-        """How long one question may take, in seconds: all the time there is where nobody has answered so far."""
+        """Longest time for one request, in seconds: all that is left if the cluster has never answered."""
         longest = _AGAIN_SECONDS if nobody else self.timeout / 3 if self._has_answered else self.timeout
         return min(longest, deadline.remaining())
 
     def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
-        """Ids and partition counts; topics that do not exist are left out.
+        """Fetches topic ids and partition counts; topics that do not exist are left out.
 
         Raises:
             Hidden: The principal may not describe one of them.
@@ -245,11 +245,11 @@ class Cluster:
         return self.describe_async(names)()
 
     def describe_async(self, names: Collection[str], partly: bool = False) -> Callable[[], dict[str, TopicDescription]]:
-        """Like `describe`, but asks now and answers when called: the wait can overlap other work.
+        """Sends the request of `describe` and returns a function that waits for the answer, to overlap other work.
 
         Args:
             names: Topics that may exist.
-            partly: Whether those that may not be described are left out, too.
+            partly: Whether topics that the principal may not describe are left out, too.
         """
         if not names:
             return dict
@@ -268,11 +268,11 @@ class Cluster:
         return answer
 
     def topic_configs(self, names: Collection[str], only_changed: bool = True) -> dict[str, dict[str, str]]:
-        """Topic configs.
+        """Fetches the configs of topics.
 
         Args:
             names: Existing topics.
-            only_changed: Leave out what is at its default.
+            only_changed: Whether configs at their defaults are left out.
         """
         if not names:
             return {}
@@ -289,7 +289,7 @@ class Cluster:
         }
 
     def replicas(self, names: Collection[str]) -> dict[str, int]:
-        """How many replicas the partitions of topics have, the fewest; topics that do not exist are left out."""
+        """The lowest replica count among the partitions of each topic; topics that do not exist are left out."""
         if not names:
             return {}
         asked = self.admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
@@ -297,10 +297,10 @@ class Cluster:
         return {name: min(len(p.replicas) for p in topic.partitions) for name, topic in found.items() if topic}
 
     def broker_config(self, name: str) -> str | None:
-        """A setting of the brokers, as one of them has it; None if it has none of that name.
+        """A config of the brokers, asked of one of them; None if it knows no such config.
 
         Raises:
-            Refused: The principal may not see it.
+            Refused: The principal may not see broker configs.
         """
         resource = ConfigResource(ResourceType.BROKER, str(self.brokers()[0]))
         (future,) = self.admin.describe_configs([resource], request_timeout=self.timeout).values()
@@ -314,37 +314,37 @@ class Cluster:
         without_leader: dict[TopicPartition, str] | None = None,
         patience: float | None = None,
     ) -> dict[TopicPartition, int]:
-        """The ends of partitions; those that do not exist are left out.
+        """Log starts or ends of partitions; partitions that do not exist are left out.
 
         Args:
             partitions: Existing partitions.
             which: `earliest` = log start, `latest` = high watermark, `stable` = last stable offset.
-            without_leader: Takes those that have no leader, with the reason, if others have one; without it all of
-                them have to answer.
-            patience: Seconds to wait for them once a broker has answered; 0 to ask once; None for the time-out of all
-                calls.
+            without_leader: Gets the partitions without a leader, with the reasons, if others have one. None: all
+                leaders have to answer.
+            patience: Seconds to wait for leaders once a broker has answered; 0 to ask once; None for the time-out of
+                all calls.
 
         Raises:
-            NoLeader: A partition has no leader, or none of them has one.
+            NoLeader: A partition that has to answer has no leader, or no partition has one.
             ClusterUnreachable: No answer in time.
-            Refused: The principal may not describe one of them.
+            Refused: The principal may not describe one of the topics.
         """
         spec, isolation = _SPECS[which]
         ends = self._list(dict.fromkeys(partitions, spec), isolation, without_leader, patience)
         return {tp: int(found.offset) for tp, found in ends.items()}
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The leader epoch at the end of partitions; those that do not exist, or have none, are left out."""
+        """The leader epoch at the end of each partition; partitions that do not exist, or have none, are left out."""
         ends = self._list(dict.fromkeys(partitions, _SPECS["latest"][0]))
         return {
             tp: end.leader_epoch for tp, end in ends.items() if end.leader_epoch is not None and end.leader_epoch >= 0
         }
 
     def offset_at(self, partition: TopicPartition, timestamp: int) -> int | None:
-        """The first offset whose record is not older than a time; the last stable offset if there is none.
+        """The first offset whose record is not older than a time; the last stable offset if there is no such record.
 
         Args:
-            partition: One that may not exist: the answer is None then.
+            partition: The partition; if it does not exist, the answer is None.
             timestamp: Milliseconds since the epoch, UTC.
         """
         found = self._list({partition: OffsetSpec.for_timestamp(timestamp)}).get(partition)
@@ -397,7 +397,7 @@ class Cluster:
             return ClusterAnswers.of(waits)
 
         if not self._knows_leaders:
-            # A new client that has to find the leaders first waits for its own next look, one to three seconds later.
+            # A new client that has to find the leaders itself does so only one to three seconds later.
             self.topics()
             self._knows_leaders = True
         try:
@@ -408,23 +408,23 @@ class Cluster:
         return {tp: end for tp, end in found.items() if end is not None}
 
     def _await_offset(self, future: Future[Any]) -> ListOffsetsResultInfo | None:
-        """An offset; None where the partition does not exist, negative where there is none that was asked for."""
+        """Waits for one offset: None if the partition does not exist, negative if it has no such offset."""
         found: ListOffsetsResultInfo | None = self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
         if found is not None and found.offset == OFFSET_INVALID:
-            # librdkafka 2.16 reports no error where the request failed: it hands out what it had put there before.
+            # librdkafka 2.16 reports no error for a failed request: it returns its initial value.
             raise Unanswered
         return found
 
     def answer(self, future: Future[Any], instead: Mapping[int, Any]) -> Any:
-        """Waits for what the admin client was asked.
+        """Waits for an answer of the admin client.
 
         Args:
-            future: As the admin client returned it.
-            instead: What to return where the answer is an error of such a code.
+            future: The future that the admin client returned.
+            instead: Values to return instead of raising, by error code.
 
         Raises:
             ClusterUnreachable: No answer in time.
-            NotAllowed: The principal may not ask it.
+            NotAllowed: The principal lacks a right.
             Refused: Another error.
         """
         try:
@@ -443,7 +443,7 @@ class Cluster:
         return self.answer(future, {} if missing is None else {missing: None})
 
     def _result(self, future: Future[T]) -> T:
-        """Waits for an answer, but not for that of a cluster that refuses the login again and again."""
+        """Waits for an answer, but gives up early when the cluster refuses the login again and again."""
         self.admin.poll(0)
         self._refusals = 0
         deadline = Deadline(self.timeout + 5)
@@ -468,6 +468,6 @@ class Cluster:
 
     def _remember(self, error: KafkaError) -> None:
         self._refusals += clients.is_refused_login(error)
-        # "All brokers are down" follows, and says less than what each broker was down for.
+        # "All brokers are down" comes last, and says less than the errors of the single brokers.
         if self._last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._last_error = error.str()

@@ -1,4 +1,4 @@
-"""The two clusters of a pipeline, for as long as somebody looks at them."""
+"""Opens both clusters of a pipeline."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from k2k_assets.pipeline import Pipeline
 
 @contextmanager
 def both_clusters(pipeline: Pipeline, timeout: float | None = None) -> Iterator[tuple[Cluster, Cluster]]:
-    """Source and target.
+    """Opens source and target of a pipeline, and closes them at the end.
 
     Args:
-        pipeline: Holds their addresses.
-        timeout: Seconds that any call may take; None: as long as `Cluster` has it.
+        pipeline: Names both clusters.
+        timeout: Seconds that any call may take; None: the default of `Cluster`.
     """
     with (
         Cluster("source", pipeline.client_properties("source", "admin"), timeout) as source,

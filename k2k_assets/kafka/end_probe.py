@@ -1,4 +1,4 @@
-"""Tells a log from which nothing comes because nothing is written from one whose client stands still without a word."""
+"""Finds out whether a silent log is idle or its client has hung."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from k2k_assets.kafka.answers import in_thread
 
 T = TypeVar("T")
 
-# After so long without a record it is asked where the log ends, and again after each further time.
+# After so many seconds without a record the probe asks where the log ends, and again after each further so many.
 _SILENCE_SECONDS = 30.0
 
 
 class EndProbe(Generic[T]):
-    """Asks about a log from which nothing comes; nobody waits for the answer.
+    """Asks where a silent log ends, in a thread, so that the reader never waits for the answer.
 
     Args:
-        question: Returns what is to be known; called in a thread.
+        question: Asks the cluster; called in a thread.
         clock: Seconds that only rise.
     """
 
@@ -29,15 +29,18 @@ class EndProbe(Generic[T]):
         self.heard()
 
     def heard(self) -> None:
-        """Something came."""
+        """Notes that a record came: the silence begins anew."""
         self._asks_after = self._clock() + _SILENCE_SECONDS
 
     def ask(self) -> None:
-        """Asks at the next look, however short the silence."""
+        """Lets the next call of `answer` ask, however short the silence."""
         self._asks_after = self._clock()
 
     def answer(self) -> T | None:
-        """The answer, once, when there is one; raises what asking raised."""
+        """Asks if the log has been silent for long; returns the answer once when it is there, else None.
+
+        It raises what the question raised.
+        """
         if self.asked is not None and self.asked.done():
             asked, self.asked = self.asked, None
             return asked.result()

@@ -1,4 +1,4 @@
-"""Asks a cluster for its consumer groups: states of all, offsets of many at once. Only reads; every call is bounded."""
+"""Reads the consumer groups of a cluster: the states of all, the offsets of many at once. Every call has a deadline."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ log = logging.getLogger("k2k.groups")
 
 _Answer = tuple[str, Future[ConsumerGroupTopicPartitions]]
 
-# Each question is one small request: this many keep both sides busy without filling the broker's request queue.
+# Each group is one small request: so many in flight keep both sides busy without filling the broker's request queue.
 IN_FLIGHT = 128
-# An application's own transaction holds its offsets back for some milliseconds. One that stays open longer is left
-# for the next poll.
+# Offsets that an application sent in a transaction are pending for some milliseconds, until it commits. Those of a
+# transaction that stays open longer are left for the next poll.
 SETTLE_SECONDS = 1.0
-# So many groups share a deadline: their number must not make it too short.
+# At most so many groups share a deadline, so that it is long enough for each of them.
 AT_ONCE = 2000
-# Without an answer for so long, those that were asked may be on a coordinator that is gone: others are asked beside
-# them.
+# When no answer comes for so long, the requests in flight may wait for a coordinator that is gone: others are sent too.
 _HELD_UP_SECONDS = 0.25
 _SETTLE_PAUSE = 0.02
 
@@ -44,7 +43,7 @@ _KINDS: dict[Enum, GroupKind] = {
     ConsumerGroupType.CLASSIC: GroupKind.CLASSIC,
     ConsumerGroupType.CONSUMER: GroupKind.CONSUMER,
 }
-# A coordinator that is moving, or has just been started.
+# Error codes of a coordinator that is moving, or has just been started.
 _LOADING = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -57,11 +56,11 @@ def list_states(cluster: Cluster, partial: bool = False) -> dict[str, GroupState
     """State and kind of every consumer group, in one request to each broker.
 
     Args:
-        cluster: Which cluster.
-        partial: Whether the groups of the brokers that answered will do.
+        cluster: The cluster to ask.
+        partial: Whether the groups of those brokers that answer are enough.
 
     Raises:
-        ClusterUnreachable: No broker answered, or (not `partial`) one did not, or still loads its groups.
+        ClusterUnreachable: No broker answered; or, unless `partial`, one did not answer or still loads its groups.
         Refused: The principal may not list groups.
     """
     try:
@@ -79,22 +78,23 @@ def list_states(cluster: Cluster, partial: bool = False) -> dict[str, GroupState
         log.warning("some brokers of the %s did not list their consumer groups: %s", cluster, why.str())
     states: dict[str, GroupState] = {}
     for group in listing.valid:
-        # Very old consumers may have committed for the group named "", which the client cannot ask about.
+        # Very old consumers may have committed for the group named "", for which the client sends no requests.
         if group.group_id:
             known, told = states.get(group.group_id), _state(group)
-            # A broker that does not know yet that it has lost the group lists it as it was: then it may have members.
+            # A broker that has lost the group without knowing it lists its old state too: if either state has members,
+            # the group counts as active.
             states[group.group_id] = known if known is not None and known.active else told
     return states
 
 
 def list_others(cluster: Cluster, consumer_groups: Collection[str]) -> list[str]:
-    """Names of groups that are no consumer groups (share groups, Kafka Connect's, ...); none where nobody can tell.
+    """Names of groups that are no consumer groups (share groups, Kafka Connect's, ...); empty if the call fails.
 
     Args:
-        cluster: Which cluster.
-        consumer_groups: What `list_states` found, asked before.
+        cluster: The cluster to ask.
+        consumer_groups: The groups that `list_states` found before.
     """
-    # librdkafka's newer call leaves them out; its old one has all names, and its Python wrapper only warns of its age.
+    # librdkafka's newer call leaves these groups out. The old one lists them; its Python wrapper only adds a warning.
     old_call = getattr(super(AdminClient, cluster.admin), "list_groups", None)
     try:
         listing = old_call(timeout=cluster.timeout) if old_call else []
@@ -107,20 +107,22 @@ def list_others(cluster: Cluster, consumer_groups: Collection[str]) -> list[str]
 def fetch_offsets(
     cluster: Cluster, groups: Iterable[str], topics: Collection[str] | None = None, stable: bool = True
 ) -> Fetched:
-    """Committed offsets of many groups, some hundred questions in flight.
+    """Committed offsets of many groups, with some hundred requests in flight.
 
     Args:
-        cluster: Which cluster.
+        cluster: The cluster to ask.
         groups: Names; a group that does not exist has no offsets.
-        topics: Only partitions of these; None: all.
-        stable: Whether to wait for what open transactions have sent; else their offsets are as if not sent.
+        topics: Only partitions of these topics; None: all.
+        stable: Whether to wait for offsets that an open transaction has sent (Kafka's `require_stable`); else the
+            answer is the offset before it.
 
     Returns:
-        What was answered. Groups that cannot answer yet are asked again for a moment. Those whose offsets an open
-        transaction still holds back then are in `groups` with their other partitions, and in `failed`.
+        The answers. Groups whose coordinator is loading, or whose offsets are pending in an open transaction, are asked
+        again for a moment. A group with offsets that are still pending then is in `groups` with its other partitions,
+        and in `failed`.
 
     Raises:
-        ClusterUnreachable: Nobody answered.
+        ClusterUnreachable: No coordinator answered.
     """
     wanted, of_topics = list(groups), None if topics is None else set(topics)
     found = Fetched()
@@ -142,7 +144,7 @@ def fetch_offsets(
 def fetch_offsets_here(
     cluster: Cluster, groups: Iterable[str], topics: Collection[str] | None = None, stable: bool = True
 ) -> Fetched:
-    """Like `fetch_offsets`, but in this process, which the client may end (see `kafka.apart`)."""
+    """Does the work of `fetch_offsets` in this process, which the client can crash (see `kafka/apart.py`)."""
     deadline = Deadline(cluster.timeout)
     reader = _Reader(cluster, None if topics is None else frozenset(topics), stable)
     result = Fetched()
@@ -152,8 +154,8 @@ def fetch_offsets_here(
         time.sleep(_SETTLE_PAUSE)
         reader.ask(again, deadline, result)
     for name in (name for name, group in result.groups.items() if group.unstable):
-        held_back = ", ".join(map(str, sorted(result.groups[name].unstable)[:5]))
-        result.failed.setdefault(name, f"an open transaction holds back its offsets of {held_back}")
+        pending = ", ".join(map(str, sorted(result.groups[name].unstable)[:5]))
+        result.failed.setdefault(name, f"an open transaction holds back its offsets of {pending}")
     if result.failed and not result.groups and reader.last_unreachable:
         raise unreachable(cluster, reader.last_unreachable)
     return result
@@ -164,13 +166,13 @@ class _Reader:
         self._cluster = cluster
         self._topics = topics
         self._stable = stable
-        # A hundred thousand offsets share some hundred partitions.
+        # One object for each partition: a hundred thousand offsets share some hundred partitions.
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
         self._loading: set[str] = set()
         self.last_unreachable: str | None = None
 
     def unsettled(self, result: Fetched) -> list[str]:
-        """Groups that may answer (better) in a moment."""
+        """Groups to ask again: their coordinator is loading, or some of their offsets are pending."""
         return [*self._loading, *(name for name, group in result.groups.items() if group.unstable)]
 
     def ask(self, groups: Iterable[str], deadline: Deadline, result: Fetched) -> None:
@@ -187,7 +189,7 @@ class _Reader:
             try:
                 group, future = answered.get(timeout=min(_HELD_UP_SECONDS, late.remaining() + 0.01))
             except Empty:
-                slots = len(asked) + IN_FLIGHT  # none of these holds up those that come after it
+                slots = len(asked) + IN_FLIGHT  # requests without an answer take no place of those that follow
                 if late.expired():
                     break
                 continue
@@ -235,7 +237,7 @@ class _Reader:
             if offset >= 0:
                 offsets[partition] = CommittedOffset(offset, item.metadata or "", item.leader_epoch)
             elif item.error is None:
-                continue  # nothing is committed there
+                continue  # the group has no commit for this partition
             else:
                 unstable.append(partition)
                 if item.error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
@@ -248,19 +250,19 @@ def _put(answered: SimpleQueue[_Answer], group: str, future: Future[ConsumerGrou
 
 
 def failure(cluster: Cluster, error: KafkaError) -> ClusterUnreachable | Refused:
-    """The project's error for one of Kafka's; a coordinator that still loads has not answered yet."""
+    """Turns a Kafka error into an error of this project; a coordinator that still loads counts as unreachable."""
     if clients.is_unreachable(error) or error.code() in _LOADING:
         return unreachable(cluster, error.str())
     return Refused(f"the {cluster} refused: {error.str()} ({error.name()}){clients.advice(error)}")
 
 
 def unreachable(cluster: Cluster, why: str) -> ClusterUnreachable:
-    """The error for a cluster that does not answer."""
+    """Makes the error for a cluster that does not answer."""
     return clients.unreachable(cluster.role, {"bootstrap.servers": cluster.servers}, why)
 
 
 def _state(group: ConsumerGroupListing) -> GroupState:
-    # Brokers before 2.6 do not tell the state, those before 4.0 not the kind; librdkafka does not know all states.
+    # Brokers before 2.6 tell no state, brokers before 4.0 no kind, and librdkafka does not know all states.
     kind = _KINDS.get(group.type, GroupKind.CLASSIC)
     name = group.state.name.lower() if group.state is not None else "unknown"
     return GroupState(kind, group.state not in _WITHOUT_MEMBERS, name)

@@ -1,4 +1,4 @@
-"""Sets the offsets of consumer groups without members, of many at once."""
+"""Sets the offsets of many consumer groups at once; the groups must have no members."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from k2k_assets.kafka.group_reader import IN_FLIGHT
 
 Offsets = Mapping[str, Mapping[TopicPartition, int]]
 Errors = list[tuple[int, str]]
-"""Code and words of each refusal: a group with members is refused partition by partition, not as a whole."""
+"""Error code and text of each refusal: Kafka refuses a group with members partition by partition, not as a whole."""
 
 
 def set_offsets(cluster: Cluster, offsets: Offsets, metadata: str) -> dict[str, Errors]:
-    """Sets offsets of groups; what is refused in one does not stop the others.
+    """Sets offsets of groups; a refusal in one group does not stop the others.
 
     Args:
-        cluster: Which cluster.
-        offsets: By group, at least one of each.
-        metadata: What is written beside each of them.
+        cluster: The cluster to write to.
+        offsets: Offsets by group; at least one for each.
+        metadata: Commit metadata for each offset.
 
     Returns:
-        What was refused, by group; nothing of those that were all accepted.
+        The refusals, by group; groups without refusals are left out.
 
     Raises:
-        ClusterUnreachable: Nobody knows what was written. It may be repeated.
+        ClusterUnreachable: It is not known which offsets were written. The call may be repeated.
     """
     return cluster.apart(set_offsets_here, offsets, metadata) if offsets else {}
 
 
 def set_offsets_here(cluster: Cluster, offsets: Offsets, metadata: str) -> dict[str, Errors]:
-    """Like `set_offsets`, but in this process, which the client may end (see `kafka.apart`)."""
+    """Does the work of `set_offsets` in this process, which the client can crash (see `kafka/apart.py`)."""
     refused: dict[str, Errors] = {}
     asked: deque[tuple[str, Future[Any]]] = deque()
 

@@ -1,4 +1,4 @@
-"""What was seen of consumer groups on a cluster: states, positions, partition ends. No I/O."""
+"""Values that describe consumer groups on a cluster: states, committed offsets, partition ends. No I/O."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from k2k_assets.core.topic_partition import TopicPartition
 
 
 class GroupKind(Enum):
-    """What kind of group it is. Share groups have no offsets that could be translated."""
+    """The protocol of a group. Share groups have no offsets that could be translated."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"  # KIP-848
-    OTHER = "other"  # share groups, and whatever comes after them: not handled
+    OTHER = "other"  # share groups and later kinds: not handled
 
 
 class GroupState(NamedTuple):
     """A group as the coordinator lists it.
 
     Attributes:
-        kind: Its kind.
-        active: Whether it has members, or may have: everything but empty and dead.
-        state: The state's name.
+        kind: The group's protocol.
+        active: Whether the group has members, or may have some: true in every state but empty and dead.
+        state: Name of the state.
     """
 
     kind: GroupKind
@@ -37,8 +37,8 @@ class CommittedOffset(NamedTuple):
 
     Attributes:
         offset: The next offset that the group will read.
-        metadata: What the committer wrote beside it; empty if nothing.
-        leader_epoch: None if not known.
+        metadata: The commit metadata; empty if there is none.
+        leader_epoch: Leader epoch of the commit; None if not known.
     """
 
     offset: int
@@ -51,10 +51,10 @@ class GroupOffsets:
     """All committed offsets of a group.
 
     Attributes:
-        group: Its name.
-        offsets: By partition; partitions without a commit are left out.
-        unstable: Partitions whose offset nobody knows now: an open transaction of the application holds it back, or the
-            broker gave an error for it.
+        group: Name of the group.
+        offsets: Committed offsets by partition; partitions without a commit are left out.
+        unstable: Partitions whose offset is not known now: it is pending in an open transaction of the application, or
+            the broker answered with an error.
     """
 
     group: str
@@ -67,8 +67,8 @@ class Fetched:
     """The answer to a question about many groups.
 
     Attributes:
-        groups: Those that answered. A group that does not exist has no offsets.
-        failed: Those that did not, or not for all partitions, each with the reason; the others are not held up.
+        groups: The groups with an answer. A group that does not exist has no offsets.
+        failed: The groups without an answer for all their partitions, each with the reason.
     """
 
     groups: dict[str, GroupOffsets] = field(default_factory=dict)

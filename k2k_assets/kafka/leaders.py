@@ -1,4 +1,4 @@
-"""Ends of partitions of which some may have no leader: a node of the cluster is down, and it alone holds them."""
+"""Log starts and ends of partitions that may have no leader, because the only broker that holds them is down."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster, Which
 
 END_UNKNOWN = -1
-"""The end of a partition that had no leader when its run was planned."""
+"""Stands for the end of a partition that had no leader when the slots were planned."""
 
-# A leader is elected by then; one that comes later is found by the next look.
+# An election is over within so many seconds; a leader that appears later is found by the next request.
 ELECTION_SECONDS = 3.0
 
 
 class LedOffsets(NamedTuple):
-    """Offsets of those partitions that have a leader, and why there are none of the others.
+    """Offsets of the partitions that have a leader, and why the others have none.
 
     Attributes:
-        offsets: By partition; without those that do not exist.
-        offline: Partitions that have no leader, or may not be seen, with the reason.
+        offsets: Offsets by partition; partitions that do not exist are left out.
+        offline: Partitions without a leader, or hidden from the principal, with the reason.
     """
 
     offsets: dict[TopicPartition, int]
@@ -30,12 +30,12 @@ class LedOffsets(NamedTuple):
 
 
 class LedRanges(NamedTuple):
-    """Log starts and ends of those partitions that have a leader.
+    """Log starts and ends of the partitions that have a leader.
 
     Attributes:
-        starts: Log start of each.
-        ends: Its end, asked for after the start; one that lost its leader in between has none.
-        offline: Partitions that have no leader, with the reason.
+        starts: Log starts.
+        ends: Ends, asked for after the starts; a partition that lost its leader in between has none.
+        offline: Partitions without a leader, with the reason.
     """
 
     starts: dict[TopicPartition, int]
@@ -46,17 +46,17 @@ class LedRanges(NamedTuple):
 def offsets_where_led(
     cluster: Cluster, partitions: Iterable[TopicPartition], which: Which, patience: float = 0
 ) -> LedOffsets:
-    """As `Cluster.offsets`, of those partitions that have a leader; there may be none.
+    """The answers of `Cluster.offsets` for the partitions that have a leader, even if none has one.
 
     Args:
-        cluster: Is asked.
+        cluster: The cluster to ask.
         partitions: Existing partitions.
-        which: As for `Cluster.offsets`.
-        patience: As for `Cluster.offsets`; `ELECTION_SECONDS` gives a leader time to be elected.
+        which: The kind of offset, see `Cluster.offsets`.
+        patience: Seconds to wait for leaders; `ELECTION_SECONDS` is long enough for an election.
 
     Raises:
         ClusterUnreachable: No broker answers.
-        Refused: The principal may not describe one of them.
+        Refused: The principal may not describe one of the topics.
     """
     offline: dict[TopicPartition, str] = {}
     try:
@@ -66,16 +66,16 @@ def offsets_where_led(
 
 
 def ranges_where_led(cluster: Cluster, partitions: Iterable[TopicPartition], which: Which) -> LedRanges:
-    """Log starts, then ends, of those partitions that have a leader.
+    """Asks for log starts and then for ends of the partitions that have a leader.
 
     Args:
-        cluster: Is asked.
+        cluster: The cluster to ask.
         partitions: Existing partitions.
-        which: The kind of end, as for `Cluster.offsets`.
+        which: The kind of end, see `Cluster.offsets`.
 
     Raises:
         ClusterUnreachable: No broker answers.
-        Refused: The principal may not describe one of them.
+        Refused: The principal may not describe one of the topics.
     """
     starts, offline = offsets_where_led(cluster, partitions, "earliest")
     ends, more = offsets_where_led(cluster, starts, which)
@@ -85,13 +85,15 @@ def ranges_where_led(cluster: Cluster, partitions: Iterable[TopicPartition], whi
 def ends_of_each_topic(
     cluster: Cluster, partitions: Collection[TopicPartition], which: Which, patience: float = ELECTION_SECONDS
 ) -> LedOffsets:
-    """As `offsets_where_led`; a topic that may not be seen any more is stopped by its slot, and holds up no others.
+    """The answers of `offsets_where_led`, where a topic that the principal may not see any more counts as offline.
+
+    So it delays no other topic; its slot will stop it.
 
     Args:
-        cluster: Is asked.
+        cluster: The cluster to ask.
         partitions: Existing partitions.
-        which: As for `Cluster.offsets`.
-        patience: As for `Cluster.offsets`.
+        which: The kind of offset, see `Cluster.offsets`.
+        patience: Seconds to wait for leaders.
     """
     try:
         return offsets_where_led(cluster, partitions, which, patience)
@@ -101,6 +103,6 @@ def ends_of_each_topic(
         left = [tp for tp in partitions if tp.topic in seen]
     try:
         offsets, offline = offsets_where_led(cluster, left, which, patience) if left else LedOffsets({}, {})
-    except Refused as reason:  # of another one by now
+    except Refused as reason:  # another topic was hidden meanwhile
         offsets, offline = {}, dict.fromkeys(left, str(reason))
     return LedOffsets(offsets, hidden | offline)

@@ -23,12 +23,12 @@ _SETTINGS: dict[str, object] = {
 }
 
 
-# No more often than that: whoever looks again and again may get the same error each time.
+# A new client at most this often: a caller that polls without pause may get the same error each time.
 _RENEW_SECONDS = 5.0
 
 
 class NotReadToTheEnd(Exception):
-    """The end was not reached in time.
+    """A reader did not reach the end in time.
 
     Args:
         behind: Partitions, each with the offset reached and the end wanted.
@@ -40,13 +40,13 @@ class NotReadToTheEnd(Exception):
 
 
 class LogReader:
-    """A consumer of whole partitions of a topic on the target.
+    """Reads partitions of a topic on the target; replaces its client when that one fails.
 
     Args:
         properties: Consumer settings, librdkafka names.
-        starts: Where to start reading, by partition.
+        starts: The offsets to start at, by partition.
         committed_only: Whether to read committed records only.
-        follow: Whether the reader lives on to follow the log, so may not ask the broker without pause.
+        follow: Whether the reader stays open to follow the log; then its fetches wait longer at the broker.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LogReader:
         committed_only: bool,
         follow: bool = False,
     ) -> None:
-        # The end of a partition behind trailing markers shows only when a fetch comes back empty, after this wait.
+        # If a partition ends with markers, its end shows only when a fetch returns empty, after `fetch.wait.max.ms`.
         wait = {"fetch.wait.max.ms": 100 if follow else 10}
         isolation = {"isolation.level": "read_committed" if committed_only else "read_uncommitted"}
         self._settings = {**_SETTINGS, **isolation, **wait}
@@ -80,21 +80,21 @@ class LogReader:
         """Batches of records until each partition was read up to its end (high watermark).
 
         Raises:
-            NotReadToTheEnd: Not in time: an open transaction, or a broker that does not answer.
+            NotReadToTheEnd: Too late, because of an open transaction or a broker that does not answer.
         """
         late = False
         while behind := {tp: (self._reached[tp], end) for tp, end in ends.items() if self._reached[tp] < end}:
             if late:
                 self._is_doubtful = True
                 raise NotReadToTheEnd(behind)
-            late = deadline.expired()  # whoever does other things between two batches may find the end in a last one
+            late = deadline.expired()  # the caller may have spent the time between two batches: one more poll
             yield self.poll(min(0.5, deadline.remaining()))
 
     def poll(self, timeout: float) -> list[Message]:
-        """The records that are there; waits for one if there are none.
+        """Returns the records that have arrived; waits up to `timeout` seconds for one if there are none.
 
         Raises:
-            ClusterUnreachable: The target does not let it read.
+            ClusterUnreachable: The target refuses the read.
         """
         if self._is_doubtful and not self._goes_on_with_another(timeout):
             return []
@@ -110,7 +110,7 @@ class LogReader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends.append(message)
             elif not (error.retriable() or clients.is_unreachable(error) or clients.is_about_the_group(error)):
-                self._is_doubtful = True  # another client reads again what came along: nothing has advanced yet
+                self._is_doubtful = True  # the next client reads these messages again: no position has advanced yet
                 raise self._failed(error)
         for end in ends:
             self._advance(end.topic(), end.partition(), end.offset())
@@ -124,20 +124,20 @@ class LogReader:
         return records
 
     def doubt_if_behind(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Another client goes on, if this one has brought nothing for long and there is something to read.
+        """Lets the next poll replace a silent client if it has not reached ends that it could have read.
 
         Args:
-            ends: As far as it could have read by now.
+            ends: Offsets up to which records could be read, by partition.
         """
         self._is_doubtful |= any(self._reached[tp] < end for tp, end in ends.items())
 
     def read_from(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Another client goes on at these offsets; partitions that were not read are read too."""
+        """Lets the next poll go on with a new client at these offsets; new partitions are read too."""
         self._reached.update(offsets)
         self._is_doubtful, self._renewed = True, float("-inf")
 
     def close(self) -> None:
-        """Lets go of the client."""
+        """Closes the client."""
         self._consumer.close()
 
     def __enter__(self) -> LogReader:
@@ -153,7 +153,7 @@ class LogReader:
         self._consumer.assign([KafkaTopicPartition(tp.topic, tp.partition, at) for tp, at in self._reached.items()])
 
     def _goes_on_with_another(self, timeout: float) -> bool:
-        """A client that was cut off at the wrong moment may never find its brokers again; waits if it is too soon."""
+        """Replaces the client, which may never find its brokers again; waits if the last replacement is too recent."""
         too_soon = self._renewed + _RENEW_SECONDS - time.monotonic()
         if too_soon > timeout:
             time.sleep(timeout)

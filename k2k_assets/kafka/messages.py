@@ -1,7 +1,8 @@
-"""Messages and consumers, for rooms that do not know the client library.
+"""Types of messages and consumers, for packages that may not import the client library.
 
-When the program runs, both are the library's own. To the type checker a message that was consumed has a place in the
-log, and headers as they are read. The library's types allow more: for messages that are made by hand, and for errors.
+At run time both are the library's own classes. To the type checker, a consumed message has a topic, a partition and an
+offset, and headers as a consumer returns them. The library's types are wider: they also cover errors and messages made
+by hand.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
     from typing_extensions import override  # in `typing` since Python 3.12
 
     class Message(confluent_kafka.Message):
-        """What a consumer returned: a record, or an event of one partition.
+        """A record or a partition event that a consumer returned.
 
-        An error of the whole client has no topic: `error` is to be asked first.
+        An error of the whole client has no topic, so call `error` first.
         """
 
         @override
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
         @override
         def offset(self) -> int: ...
 
-        # The library says a list that may also hold text, as for those that are to be written.
+        # The library's type also allows text, as for headers to be written.
         @override
         def headers(self) -> list[tuple[str, bytes | None]] | None: ...  # type: ignore[override]
 
     class Consumer(confluent_kafka.Consumer):
-        """Returns such messages."""
+        """A consumer that returns such messages."""
 
         @override
         def poll(self, timeout: float = -1) -> Message | None: ...
 
-        # A list of a kind of messages is not a list of messages, to which others could be added.
+        # Lists are invariant: a list of this subclass is not a list of the library's messages.
         @override
         def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]: ...  # type: ignore[override]
 
@@ -49,7 +50,7 @@ __all__ = ["Consumer", "Message", "timestamp_of"]
 
 
 def timestamp_of(message: Message) -> tuple[int | None, bool]:
-    """A record's timestamp, milliseconds since the epoch, None if it has none; and whether a broker has set it."""
+    """A record's timestamp in milliseconds since the epoch (None if it has none), and whether the broker set it."""
     kind, milliseconds = message.timestamp()
     known = kind != confluent_kafka.TIMESTAMP_NOT_AVAILABLE
     return (milliseconds if known else None), kind == confluent_kafka.TIMESTAMP_LOG_APPEND_TIME

@@ -1,6 +1,6 @@
 """Reads ranges of a topic's records in bulk: inside Spark tasks, by assignment, with deadlines.
 
-Not for copying: records come out as they are, in order, and nothing is committed anywhere.
+The copy loop does not use it: records are returned as they are, in order, and nothing is committed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.messages import Consumer, Message
 
-# A partition that delivers nothing for so long is not slow but stuck; the job ends with its name instead of hanging.
+# A partition that delivers nothing for so long is stuck, not slow; the job fails with its name instead of hanging.
 STALL_SECONDS = 60.0
 _CHUNK = 2000
 _SETTINGS = {
     "enable.partition.eof": True,
     "queued.max.messages.kbytes": 16384,
-    # Default 1000: with a full queue a partition would not be fetched for a second.
+    # With the default, 1000, a partition whose queue is full is not fetched for a second.
     "fetch.queue.backoff.ms": 5,
 }
 _DELETED = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
@@ -44,7 +44,7 @@ class OffsetRange(NamedTuple):
 def read_range(
     properties: Mapping[str, object], wanted: OffsetRange, skip_deleted: bool = False
 ) -> Iterator[list[Message]]:
-    """The records of a range, in order, in chunks; the rest as in `read_ranges`."""
+    """Reads one range; see `read_ranges`."""
     for _, chunk in read_ranges(properties, [wanted], skip_deleted):
         yield chunk
 
@@ -52,12 +52,12 @@ def read_range(
 def read_ranges(
     properties: Mapping[str, object], ranges: Iterable[OffsetRange], skip_deleted: bool = False
 ) -> Iterator[tuple[OffsetRange, list[Message]]]:
-    """The records of ranges, one range after the other with one client, in order, in chunks.
+    """Reads ranges one after the other with one client; yields their records in order, in chunks.
 
     Args:
-        properties: Consumer settings, librdkafka names; `isolation.level` among them, read_committed when absent.
-        ranges: Their ends must not lie above the last stable offsets.
-        skip_deleted: Go on at the log start when retention has removed a range's start meanwhile.
+        properties: Consumer settings, librdkafka names; without an `isolation.level`, read_committed.
+        ranges: Ranges whose ends do not lie above the last stable offsets.
+        skip_deleted: Whether to go on at the log start when retention has removed a range's start meanwhile.
 
     Raises:
         ReadStalled: Nothing arrived for a minute, or a range cannot be read.
@@ -90,7 +90,7 @@ def _chunks(consumer: Consumer, wanted: OffsetRange, skip_deleted: bool) -> Iter
     position = wanted.start
     deadline = Deadline(STALL_SECONDS)
     while True:
-        # `consume` alone would wait for a full chunk or the whole time-out.
+        # `consume` with a time-out waits for a full chunk or for all of the time-out.
         first = consumer.poll(0.5)
         messages = [] if first is None else [first, *consumer.consume(_CHUNK, 0)]
         if messages:
@@ -101,7 +101,7 @@ def _chunks(consumer: Consumer, wanted: OffsetRange, skip_deleted: bool) -> Iter
         ended = False
         for message in messages:
             if (message.topic(), message.partition()) != (wanted.topic, wanted.partition):
-                continue  # of the range before
+                continue  # a message of the range before
             error = message.error()
             if error is None:
                 ended = ended or message.offset() >= wanted.end - 1
@@ -121,7 +121,7 @@ def _chunks(consumer: Consumer, wanted: OffsetRange, skip_deleted: bool) -> Iter
 
 
 def _skip_to_log_start(consumer: Consumer, wanted: OffsetRange) -> bool:
-    """Goes on at the log start; returns whether nothing of the range is left."""
+    """Continues at the log start; returns whether the log start lies behind the range."""
     low, _ = consumer.get_watermark_offsets(KafkaTopicPartition(wanted.topic, wanted.partition), timeout=15)
     if low < wanted.end:
         consumer.assign([KafkaTopicPartition(wanted.topic, wanted.partition, low)])

@@ -1,12 +1,12 @@
-"""Follows a topic: each record once, from given offsets on; what cannot be read any more is told, never passed over.
+"""Follows a topic: reads each record once, from given offsets on, and reports records that were deleted unread.
 
 ```
- somebody waits for the end:  ends ── asks ──> read_until
- nobody waits:                refresh <── asks in a thread, when nothing has come for long or the reader has failed
+ the caller waits for the end:  ends ── asks ──> read_until
+ the caller does not wait:      refresh <── asks in a thread, when nothing has come for long or the reader has failed
 ```
 
-What is asked is the same in both cases: whether the topic is the one that was followed, where it ends, and, where that
-is in doubt, where it begins.
+The question to the cluster is the same in both cases: is the topic still the one that was followed, where does it end,
+and, where that is in doubt, where does it begin?
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from k2k_assets.kafka.messages import Message
 
 log = logging.getLogger("k2k.kafka")
 
-# How long a broker that has just come back has to find what it held.
+# A broker that has just restarted has so many seconds to load its logs.
 _SETTLE_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 
 
 class TopicLost(Refused):
-    """A topic is not there as it was followed."""
+    """The topic that was followed is deleted, replaced, or cut off."""
 
 
 class Deleted(TopicLost):
-    """It is not there; a broker that is starting may not know it yet."""
+    """The topic does not exist; or a broker that is starting does not know it yet."""
 
 
 class Replaced(TopicLost):
-    """It is not the one that was followed any more, and never will be again."""
+    """The topic was created anew or cut off: it will never again be the one that was followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a cluster said of a topic.
+    """The cluster's answers about a topic.
 
     Attributes:
-        topic: Its description.
+        topic: Description of the topic.
         ends: High watermarks of the partitions that have a leader.
-        readable: As far as can be read now, of those that were read.
-        starts: Log starts of new partitions; of all, if they were in doubt.
-        is_sure_of_starts: Whether they are those of all.
+        readable: Offsets up to which the partitions that are read can be read now.
+        starts: Log starts of new partitions; of all partitions if the log starts were in doubt.
+        is_sure_of_starts: Whether `starts` covers all partitions.
     """
 
     topic: TopicDescription
@@ -64,10 +64,10 @@ class _Seen:
 
 
 def await_topic(cluster: Cluster, name: str) -> TopicDescription:
-    """Describes a topic that is there; a broker that has just come back may not know it yet.
+    """Describes a topic; waits a while for it, because a broker that has just restarted may not know it yet.
 
     Raises:
-        Deleted: It is not there.
+        Deleted: The topic does not exist.
     """
     settle = Deadline(_SETTLE_SECONDS)
     while not (found := cluster.describe([name]).get(name)):
@@ -78,19 +78,19 @@ def await_topic(cluster: Cluster, name: str) -> TopicDescription:
 
 
 class TopicFollower:
-    """A topic, followed with a consumer that is assigned, never subscribed. To be used by one thread at a time.
+    """Follows a topic with a consumer that is assigned, never subscribed. Only one thread at a time may use it.
 
     Args:
-        topic: Its description: the follower refuses it as soon as it is another one.
-        cluster: Where it is.
+        topic: Description of the topic; the follower raises `Replaced` when the topic has another id.
+        cluster: The cluster of the topic.
         properties: Consumer settings, librdkafka names.
         committed_only: Whether to read committed records only.
-        starts: Next offset to read, by partition; partitions that are not named are read from their log start.
-        only: Partitions to read; None: all, also those that it gets later.
+        starts: Next offset to read, by partition; other partitions are read from their log start.
+        only: Partitions to read; None: all, also those that are added later.
         clock: Seconds that only rise.
 
     Raises:
-        Replaced: It ends before an offset that is to be read next.
+        Replaced: The topic ends before an offset that is to be read next.
         ClusterUnreachable: The cluster does not answer.
     """
 
@@ -119,7 +119,7 @@ class TopicFollower:
 
     @property
     def topic(self) -> TopicDescription:
-        """What is followed."""
+        """The newest description of the topic."""
         return self._topic
 
     @property
@@ -128,10 +128,10 @@ class TopicFollower:
         return self._reader.reached
 
     def ends(self) -> Mapping[TopicPartition, int]:
-        """High watermarks: the ends with what open transactions have written. New partitions are among them.
+        """Asks for the high watermarks, which lie behind records of open transactions; takes in new partitions.
 
         Raises:
-            TopicLost: It is another topic by now, was cut off, or is not there.
+            TopicLost: The topic was deleted, created anew, or cut off.
             ClusterUnreachable: The cluster does not answer.
         """
         seen = self._look(dict(self.reached), waits=True)
@@ -139,14 +139,14 @@ class TopicFollower:
         return seen.ends
 
     def read_until(self, ends: Mapping[TopicPartition, int], patience: float) -> Iterator[list[Message]]:
-        """Batches of records until each partition was read up to its end.
+        """Yields batches of records until each partition was read up to its end.
 
         Args:
             ends: High watermarks.
-            patience: Seconds without a record after which it is given up: a transaction hangs, or nobody answers.
+            patience: Give up after so many seconds without a record: a transaction hangs, or no broker answers.
 
         Raises:
-            ClusterUnreachable: Given up.
+            ClusterUnreachable: No record came for `patience` seconds.
         """
         deadline, late = Deadline(patience), False
         while behind := {tp: end for tp, end in ends.items() if self.reached[tp] < end}:
@@ -157,33 +157,33 @@ class TopicFollower:
             batch = self._poll(min(0.5, deadline.remaining()))
             if batch:
                 yield batch
-                deadline, late = Deadline(patience), False  # what is done with a batch takes none of it
+                deadline, late = Deadline(patience), False  # the caller's work on the batch does not count
 
     def catch_up(self, patience: float) -> Iterator[list[Message]]:
-        """Batches of records up to the ends as they are now; arguments and errors as those of `read_until`, `ends`."""
+        """Yields batches of records up to the present ends. Arguments and errors: see `ends` and `read_until`."""
         yield from self.read_until(self.ends(), patience)
 
     def refresh(self, timeout: float = 0.0) -> list[Message]:
-        """The records that are there; waits for one, and for nothing else, up to `timeout` seconds.
+        """Returns the records that have arrived; waits up to `timeout` seconds for one, and for nothing else.
 
         Raises:
-            TopicLost: As `ends`, once it has been found out.
-            ClusterUnreachable: The cluster does not let it read.
+            TopicLost: An answer has come by which the topic was deleted, created anew, or cut off.
+            ClusterUnreachable: The cluster refuses the read.
         """
         self._take_answer()
         return self._poll(timeout)
 
     def take_lost(self) -> list[tuple[int, int, int]]:
-        """Records deleted before they were read, told once: partition, first offset, offset after the last."""
+        """Ranges that were deleted before they were read, each once: partition, first offset, offset after the last."""
         lost, self._lost = self._lost, []
         return lost
 
     def log_starts(self) -> dict[int, int]:
-        """First offset that there is, by partition."""
+        """Asks for the log start of each partition."""
         return {tp.partition: start for tp, start in self._cluster.offsets(self.reached, "earliest").items()}
 
     def close(self) -> None:
-        """Lets go of the client."""
+        """Closes the client."""
         self._reader.close()
 
     # -- reading ------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class TopicFollower:
         try:
             batch = self._reader.poll(timeout)
         except ClusterUnreachable:
-            self._starts_are_doubtful = True  # what was to be read next may be deleted
+            self._starts_are_doubtful = True  # the next records to read may be deleted
             self._probe.ask()
             raise
         if batch:
@@ -200,7 +200,7 @@ class TopicFollower:
         return batch
 
     def _take_answer(self) -> None:
-        """A client may stand still without a word."""
+        """Takes the answer of the probe, if there is one: a client can hang without an error."""
         try:
             seen = self._probe.answer()
         except TopicLost:
@@ -241,16 +241,16 @@ class TopicFollower:
         return self._look(dict(self.reached), waits=False)
 
     def _look(self, read: Mapping[TopicPartition, int], waits: bool) -> _Seen:
-        """Asks what there is now; a broker that has just come back may still look for it.
+        """Asks the cluster about the topic; waits a while for a broker that has just restarted.
 
         Args:
-            read: Next offset to read, by partition, before it is asked.
-            waits: Whether each partition has to have a leader.
+            read: Next offset to read, by partition; taken before the cluster is asked.
+            waits: Whether to wait until each partition has a leader.
         """
         settle, of_all = Deadline(_SETTLE_SECONDS), self._starts_are_doubtful
         while True:
             found = self._described()
-            # A topic that is not there would be waited for as one whose partitions have no leader.
+            # If the topic does not exist, asking for its ends would wait for leaders.
             ends = self._offsets(read if found else (), "latest", waits)
             known = {tp: at for tp, at in read.items() if tp not in ends.offline}
             beyond = {tp: ends.offsets.get(tp) for tp, at in known.items() if ends.offsets.get(tp, -1) < at}

@@ -3,7 +3,7 @@
 It has the claims that the assignment topic tells of, the commit topic, and what the broker keeps of each transactional
 id: its epoch. What may happen, one step at a time, in any order:
 
-- a claimant takes the next step of its program, which is that of `fencing_rules.py`: it is announced, inits its id, claims,
+- a claimant takes the next step of `fencing_rules.py`: it is announced, inits its id, claims,
   reads, fences the owner of a lower claim, marks that claim as fenced, looks for the position, commits, releases.
   Between any two of its steps every other one may take any number of them: so a freeze is an interleaving like any
   other, and a mark comes as late as can be;

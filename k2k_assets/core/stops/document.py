@@ -23,11 +23,11 @@ def reason_of(document: object, text: str) -> StopReason:
     """Reads a reason.
 
     Args:
-        document: What `document_of` made, perhaps in an older or a newer release; None if there is none.
-        text: What was written beside it for people.
+        document: The output of `document_of`, perhaps of an older or newer release; None if there is none.
+        text: The text for people that was written beside the document.
 
     Returns:
-        The reason; `Unclassified`, with the text, where this release does not know the code or the facts.
+        The reason; `Unclassified` with the text if this release does not know the code or the facts.
     """
     if not isinstance(document, dict):
         return Unclassified(text)

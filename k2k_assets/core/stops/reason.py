@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 KINDS: dict[str, type[StopReason]] = {}
-"""All kinds of stop reasons by their codes; `reasons.py` fills it, and has it as `ALL`."""
+"""All kinds of stop reasons by code. `reasons.py` fills it, and exports it as `ALL`."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class StopReason(ABC):
     read.
 
     Attributes:
-        title: What was found, in one line, for the documentation.
-        meaning: What it means for the copy, in Markdown.
-        advice: What to do, and what the commands of the text do, in Markdown.
+        title: The finding in one line, for the documentation.
+        meaning: What the finding means for the copy, in Markdown.
+        advice: What to do, and what the commands in the text do, in Markdown.
     """
 
     _code: ClassVar[str]
@@ -38,25 +38,25 @@ class StopReason(ABC):
 
     @property
     def code(self) -> str:
-        """What programs know the kind by. It never changes."""
+        """The name by which programs know this kind of reason. It never changes."""
         return self._code
 
     @abstractmethod
     def found(self) -> str:
-        """What was found, with its offsets; no full stop at the end."""
+        """The finding with its offsets; no full stop at the end."""
 
     @abstractmethod
     def to_do(self) -> str:
-        """What to do, with the command that goes on; no full stop at the end. Empty if that is not known."""
+        """What to do, with the command that resumes the copy; no full stop at the end. Empty if nobody knows."""
 
     @classmethod
     @abstractmethod
     def example(cls) -> Self:
-        """One for the documentation and for tests."""
+        """A reason of this kind for the documentation and for tests."""
 
 
 Stops = Mapping[int | None, StopReason]
-"""Why partitions of one topic were stopped, by partition; under None: why all of it was."""
+"""Why the partitions of one topic were stopped, by partition. The key None stands for the whole topic."""
 
 
 def render(reason: StopReason, *, with_code: bool = True) -> str:
@@ -64,7 +64,7 @@ def render(reason: StopReason, *, with_code: bool = True) -> str:
 
     Args:
         reason: The value.
-        with_code: Whether the code stands before the text. Not where it is shown beside it.
+        with_code: Whether the text begins with the code; false where the code is shown beside the text.
     """
     text = ". ".join(filter(None, (reason.found(), reason.to_do())))
     return f"[{reason.code}] {text}" if with_code else text
@@ -79,5 +79,5 @@ def render_topic(topic: str, stops: Stops) -> str:
 
 
 def codes_of(reasons: Iterable[StopReason]) -> str:
-    """The codes of reasons, each once: for a column or a field beside the text."""
+    """The codes of reasons, each once, for a column or a field beside the text."""
     return ", ".join(dict.fromkeys(reason.code for reason in reasons))

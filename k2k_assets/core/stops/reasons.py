@@ -201,7 +201,7 @@ class SourceDiverged(StopReason, code="source-diverged"):
 
 @dataclass(frozen=True)
 class LaterLeaderEpoch(StopReason, code="later-leader-epoch"):
-    """Read uncommitted now, the source has records before the position that may have been left out, or be new.
+    """The source is now read uncommitted: below the position may lie records that were left out, or are new.
 
     Attributes:
         source: The source partition.
@@ -821,13 +821,13 @@ class TargetRecreated(StopReason, code="target-recreated"):
 
 @dataclass(frozen=True)
 class TargetTruncated(StopReason, code="target-truncated"):
-    """The target partition went back.
+    """The target partition ends before the last record that was copied into it.
 
     Attributes:
         source: The source partition.
         target: The target partition.
-        expected_offset: Target offset at which the next copy was to lie.
-        found_offset: At which it lies.
+        expected_offset: Target offset that the next copy should have got.
+        found_offset: Target offset that the next copy got.
     """
 
     title = "the target was truncated: copies in it are lost"
@@ -952,7 +952,7 @@ class OpenTransaction(StopReason, code="open-transaction"):
 
 
 def open_transaction_found(target: TopicPartition, start: int, end: int, seconds: float) -> str:
-    """What is told of a transaction in a target partition that does not end, whether it stops the partition or not."""
+    """Describes an open transaction in a target partition that does not end, whether it stops the partition or not."""
     return (
         f"a transaction has been open at {target} offset {start} for more than {seconds:.0f} s: readers of committed "
         f"records see none of the {end - start} offsets from there on"
@@ -960,7 +960,7 @@ def open_transaction_found(target: TopicPartition, start: int, end: int, seconds
 
 
 def open_transaction_to_do(target: TopicPartition, start: int) -> str:
-    """How such a transaction is ended."""
+    """The command that ends such a transaction."""
     return (
         "It is somebody else's, or it hangs: a broker that restarts can lose the marker that ends it. Look with "
         "kafka-transactions.sh find-hanging; if it hangs, end it with kafka-transactions.sh abort --topic "
@@ -1091,7 +1091,7 @@ class PositionUnreadable(StopReason, code="position-unreadable"):
 
 @dataclass(frozen=True)
 class Unclassified(StopReason, code="unclassified"):
-    """A reason of which only the text is known.
+    """A reason whose code this release does not know; it has only the text.
 
     Attributes:
         text: The text.
@@ -1135,4 +1135,4 @@ def _copy_into_the_new_topic(topic: str) -> str:
 
 
 ALL: Mapping[str, type[StopReason]] = KINDS
-"""All kinds by their codes, in the order of this file."""
+"""All kinds by code, in the order of this file."""

@@ -1,1 +1,1 @@
-"""The control topics on the target: their records, their settings, and what each of them says."""
+"""The control topics on the target: their records, their settings, and one fold of each topic's records."""

@@ -4,10 +4,10 @@
 | --- | --- | --- |
 | instance | a driver, outside transactions | an attempt to run a pipeline; its own offset is its *generation* |
 | claim | a slot, in a small transaction of its own | it copies this partition; a tombstone: released, or fenced |
-| heartbeat (`beat`) | a slot, likewise | it is alive |
-| stop | whoever wants an end, outside transactions | the slots of this generation commit and leave |
-| start | a driver, likewise | where a topic begins of which nothing was copied; a tombstone: all has positions |
-| settings | a driver, likewise | what a fingerprint in mapping records stands for; never removed |
+| heartbeat (`beat`) | a slot, in a small transaction of its own | the slot is alive |
+| stop | a driver, or a slot that cannot go on, outside transactions | the slots of this generation commit and leave |
+| start | a driver, outside transactions | start positions of a new topic; a tombstone: all are committed |
+| settings | a driver, outside transactions | the settings behind a fingerprint in mapping records; never removed |
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class InstanceRecord:
     """One attempt to run a pipeline.
 
     Attributes:
-        instance: A name that nobody else has.
+        instance: A unique name.
         pipeline: Name of the pipeline.
-        slots: How many slots it uses, so which transactional ids it begins with.
-        commit_topic_id: Of the commit topic that it used: another one means that progress was lost.
-        host: Where it runs, for people.
-        pid: Likewise.
+        slots: Number of slots; the instance begins with as many transactional ids.
+        commit_topic_id: Id of the commit topic that it used; if the id changes, progress was lost.
+        host: Host on which it runs, for people.
+        pid: Its process id, for people.
         time: Milliseconds since the epoch, UTC.
-        continuous: Whether it goes on until somebody stops it.
-        run: Id of the Dagster run that it is; None outside Dagster, and in records of releases that did not note it.
+        continuous: Whether it runs until somebody stops it.
+        run: Id of its Dagster run; None outside Dagster, and in records of releases that did not note it.
     """
 
     instance: str
@@ -96,17 +96,17 @@ class _HeartbeatValue(wire.Value, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A slot's word that it copies a partition.
+    """A slot's record that it copies a partition.
 
     Attributes:
-        topic_id: Of the source topic.
-        partition: Of the source.
-        transactional_id: Under which the slot commits: claimed anew, the slot is fenced.
-        claim: Drawn anew each time that the id is claimed, so that compaction never takes one claim for another.
-        generation: Of the slot's instance.
-        slot: Which slot.
+        topic_id: Id of the source topic.
+        partition: Source partition.
+        transactional_id: The id under which the slot commits; initialising it again fences the slot.
+        claim: Random id of this claim, drawn anew after each initialisation, so that compaction never mixes up claims.
+        generation: Generation of the slot's instance.
+        slot: Number of the slot.
         topic: Name of the source topic, for people.
-        offset: Where the claim lies; a claim that is not written yet has none and comes after all others.
+        offset: Offset of the claim in the assignment topic; -1 while it is not written, after all other claims.
     """
 
     topic_id: str
@@ -125,11 +125,11 @@ class Claim:
 
     @property
     def owner(self) -> tuple[int, int]:
-        """The slot: its generation and number."""
+        """The slot that claims: its generation and number."""
         return self.generation, self.slot
 
     def key_bytes(self, group: str) -> bytes:
-        """The record's key: that of this very claim, so that its tombstone can never remove another one."""
+        """The record's key. It contains the claim id, so that a tombstone can never remove another claim."""
         key = _ClaimKey(group, self.topic_id, self.partition, self.transactional_id, self.claim)
         return wire.encode(key)
 
@@ -148,11 +148,11 @@ class Claim:
         Args:
             head: The decoded key.
             value: The value.
-            offset: Where it lies.
-            where: Named in errors.
+            offset: Offset of the record.
+            where: Names the record in errors.
 
         Raises:
-            ValueError: It cannot be read.
+            ValueError: The record cannot be read.
         """
         key, body = wire.read(_ClaimKey, head, where), wire.decode(_ClaimValue, value, VERSION, where)
         who, when = (key.transactional_id, key.claim), (body.generation, body.slot)
@@ -170,10 +170,10 @@ def instance_value(instance: InstanceRecord) -> bytes:
 
 
 def parse_instance(name: str, value: bytes, where: str) -> InstanceRecord:
-    """Reads an instance record.
+    """Reads the value of an instance record.
 
     Raises:
-        ValueError: It cannot be read.
+        ValueError: The value cannot be read.
     """
     return InstanceRecord(name, **wire.contents(wire.decode(_InstanceValue, value, VERSION, where)))
 
@@ -188,16 +188,16 @@ def start_value(topic: str, positions: tuple[int, ...]) -> bytes:
 
     Args:
         topic: Name of the source topic, for people.
-        positions: Where each partition begins.
+        positions: Start position of each partition.
     """
     return wire.encode(_StartValue(version=VERSION, topic=topic, positions=positions))
 
 
 def parse_start(value: bytes, where: str) -> tuple[int, ...]:
-    """Reads a start record.
+    """Reads the value of a start record: the start position of each partition.
 
     Raises:
-        ValueError: It cannot be read.
+        ValueError: The value cannot be read.
     """
     return wire.decode(_StartValue, value, VERSION, where).positions
 
@@ -213,10 +213,10 @@ def settings_value(settings: CopySettings) -> bytes:
 
 
 def parse_settings(value: bytes, where: str) -> dict[str, Any]:
-    """Reads a settings record: a document for `CopySettings.parse`, which may know of more than this release.
+    """Reads the value of a settings record: a document for `CopySettings.parse`, perhaps with fields of newer releases.
 
     Raises:
-        ValueError: It cannot be read.
+        ValueError: The value cannot be read.
     """
     document = json_codec.decode(value, where).get("settings")
     if not isinstance(document, dict):
@@ -233,17 +233,17 @@ def stop_value(time: int, again: bool) -> bytes:
     """The value of a stop record.
 
     Args:
-        time: When it was written, milliseconds since the epoch, UTC.
-        again: Whether the instance goes on with a new generation.
+        time: Now, in milliseconds since the epoch, UTC.
+        again: Whether the stopped instance goes on with a new generation.
     """
     return wire.encode(_StopValue(VERSION, time, again))
 
 
 def parse_stop(value: bytes, where: str) -> bool:
-    """Whether the instance of a stop record goes on with a new generation.
+    """Reads the value of a stop record: whether the stopped instance goes on with a new generation.
 
     Raises:
-        ValueError: It cannot be read.
+        ValueError: The value cannot be read.
     """
     return wire.decode(_StopValue, value, VERSION, where).again
 
@@ -254,14 +254,14 @@ def heartbeat_key(group: str, generation: int, slot: int) -> bytes:
 
 
 def time_value(time: int) -> bytes:
-    """The value of a heartbeat: when it was written, in milliseconds since the epoch, UTC."""
+    """The value of a heartbeat with the time now, in milliseconds since the epoch, UTC."""
     return wire.encode(_HeartbeatValue(VERSION, time))
 
 
 def parse_time(value: bytes, where: str) -> int:
-    """Reads a heartbeat.
+    """Reads the value of a heartbeat: its time, in milliseconds since the epoch, UTC.
 
     Raises:
-        ValueError: It cannot be read.
+        ValueError: The value cannot be read.
     """
     return wire.decode(_HeartbeatValue, value, VERSION, where).time

@@ -1,4 +1,4 @@
-"""What the assignment topic says of one group, record by record."""
+"""The fold of the assignment topic for the slots of one group: instances, claims, heartbeats, stops."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from k2k_assets.core import json_codec
 
 @dataclass(slots=True, kw_only=True)
 class Assignments:
-    """What the assignment topic says of one group.
+    """State of one group by the records of the assignment topic.
 
-    Claims are taken as they lie in the log, committed or not: one whose transaction was aborted costs a needless
-    fencing, and a release is written only after all that it speaks of has been committed.
+    Claims count whether their transaction was committed or not: an aborted claim only costs a needless fencing, and a
+    release is written only after the last commit of its slot.
 
     Attributes:
-        instances: By generation.
-        names: The instance of each generation, also of those that it has followed by newer ones.
-        begun: Slots that have claimed something, by generation and number.
+        instances: Newest record of each instance, by generation.
+        names: Instance name of each generation, also of generations that the instance has replaced by newer ones.
+        begun: Slots that have ever claimed a partition, by generation and number.
         stops: Generations that were asked to stop.
-        again: Those among them whose instance goes on with a new one.
-        claims: Those neither released nor fenced, by their claim id.
+        again: Stopped generations whose instance goes on with a new generation.
+        claims: Claims that are neither released nor fenced, by claim id.
         signs: Offset of the last claim or heartbeat of each slot, by generation and slot.
-        heard: When each generation last told of itself, by its own clock, milliseconds since the epoch.
-        claimed: The slot of the highest generation that has ever claimed a partition, by topic id and partition: of
-            what came and went between two looks nothing else tells.
-        starts: Where topics begin that were not begun to be copied in all partitions, by source topic id.
-        settings: What the fingerprints of mapping records stand for, as documents for `CopySettings.parse`.
+        heard: Time of each generation's last record, by its own clock, in milliseconds since the epoch.
+        claimed: The slot of the highest generation that has ever claimed a partition, by topic id and partition. It
+            also shows claims that came and went between two reads.
+        starts: Start positions of topics some of whose partitions have no commit record yet, by source topic id.
+        settings: The settings behind the fingerprints in mapping records, as documents for `CopySettings.parse`.
     """
 
     instances: dict[int, InstanceRecord] = field(default_factory=dict)
@@ -56,22 +56,22 @@ class Assignments:
         return max(self.instances, default=-1)
 
     def by_partition(self) -> dict[tuple[str, int], list[Claim]]:
-        """The claims by topic id and partition; made in one pass, for those who ask for many partitions."""
+        """Groups the claims by topic id and partition, in one pass, for callers that ask for many partitions."""
         found: dict[tuple[str, int], list[Claim]] = {}
         for claim in self.claims.values():
             found.setdefault(claim.what, []).append(claim)
         return found
 
     def describe(self, generation: int) -> str:
-        """Names an instance, for people."""
+        """Text for people that names the instance of a generation."""
         instance = self.instances.get(generation)
         return f"{instance} (generation {generation})" if instance else f"the instance of generation {generation}"
 
     def apply(self, group: str, offset: int, key: bytes | None, value: bytes | None) -> None:
-        """Takes in one record; those of other groups and of kinds that say nothing here are passed over.
+        """Takes in one record; ignores records of other groups and other kinds.
 
         Raises:
-            ValueError: It cannot be read.
+            ValueError: The record cannot be read.
         """
         where = f"assignment record at offset {offset}"
         head = json_codec.decode(key, f"{where}, key")

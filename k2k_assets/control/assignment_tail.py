@@ -17,14 +17,14 @@ from k2k_assets.pipeline import Pipeline
 
 
 class AssignmentTopicLost(Refused):
-    """The assignment topic is not the one any more that an instance began with."""
+    """The assignment topic is missing, or it is not the one any more that an instance began with."""
 
 
 class AssignmentTail:
     """Follows the assignment topic for one group.
 
-    Records are read uncommitted: instance and stop records are written outside transactions, and an open
-    transaction of somebody else must not hide them. `fencing_rules.py` says why that is safe for claims.
+    Records are read uncommitted: instance and stop records are written outside transactions, and an open transaction of
+    another writer must not hide them. `coordination/fencing_rules.py` says why that is safe for claims.
 
     Args:
         pipeline: Names topic and group.
@@ -32,7 +32,7 @@ class AssignmentTail:
         clock: Seconds that only rise.
 
     Raises:
-        AssignmentTopicLost: There is none.
+        AssignmentTopicLost: The topic does not exist.
         ClusterUnreachable: The target does not answer.
     """
 
@@ -51,17 +51,17 @@ class AssignmentTail:
                 only=[PARTITION],
                 clock=clock,
             )
-        self._follower.take_lost()  # of what was deleted before nobody speaks
+        self._follower.take_lost()  # records that were deleted before now are no loss: nothing was read yet
 
     def catch_up(self, timeout: float = 30.0) -> Assignments:
-        """Reads to the end as it is now.
+        """Reads the topic to its present end, and returns the state.
 
         Args:
-            timeout: Seconds without a record after which it is given up.
+            timeout: Give up after so many seconds without a record.
 
         Raises:
-            ClusterUnreachable: Given up.
-            AssignmentTopicLost: It is another one, or records of it were deleted before they were read.
+            ClusterUnreachable: No record came for `timeout` seconds.
+            AssignmentTopicLost: The topic was deleted or created anew, or records were deleted before they were read.
         """
         if not self._is_whole:
             raise self._lost()
@@ -72,11 +72,11 @@ class AssignmentTail:
         return self.state
 
     def refresh(self, timeout: float = 0.0) -> Assignments:
-        """What came since the last look; waits up to `timeout` seconds only if there is nothing.
+        """Takes in the records that have arrived, waits up to `timeout` seconds if there are none; returns the state.
 
         Raises:
-            ClusterUnreachable: It cannot be read.
-            AssignmentTopicLost: It is another one.
+            ClusterUnreachable: The topic cannot be read.
+            AssignmentTopicLost: The topic was deleted or created anew, or records were deleted before they were read.
         """
         with self._as_lost():
             self._apply(self._follower.refresh(timeout))
@@ -89,7 +89,7 @@ class AssignmentTail:
         return self._follower.reached[self._at]
 
     def close(self) -> None:
-        """Lets go of the client."""
+        """Closes the client."""
         self._follower.close()
 
     def __enter__(self) -> AssignmentTail:
@@ -106,7 +106,7 @@ class AssignmentTail:
             raise self._lost() from None
 
     def _ensure_nothing_lost(self) -> None:
-        """Claims were among it, maybe."""
+        """Raises if records were deleted before they were read: there may have been claims among them."""
         if self._follower.take_lost():
             self._is_whole = False
             raise self._lost()
@@ -118,7 +118,7 @@ class AssignmentTail:
         )
 
     def _apply(self, batch: Iterable[Message]) -> None:
-        """All of a batch, also behind a record that cannot be read: the reader is past it."""
+        """Takes in all of a batch, even behind an unreadable record, because the reader never returns these again."""
         unreadable: ValueError | None = None
         for message in batch:
             try:

@@ -1,4 +1,4 @@
-"""Writes records of the assignment topic outside transactions: what no slot has to be fenced from."""
+"""Writes the records of the assignment topic that need no fencing, outside transactions: instances, stops, starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WRITE_TIMEOUT = 30.0
 def new_instance(
     pipeline: Pipeline, slots: int, commit_topic_id: str, continuous: bool = False, run: str | None = None
 ) -> InstanceRecord:
-    """This process as an instance."""
+    """Makes the instance record of this process, with a new name."""
     return InstanceRecord(
         instance=uuid.uuid4().hex,
         pipeline=pipeline.name,
@@ -46,7 +46,7 @@ def new_instance(
 
 
 def write_instance(pipeline: Pipeline, instance: InstanceRecord) -> int:
-    """Writes an instance record, and before it what its settings are; returns its generation."""
+    """Writes the settings record of a pipeline and then an instance record; returns the generation."""
     settings = CopySettings.of(pipeline)
     return write_records(
         pipeline,
@@ -61,9 +61,9 @@ def write_stop(pipeline: Pipeline, generation: int, again: bool = False) -> None
     """Asks the slots of a generation to end: the driver has no other channel to a running Spark task.
 
     Args:
-        pipeline: Whose group.
-        generation: Which.
-        again: Whether its instance goes on with a new one, and will claim again what they release.
+        pipeline: Names the group.
+        generation: The generation to stop.
+        again: Whether the instance goes on with a new generation, which will claim the same partitions again.
     """
     write_record(pipeline, stop_key(pipeline.group, generation), stop_value(now_ms(), again))
 
@@ -72,8 +72,8 @@ def write_record(pipeline: Pipeline, key: bytes, value: bytes | None) -> int:
     """Writes one record of the assignment topic; returns its offset.
 
     Raises:
-        ClusterUnreachable: It was not taken.
-        NotAllowed: It may not be written.
+        ClusterUnreachable: The target did not accept the record.
+        NotAllowed: The principal may not write to the topic.
     """
     return write_records(pipeline, [(key, value)])[0]
 
@@ -82,14 +82,14 @@ def write_records(pipeline: Pipeline, records: list[tuple[bytes, bytes | None]])
     """Writes records of the assignment topic in order; returns their offsets.
 
     Raises:
-        ClusterUnreachable: One was not taken.
-        NotAllowed: The topic may not be written.
+        ClusterUnreachable: The target did not accept a record.
+        NotAllowed: The principal may not write to the topic.
     """
     return AssignmentWriter(pipeline).write(records)
 
 
 class AssignmentWriter:
-    """Writes records of the assignment topic, again and again with one client.
+    """Writes records of the assignment topic with one client for many calls.
 
     Args:
         pipeline: Names the topic.
@@ -102,7 +102,7 @@ class AssignmentWriter:
         self._producer: Producer | None = None
 
     def write(self, records: list[tuple[bytes, bytes | None]]) -> list[int]:
-        """As `write_records`; after an error with another client."""
+        """Writes records in order; returns their offsets. Raises as `write_records`; the next call has a new client."""
         if not records:
             return []
         try:

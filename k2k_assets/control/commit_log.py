@@ -1,4 +1,4 @@
-"""Reads the commit topic: the only memory of progress that anybody trusts."""
+"""Reads the commit topic, the only record of progress that slots trust."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class CommitLogBlocked(K2KError):
 
 @dataclass(slots=True)
 class CommitLog:
-    """What the commit topic says of one group.
+    """The positions of one group by the commit topic.
 
     Attributes:
         positions: The newest record of each source partition.
         unreadable: Under exactly-once, partitions whose newest record cannot be decoded, with the reason.
-        passed_over: Whether there is a record of the group that cannot be decoded: it has been here before.
-        is_whole: Whether it was read to its end.
+        passed_over: Whether a record of the group could not be decoded, so that the group has been here before.
+        is_whole: Whether the topic was read to its end.
         incomplete: Whether the topic has lost records to retention: "no record" then does not mean "never copied".
-        sequences_below: Above each sequence in records that were not read, or could not be; 0 if there are none. Each
-            sequence is that of a commit, and each commit has left something in the topic.
+        sequences_below: All sequences in records that were not read or not decoded are below this; 0 if all were read.
+            It is the topic's length: each sequence stands for a commit, and each commit left a record in the topic.
     """
 
     positions: dict[TopicPartition, CommitRecord] = field(default_factory=dict)
@@ -49,18 +49,18 @@ class CommitLog:
 
     @property
     def tells_all(self) -> bool:
-        """Whether a partition without a record surely has none; under exactly-once it has, or is `unreadable`."""
+        """Whether a partition that is not in `positions` has never been copied, unless it is in `unreadable`."""
         return self.is_whole and (not self.passed_over or bool(self.unreadable))
 
     @property
     def stopped(self) -> dict[TopicPartition, StopReason]:
-        """The partitions that are stopped now, with the reason, in order."""
+        """Stopped partitions with their reasons, in order."""
         released = {tp: record.reason for tp, record in self.positions.items() if record.reason is not None}
         unreadable = {tp: PositionUnreadable(tp, why) for tp, why in self.unreadable.items()}
         return dict(sorted({**released, **unreadable}.items()))
 
     def unreadable_reason(self, tp: TopicPartition) -> StopReason | None:
-        """Why a partition whose newest record cannot be decoded is stopped; None of any other."""
+        """The stop reason of a partition whose newest record cannot be decoded; None for any other partition."""
         why = self.unreadable.get(tp)
         return PositionUnreadable(tp, why) if why else None
 
@@ -75,18 +75,20 @@ def read_commit_log(
 ) -> CommitLog:
     """Reads all partitions of the commit topic up to their high watermarks.
 
-    The ends are taken now (high watermarks, not last stable offsets), so all that a fenced writer ever committed is
-    below them. A transaction that somebody else holds open in the topic is waited for.
+    It asks for the ends now, and for high watermarks, not last stable offsets: so every commit of a writer that is
+    fenced by now lies below them. It waits for transactions that other writers hold open in the topic.
 
     Args:
         pipeline: Names topic, group, time-out and policies.
         source_cluster_id: Part of the records' identity.
         target: The target cluster.
-        keep_waiting: Called about twice a second; may raise. Who only looks has none, and never waits without end.
-        patience: Seconds to wait at most; None for `coordination.commit.syncTimeout`.
+        keep_waiting: Called about twice a second while a slot waits; may raise. None for callers that only show
+            positions: these never wait without end.
+        patience: Longest wait in seconds; None for `coordination.commit.syncTimeout`.
 
     Raises:
-        CommitLogBlocked: Not read in time, and the policy says fail, or somebody only looks who may not guess.
+        CommitLogBlocked: The topic was not read in time, and the policy says fail; or, under exactly-once, the caller
+            only shows positions, and must not show guesses.
         ClusterUnreachable: The target does not answer.
         Refused: A record cannot be decoded, and the policy says fail.
     """
@@ -126,10 +128,10 @@ def read_commit_log(
 
 
 def _is_held(blocked: NotReadToTheEnd, target: Cluster) -> bool:
-    """Whether an open transaction is in the way: else the target was away, or there is much to read.
+    """Whether an open transaction blocks the read; if not, the target was away, or there is much to read.
 
     Raises:
-        ClusterUnreachable: Nobody is there.
+        ClusterUnreachable: The target does not answer.
     """
     stable = target.offsets(list(blocked.behind), "stable")
     return any(stable.get(tp, end) < end for tp, (_, end) in blocked.behind.items())
@@ -138,10 +140,10 @@ def _is_held(blocked: NotReadToTheEnd, target: Cluster) -> bool:
 def _ensure_nearer(
     blocked: NotReadToTheEnd, before: NotReadToTheEnd | None, target: Cluster, may_read_on: bool
 ) -> None:
-    """What nothing holds is read on as long as it comes, but by who has no patience.
+    """Makes sure that a read that no transaction blocks may go on, and has advanced since the last time-out.
 
     Raises:
-        ClusterUnreachable: It does not.
+        ClusterUnreachable: It has not advanced, or the caller has set a longest wait.
     """
     if not may_read_on or (before is not None and blocked.behind == before.behind):
         raise ClusterUnreachable(
@@ -150,7 +152,7 @@ def _ensure_nearer(
 
 
 def _goes_on(pipeline: Pipeline, blocked: NotReadToTheEnd, seconds: float, waits: bool) -> bool:
-    """Whether to wait on; False: go on with what was read (at-least-once only)."""
+    """Whether to wait on; if not, use the records read so far (at-least-once only)."""
     words = (
         f"the commit topic on the target was not read to its end within {seconds:g} s ({blocked}). Probably another "
         "writer holds a transaction open in it"
@@ -196,12 +198,12 @@ def _fold(newest: Mapping[tuple[int, bytes | None], Message], pipeline: Pipeline
 
 
 def records_of(messages: Iterable[Message], group: str, cluster: str) -> Iterator[CommitRecord]:
-    """The commit records of one group and source cluster among messages of the commit topic, as they come.
+    """Picks the commit records of one group and source cluster from messages of the commit topic.
 
-    What cannot be read is passed over: who reads the whole log tells it, by the policy.
+    It skips messages that cannot be read: `read_commit_log` reports these, by the pipeline's policy.
 
     Args:
-        messages: Of the commit topic.
+        messages: Messages of the commit topic.
         group: Identity of the progress.
         cluster: Source cluster id.
     """
@@ -222,21 +224,21 @@ def _unreadable(pipeline: Pipeline, result: CommitLog, source: TopicPartition | 
         )
     log.warning("control record ignored: %s", why)
     result.passed_over |= source is not None
-    # Under exactly-once a position that cannot be read is not "none": its partition waits, the others go on.
+    # Under exactly-once an unreadable position does not count as none: its partition waits, the others go on.
     if source is not None and pipeline.features.exactly_once:
         result.unreadable[source] = why
 
 
 def ensure_same_commit_topic(pipeline: Pipeline, expected: str, found: str | None) -> None:
-    """A commit topic that was lost would otherwise mean: copy everything once more.
+    """Refuses a commit topic that was created anew: with a lost topic everything would be copied once more.
 
     Args:
         pipeline: Names topic and group.
-        expected: Topic id of the one that does.
-        found: Of the one that is there; None if there is none.
+        expected: Id of the topic that holds the group's positions.
+        found: Id of the present topic; None if there is none.
 
     Raises:
-        Refused: It is not the one that holds the group's positions.
+        Refused: The ids differ.
     """
     if found == expected:
         return

@@ -63,15 +63,15 @@ class _Value(wire.Value, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Overridden:
-    """What an override put aside, by whom and why.
+    """The state that an override replaced, who did it and why.
 
     Attributes:
-        by: Who did it: user and host.
-        why: In their words; None if they gave none.
-        position: Before it; None if none was known.
-        source_topic_id: Before it.
-        target_topic_id: Before it.
-        stopped: Why the partition was stopped before it; None if it was not.
+        by: User and host of the override.
+        why: The user's reason; None if the user gave none.
+        position: Position before the override; None if none was known.
+        source_topic_id: Source topic id before the override.
+        target_topic_id: Target topic id before the override.
+        stopped: Stop reason of the partition before the override; None if it was not stopped.
     """
 
     by: str
@@ -93,13 +93,13 @@ class CommitRecord:
         kind: start (nothing copied yet), commit, release (the owner left), override (set by hand).
         pipeline: Name of the pipeline.
         position: Next source offset to copy.
-        leader_epoch: Of the last record copied; None if unknown.
+        leader_epoch: Leader epoch of the last record copied; None if unknown.
         source_topic_id: Source topic id.
-        target_topic: Where the records went.
-        target_topic_id: Its id.
+        target_topic: Target topic of the records.
+        target_topic_id: Target topic id.
         target_end: Target offset after the last record copied; None where several partitions are fed, or none yet.
-        generation: Of the instance.
-        slot: Which copied it.
+        generation: Generation of the instance.
+        slot: Number of the slot.
         sequence: Rises with each transaction of the slot.
         time: Milliseconds since the epoch, UTC.
         records: Records copied by this generation so far.
@@ -107,9 +107,9 @@ class CommitRecord:
         runs: Runs written by this generation so far.
         reason: Why the partition was stopped; None if it was not.
         began: Position at which copying of the partition began; None in records of releases that did not note it.
-        log_start: Log start of the source partition at that time: what lay between the two is not on the target. None
-            in records of releases that did not note it.
-        overridden: What an override put aside; None in records of other kinds.
+        log_start: Log start of the source partition at that time; records from there up to `began` are not on the
+            target. None in records of releases that did not note it.
+        overridden: The state that an override replaced; None in records of other kinds.
         epoch_end: Offset after the last record copied, where `leader_epoch` holds; None if that is the position.
     """
 
@@ -140,15 +140,15 @@ class CommitRecord:
 
     @property
     def order(self) -> tuple[int, int]:
-        """The newest record of a key is the one with the highest order, wherever it lies."""
+        """Generation and sequence: the newest record of a key has the highest, whatever its offset."""
         return self.generation, self.sequence
 
     def key_bytes(self) -> bytes:
-        """The record's key."""
+        """The record's key: UTF-8 JSON, the same bytes in every release, because compaction compares them."""
         return key_bytes(self.group, self.cluster, self.source)
 
     def value_bytes(self) -> bytes:
-        """The record's value."""
+        """The record's value: UTF-8 JSON, with the stop reason both as text and as a document."""
         target = _Target(self.target_topic, self.target_topic_id)
         reason, stop = _written(self.reason)
         overridden = None
@@ -163,7 +163,7 @@ class CommitRecord:
         """Reads a record.
 
         Raises:
-            ValueError: It cannot be read, or a newer release wrote it.
+            ValueError: The record cannot be read, or a newer release wrote it.
         """
         group, cluster, source = parse_key(key, where)
         body = wire.decode(_Value, value, VERSION, where)
@@ -184,7 +184,7 @@ class CommitRecord:
 
 
 def _written(reason: StopReason | None) -> tuple[str | None, Raw | None]:
-    """A reason as its text, which releases without codes read, and as a document beside it."""
+    """A reason as text, for releases that know no codes, and as a document."""
     if reason is None:
         return None, None
     return render(reason, with_code=False), Raw(json_codec.encode(document_of(reason)))
@@ -200,15 +200,15 @@ def key_bytes(group: str, cluster: str, source: TopicPartition) -> bytes:
 
 
 def is_other_kind(key: bytes | None) -> bool:
-    """Whether the key is of an assignment record: those name their kind first."""
+    """Whether the key is that of an assignment record, whose first field is its kind."""
     return key is not None and key.startswith(b'{"kind":')
 
 
 def parse_key(key: bytes | None, where: str) -> tuple[str, str, TopicPartition]:
-    """Group, source cluster id and source partition of a key.
+    """Reads group, source cluster id and source partition from a key.
 
     Raises:
-        ValueError: It is no key of a commit record.
+        ValueError: The key is not that of a commit record.
     """
     head = wire.decode_key(_Key, key, where)
     return head.group, head.cluster, TopicPartition(head.topic, head.partition)

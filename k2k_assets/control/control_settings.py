@@ -1,7 +1,7 @@
 """Judges the settings of control topics. Pure.
 
-What loses bookkeeping by itself in time, or lets nothing be written, is refused: nobody would see it happen. What
-loses it only when brokers fail, or keeps too much, is a warning.
+Settings that lose control records by themselves in time, or that block all writes, are refused: nobody would see it
+happen. Settings that lose them only when brokers fail, or that keep too much, cause a warning.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ _MIN_ISR = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of one control topic.
+    """The settings of one control topic.
 
     Attributes:
-        name: Its name.
-        mapping: Whether it is the mapping topic; commit and assignment topic otherwise.
-        config: All topic configs; of a topic that is to be created those that are given.
-        replication: Replicas of its partitions, the fewest; None if they are the brokers' to choose.
-        brokers: How many the cluster has.
-        partitions: How many it has, and how many the pipeline file asks for; None while it does not exist, or where
-            the file does not say.
+        name: Name of the topic.
+        mapping: Whether it is the mapping topic, not the commit or assignment topic.
+        config: All topic configs; for a topic that is to be created, the given ones.
+        replication: Lowest replica count of its partitions; None if the brokers choose it.
+        brokers: Number of brokers in the cluster.
+        partitions: Its number of partitions (None while it does not exist), and the number that the pipeline file asks
+            for (None if it asks for none).
     """
 
     name: str
@@ -37,14 +37,14 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is wrong with settings: each line names topic, setting, value, and the value needed."""
+    """Objections to settings: each line names topic, setting, value, and the value needed."""
 
     refusals: list[str]
     warnings: list[str]
 
 
 def judge(settings: Settings) -> Judged:
-    """What is wrong with the settings of a control topic."""
+    """Judges the settings of a control topic."""
     cleaned = _cleaned_mappings(settings) if settings.mapping else _cleaned_positions(settings)
     kept = _short_memory(settings) if settings.mapping else _growth(settings)
     doubtful = [*kept, *_lost_with_brokers(settings), *_other_partitions(settings)]
@@ -91,13 +91,13 @@ def _short_memory(settings: Settings) -> Iterator[str]:
 
 
 def _bounds(settings: Settings) -> str:
-    """The retention that is not unlimited."""
+    """The retention configs that are not unlimited, as text; empty if there are none."""
     found = {name: settings.config.get(name, _NEVER) for name in ("retention.ms", "retention.bytes")}
     return " and ".join(f"{name}={value}" for name, value in found.items() if value != _NEVER)
 
 
 def _least_in_sync(settings: Settings) -> int:
-    """What is no number the target refuses when the topic is created."""
+    """`min.insync.replicas`; 1 if it is no number, which the target will refuse when it creates the topic."""
     value = settings.config.get(_MIN_ISR, "1").strip()
     return int(value) if value.isdecimal() else 1
 

@@ -1,4 +1,4 @@
-"""Makes sure that the target has the topics that pipelines keep their bookkeeping in."""
+"""Makes sure that the target has the control topics, with settings that keep their records."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _log = logging.getLogger("k2k.topics")
 
 ControlTopic = Literal["commit", "assignment", "offset_mapping"]
 
-# By the target's clock: it refuses records whose own time is too far ahead, and a clock may jump.
+# The target sets the timestamps: it refuses records with a time too far ahead, and a writer's clock may jump.
 _TIMELESS = {"message.timestamp.type": "LogAppendTime"}
-# Where a broker's defaults keep less. Told too where nothing is deleted: the file may add `delete` to the policy.
+# Brokers' defaults keep less. Set for compacted topics too: the pipeline file may add `delete` to their policy.
 _FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
-# Only closed segments are compacted: with small ones, and a cleaner that starts early, a commit topic that took
+# Kafka compacts closed segments only: with small segments, and a cleaner that starts early, a commit topic that took
 # ten million records is read in seconds.
 _COMPACTED = {
     **_TIMELESS,
@@ -36,10 +36,10 @@ _KEPT = {**_TIMELESS, "cleanup.policy": "delete", **_FOR_EVER, "max.message.byte
 
 
 def control_topics(pipeline: Pipeline) -> dict[str, WantedTopic]:
-    """The control topics of a pipeline as they would be created, by name.
+    """The control topics of a pipeline as K2K would create them, by name.
 
-    Commit and assignment may be one topic. The commit topic has one partition while all commits of a group go to
-    one anyway (`features.optimizeOffsetCommitPartition`): it is always read whole, so more would buy nothing.
+    Commit and assignment topic may be one. The commit topic has one partition if all commits of a group go to one
+    (`features.optimizeOffsetCommitPartition`): readers always read all of it, so more partitions gain nothing.
     """
     commit_partitions = 1 if pipeline.features.optimize_offset_commit_partition else 6
     forms = {
@@ -54,12 +54,12 @@ def ensure_control_topics(pipeline: Pipeline, target: Cluster) -> None:
     """Creates the control topics that are missing, and waits until they are visible.
 
     Args:
-        pipeline: Names, features, `topicCreation.control`.
-        target: Where they live.
+        pipeline: Has names, features and `topicCreation.control`.
+        target: The target cluster.
 
     Raises:
-        Refused: Topics are missing and must not be created, the target does not take them, or their settings lose
-            bookkeeping.
+        Refused: Topics are missing and must not be created, the target refuses them, or their settings lose control
+            records.
         ClusterUnreachable: The target does not answer.
     """
     missing = missing_control_topics(pipeline, target)
@@ -70,9 +70,9 @@ def ensure_control_topics(pipeline: Pipeline, target: Cluster) -> None:
 
 
 def missing_control_topics(pipeline: Pipeline, target: Cluster) -> list[WantedTopic]:
-    """The control topics that are to be created; judges the settings of all. Changes nothing.
+    """Finds the control topics to create, and judges the settings of all control topics; changes nothing.
 
-    Arguments and errors are those of `ensure_control_topics`.
+    Arguments and errors: see `ensure_control_topics`.
     """
     wanted = control_topics(pipeline)
     existing = target.describe(list(wanted))
@@ -110,12 +110,12 @@ def _mapping_topic(pipeline: Pipeline) -> str | None:
 
 
 def _asked_partitions(pipeline: Pipeline) -> dict[str, int | None]:
-    """What the file says of the partitions of each control topic."""
+    """The number of partitions that the pipeline file asks for, by control topic."""
     return {name: pipeline.topic_creation.control_topic(kind).partitions for kind, name in _names(pipeline).items()}
 
 
 def _settings(pipeline: Pipeline, target: Cluster, existing: Mapping[str, TopicDescription]) -> list[Settings]:
-    """The settings of topics that exist; none where the principal may not see them, which is logged."""
+    """The settings of existing topics. If the principal may not see them, it logs that and returns none."""
     try:
         configs = target.topic_configs(list(existing), only_changed=False)
     except Refused as reason:

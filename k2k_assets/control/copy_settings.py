@@ -1,7 +1,7 @@
-"""The settings under which records were copied, as far as they decide what a copy looks like: pure.
+"""The settings that decide how a copy differs from its source record. Pure.
 
-Each mapping record names them by a fingerprint; the assignment topic and the index keep what the fingerprint stands
-for. So a copy is judged by the settings of its own time, also after the pipeline's file was changed.
+Each mapping record names them by a fingerprint; the assignment topic and the index keep the settings behind each
+fingerprint. So checks judge a copy by the settings of its own time, even after the pipeline file was changed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 
 @dataclass(frozen=True, slots=True)
 class CopySettings:
-    """What decides how a copy differs from its source record.
+    """The settings that decide how a copy differs from its source record.
 
     Attributes:
         isolation: `isolation.level` of the source consumer.
         headers: Whether headers were copied.
-        timestamps: Whether timestamps were.
-        alone: Whether nobody but the copy can have written between two of its records, and each of them once: exactly
-            once, and a foreign writer stops it. Where several source partitions feed one target partition nobody can
-            tell foreign records, so nothing stops it: see `shared_target`.
-        schemas: Which facets of the records of which topics had their schema ids mapped; empty: none.
+        timestamps: Whether timestamps were copied.
+        alone: Whether only copies, each once, can lie between two copies: the mode is exactly-once, and a foreign
+            writer stops the partition. False where several source partitions feed one target partition, because
+            nobody can tell foreign records there (`shared_target`).
+        schemas: The rules by which schema ids of keys and values were mapped; empty if none were.
     """
 
     isolation: Isolation
@@ -40,7 +40,7 @@ class CopySettings:
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> CopySettings:
-        """Those of a pipeline as it is now."""
+        """The present settings of a pipeline."""
         level = pipeline.client_properties("source", "consumer").get("isolation.level", "read_committed")
         return cls(
             "read_uncommitted" if level == "read_uncommitted" else "read_committed",
@@ -52,17 +52,17 @@ class CopySettings:
 
     @property
     def shared_target(self) -> CopySettings:
-        """The same, for copies of a plan by which several source partitions feed one target partition."""
+        """The same settings, for a plan in which several source partitions feed one target partition."""
         return replace(self, alone=False)
 
     @property
     def by_fingerprint(self) -> dict[str, CopySettings]:
-        """What mapping records name that were copied under them: of either kind of plan."""
+        """These settings under both fingerprints that mapping records may name: without and with a shared target."""
         return {each.fingerprint: each for each in (self, self.shared_target)}
 
     @property
     def fingerprint(self) -> str:
-        """Names them: the same in every process and release that knows the same settings."""
+        """Short name of these settings, the same in every process and in every release that knows the same fields."""
         return hashlib.blake2b(json_codec.encode(self.document()), digest_size=4).hexdigest()
 
     def document(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class CopySettings:
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> CopySettings | None:
-        """From a JSON document; None if a newer release wrote it, which knows of more."""
+        """Reads settings from a JSON document; None if a newer release wrote it with fields that are unknown here."""
         match document:
             case {
                 "isolation": "read_committed" | "read_uncommitted" as isolation,
@@ -106,7 +106,7 @@ def _rules(found: object) -> tuple[FacetRule, ...] | None:
 
 
 def shared(settings: Collection[CopySettings]) -> CopySettings | None:
-    """What can be compared of records that were copied under any of some settings; None: nothing for certain."""
+    """The settings that hold for records copied under any of the given ones; None if they were read or mapped in two ways."""
     if len({(each.isolation, each.schemas) for each in settings}) != 1:
         return None
     return CopySettings(

@@ -1,12 +1,11 @@
-"""Versions of observations: what decides which of two commits of a group was seen later on the source. Pure.
+"""Versions of observations: they decide which of two commits of a group was observed later on the source. Pure.
 
 A commit of the mapper carries `<prefix><generation>.<poll>` as its metadata, such as `k2k_1204.1758021130250`:
 
 - *generation*: the offset of the mapper's claim, raised above the highest generation that the target's groups hold.
   Mappers that follow each other have rising generations, over restarts and wherever they run.
 - *poll*: rises with each poll of one mapper. It is the poll's time in milliseconds since the epoch, raised where the
-  clock does not rise, so that a held commit also tells how old it is. Polls of different generations are never
-  compared by it.
+  clock does not rise, so that a commit also shows its age. Polls of different generations are never compared by it.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ class Version(NamedTuple):
     """When a group's position was observed on the source; later observations compare as greater.
 
     Attributes:
-        generation: Of the mapper.
-        poll: Which of its polls.
+        generation: Generation of the mapper.
+        poll: Number of the poll.
     """
 
     generation: int
     poll: int
 
     def metadata(self, prefix: str) -> str:
-        """The commit metadata that carries it."""
+        """The commit metadata that carries this version."""
         return f"{prefix}{self.generation}.{self.poll}"
 
 
-@lru_cache(maxsize=1024)  # a poll's commits carry one text, and a hundred thousand are read
+@lru_cache(maxsize=1024)  # all commits of a poll carry the same text, and a hundred thousand commits are read
 def parse(metadata: str | None, prefix: str) -> Version | None:
     """The version in a commit's metadata; None if a mapper with this prefix did not write it."""
     if not metadata or not metadata.startswith(prefix):
@@ -50,14 +49,14 @@ def next_poll(previous: int, now: float | None = None) -> int:
 
     Args:
         previous: The mapper's last poll; 0 before its first.
-        now: Seconds since the epoch; by default the time.
+        now: Seconds since the epoch; None: the present time.
     """
     return max(previous + 1, int((time.time() if now is None else now) * 1000))
 
 
 def generation_above(claim: int, held: Iterable[Version]) -> int:
-    """A mapper's generation: the offset of its claim, or what is above all versions that are held.
+    """A mapper's generation: the offset of its claim, raised above all versions in the target groups.
 
-    The claim's offset starts again at zero when the assignment topic is created anew; what is held does not.
+    Offsets start again at zero when the assignment topic is created anew; the versions in the groups stay.
     """
     return max((claim, *(version.generation + 1 for version in held)))

@@ -1,4 +1,4 @@
-"""Claims and heartbeats of mappers, which lie in the assignment topic beside those of slots: records and fold. Pure."""
+"""Claims and heartbeats of mappers in the assignment topic, beside those of slots: records and fold. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import ClassVar
 from k2k_assets.core import json_codec, wire
 
 KIND = "mapper"
-# Of its own kind: by the offset of a claim the later mapper is right, so a claim is never written twice.
+# A heartbeat has a kind of its own: the claim with the highest offset wins, so a mapper never writes its claim again.
 HEARTBEAT_KIND = "mapper-beat"
 VERSION = 1
 
@@ -26,15 +26,15 @@ class _Value(wire.Value, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class MapperClaim:
-    """One life of a mapper.
+    """A mapper's record that it moves the groups of a pipeline, from its start to its end.
 
     Attributes:
         pipeline: Name of the pipeline.
-        group: Its `group.id`, or the one that stands for all; None in claims of releases that did not tell groups
-            apart.
-        mapper: A name that nobody else has.
-        host: Where it runs, for people.
-        pid: Likewise.
+        group: The pipeline's `group.id`, or the one that stands for all; None in claims of releases that did not tell
+            groups apart.
+        mapper: A unique name.
+        host: Host on which it runs, for people.
+        pid: Its process id, for people.
         time: Milliseconds since the epoch, UTC.
     """
 
@@ -48,31 +48,31 @@ class MapperClaim:
 
     @classmethod
     def new(cls, pipeline: str, group: str) -> MapperClaim:
-        """This process as a mapper."""
+        """Makes a claim of this process, with a new mapper name."""
         return cls(pipeline, group, uuid.uuid4().hex, socket.gethostname(), os.getpid(), _now())
 
     def key_bytes(self) -> bytes:
-        """The record's key. What the replicator writes of its groups has other kinds."""
+        """The record's key: UTF-8 JSON. Its kind sets it apart from the records of slots."""
         group = {} if self.group is None else {"group": self.group}
         return json_codec.encode({"kind": KIND, "pipeline": self.pipeline, "mapper": self.mapper, **group})
 
     def value_bytes(self) -> bytes:
-        """The record's value."""
+        """The record's value: host, process and time, for people."""
         return wire.encode(wire.fields_of(self, _Value))
 
 
 @dataclass(frozen=True, slots=True)
 class MapperHeartbeat:
-    """The sign of life of a mapper that goes on until it is stopped, also before it has claimed anything.
+    """The sign of life of a mapper that runs until it is stopped. The first one may come before the mapper's claim.
 
     Attributes:
         pipeline: Name of the pipeline.
-        group: Its `group.id`, or the one that stands for all.
-        mapper: A name that nobody else has.
-        host: Where it runs, for people.
-        pid: Likewise.
-        time: Milliseconds since the epoch, UTC, likewise.
-        run: Id of the Dagster run that it is; None for `k2k-offset-mapping`.
+        group: The pipeline's `group.id`, or the one that stands for all.
+        mapper: A unique name.
+        host: Host on which it runs, for people.
+        pid: Its process id, for people.
+        time: Milliseconds since the epoch, UTC, for people.
+        run: Id of its Dagster run; None for `k2k-offset-mapping`.
     """
 
     pipeline: str
@@ -90,27 +90,27 @@ class MapperHeartbeat:
 
     @classmethod
     def new(cls, pipeline: str, group: str, run: str | None) -> MapperHeartbeat:
-        """Of this process."""
+        """Makes the first heartbeat of this process, with a new mapper name."""
         return cls(pipeline, group, uuid.uuid4().hex, socket.gethostname(), os.getpid(), _now(), run)
 
     def now(self) -> MapperHeartbeat:
-        """The next one of the same mapper."""
+        """Makes the next heartbeat of the same mapper, with the present time."""
         return replace(self, time=_now())
 
     def key_bytes(self) -> bytes:
-        """The record's key."""
+        """The record's key, the same for all heartbeats of a mapper: compaction keeps the last one."""
         return json_codec.encode(
             {"kind": HEARTBEAT_KIND, "pipeline": self.pipeline, "mapper": self.mapper, "group": self.group}
         )
 
     def value_bytes(self) -> bytes:
-        """The record's value."""
+        """The record's value: host, process, time, and the Dagster run if there is one."""
         return wire.encode(wire.fields_of(self, _Value))
 
 
 @dataclass(slots=True)
 class ClaimedMappers:
-    """What the assignment topic says of the mappers of one pipeline, in whatever order its records are taken.
+    """The mappers of one pipeline by the assignment topic. It takes in records in any order.
 
     Attributes:
         pipeline: Name of the pipeline.
@@ -122,19 +122,19 @@ class ClaimedMappers:
 
     @property
     def claims(self) -> dict[int, MapperClaim]:
-        """The claims that were not removed, by their offsets."""
+        """The claims without a tombstone, by offset."""
         return {offset: claim for offset, claim in self._newest.values() if claim is not None}
 
     @property
     def heartbeats(self) -> dict[int, MapperHeartbeat]:
-        """The last heartbeat of each mapper that has not ended, by their offsets."""
+        """The last heartbeat of each mapper that has not ended, by offset."""
         return {offset: heartbeat for offset, heartbeat in self._heartbeats.values() if heartbeat is not None}
 
     def apply(self, offset: int, key: bytes | None, value: bytes | None, where: str) -> None:
-        """Takes in one record; those of other pipelines and kinds are passed over.
+        """Takes in one record; ignores records of other pipelines and other kinds.
 
         Raises:
-            ValueError: It cannot be read.
+            ValueError: The record cannot be read.
         """
         head = json_codec.decode(key, f"{where}, key")
         if head.get("kind") not in (KIND, HEARTBEAT_KIND) or head.get("pipeline") != self.pipeline:

@@ -1,7 +1,7 @@
-"""The mapping record: what one transaction copied of one source partition, and where it went.
+"""The mapping record: where one transaction copied the records of one source partition to.
 
-Written in the same target transaction as the data. `covered` is the source range that the transaction answers
-for, written even when nothing of it went to the target: so "nothing went there" and "a record is missing" differ.
+It is written in the same target transaction as the data. The covered source range is written even when no record of it
+went to the target, so that "no record went there" differs from "a mapping record is missing".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VERSION = 1
 
 
 class MappingKey(wire.Fields, frozen=True):
-    """The key of a mapping record: whose progress, and the source partition."""
+    """The key of a mapping record: the group, and the source partition."""
 
     group: str
     topic: str
@@ -30,7 +30,7 @@ class MappedPartition(wire.Fields, frozen=True):
 
     Attributes:
         topic: Target topic.
-        topic_id: Its id.
+        topic_id: Target topic id.
         partition: Target partition.
         runs: Merged runs, ordered by source offset.
     """
@@ -67,17 +67,17 @@ class MappingRecord:
         pipeline: Name of the pipeline.
         cluster: Source cluster id.
         source_topic_id: Source topic id.
-        generation: Of the instance that copied.
-        slot: Of the task that copied.
-        sequence: Rises by one with each transaction of the slot's life.
+        generation: Generation of the instance that copied.
+        slot: Number of the slot that copied.
+        sequence: Rises by one with each transaction of the slot.
         time: Milliseconds since the epoch, UTC.
-        covered_from: First source offset answered for (inclusive).
-        covered_to: End of the range (exclusive).
+        covered_from: Start of the covered source range (inclusive).
+        covered_to: End of the covered source range (exclusive).
         targets: The runs, by target partition.
-        override: Who set the position by hand, and why: nothing of the range was copied, and what was mapped from its
-            start on before is cancelled. None in records of copies.
-        settings: Fingerprint of the settings under which it was copied (`copy_settings`); None in records of releases
-            that did not note it.
+        override: Who set the position by hand, and why. Such a record says that nothing of the range was copied, and
+            it cancels all earlier runs at or after `covered_from`. None in records of copies.
+        settings: Fingerprint of the settings of the copy (`control/copy_settings.py`); None in records of releases that
+            did not note it.
     """
 
     group: str
@@ -99,11 +99,11 @@ class MappingRecord:
     version: ClassVar[int] = VERSION
 
     def key_bytes(self) -> bytes:
-        """The record's key."""
+        """The record's key: UTF-8 JSON, the same bytes for all records of a source partition."""
         return wire.encode(wire.fields_of(self, MappingKey))
 
     def value_bytes(self) -> bytes:
-        """The record's value."""
+        """The record's value: UTF-8 JSON."""
         return wire.encode(wire.fields_of(self, _Value))
 
     def document(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class MappingRecord:
             where: Topic, partition and offset, for the error.
 
         Raises:
-            ValueError: It cannot be read, or a newer release wrote it.
+            ValueError: The record cannot be read, or a newer release wrote it.
         """
         head, body = parse_key(key, where), wire.decode(_Value, value, VERSION, where)
         return cls(**wire.contents(head), **wire.contents(body))
@@ -130,6 +130,6 @@ def parse_key(key: bytes | None, where: str = "mapping record") -> MappingKey:
     """Reads a record's key.
 
     Raises:
-        ValueError: It cannot be read.
+        ValueError: The key cannot be read.
     """
     return wire.decode_key(MappingKey, key, where)

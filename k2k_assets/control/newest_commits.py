@@ -1,8 +1,8 @@
 """The newest commit record of each source partition: the fold of the commit topic. Pure.
 
-Of two records of one group the one with the higher (generation, sequence) is newer, wherever they lie and in whatever
-order they are read; two with the same are the same record. Orders of two groups say nothing of each other: there the
-time counts that their writers gave them.
+Of two records of one group the one with the higher (generation, sequence) is newer, whatever their offsets and the
+order of reading; two records with the same are one record, written twice. The generations of two groups cannot be
+compared: of two groups' records, the one with the later time of its writer is newer.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class NewestCommits(Generic[P]):
         self._by_group: dict[P, dict[str, CommitRecord]] = {}
 
     def take(self, partition: P, record: CommitRecord) -> bool:
-        """Takes in a record; whether it is the newest of its partition, and was not known.
+        """Takes in a record; returns whether it is new, and the newest of its partition.
 
         Args:
-            partition: The source partition, as the caller tells partitions apart.
+            partition: The caller's key for the source partition.
             record: A commit record of it.
         """
         of_groups = self._by_group.setdefault(partition, {})

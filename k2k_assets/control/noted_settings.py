@@ -1,4 +1,4 @@
-"""What the fingerprints of settings in mapping records stand for: the assignment topic keeps it."""
+"""Reads the settings behind the fingerprints in mapping records from the assignment topic."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ log = logging.getLogger("k2k.checks")
 
 
 def noted_settings(pipeline: Pipeline, target: Cluster) -> dict[str, CopySettings]:
-    """The settings under which a pipeline's group ever copied, by fingerprint, with those of today.
+    """All settings under which a pipeline's group has copied, and the present ones, by fingerprint.
 
-    Those that only a newer release understands are left out; all but those of today, if the topic may not be read.
+    Settings that only a newer release understands are left out. If the principal may not read the topic, only the
+    present settings are returned.
 
     Raises:
         ClusterUnreachable: The target does not answer.

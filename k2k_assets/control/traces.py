@@ -1,4 +1,4 @@
-"""Looks for traces of a group that has no commit record: then its control topics were lost, it is not new."""
+"""Looks for mapping records of a group without commit records: it is not new, but its control topics were lost."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ log = logging.getLogger("k2k.replication")
 
 
 def mapped_so_far(pipeline: Pipeline, target: Cluster) -> dict[TopicPartition, int]:
-    """The ends of the mapping topic's partitions, to be asked for before the commit topic is read.
+    """The ends of the mapping topic's partitions. The caller asks for them before it reads the commit topic.
 
-    Another instance of a new group may begin at the same time: what it has mapped by now, its positions tell of.
+    Another instance of a new group may begin at the same time: the commit topic has positions for all that it has
+    mapped by now, so that these mapping records are not taken for traces of a lost group.
     """
     if not pipeline.features.offset_mapping:
         return {}
@@ -27,15 +28,15 @@ def mapped_so_far(pipeline: Pipeline, target: Cluster) -> dict[TopicPartition, i
 
 
 def ensure_new_group(pipeline: Pipeline, target: Cluster, mapped: Mapping[TopicPartition, int]) -> None:
-    """Refuses to start a group over whose mappings exist already.
+    """Refuses to start a group from the beginning if mapping records of it exist.
 
-    Read once, at the first start of a group. A mapping topic that is too long to be read within the time for the
-    commit topic is not read to its end: that is logged.
+    This reads the mapping topic once, at the first start of a group. It gives up after the time for the commit topic
+    (`coordination.commit.syncTimeout`), and logs that.
 
     Args:
         pipeline: Names group and topics.
         target: The target cluster.
-        mapped: `mapped_so_far`, of before the commit topic was read.
+        mapped: `mapped_so_far` from before the commit topic was read.
 
     Raises:
         Refused: The mapping topic holds records of the group.

@@ -1,1 +1,1 @@
-"""Who copies what: claims, heartbeats, take-over, fencing."""
+"""Shares source partitions among instances: claims, heartbeats, take-over, fencing."""

@@ -15,19 +15,19 @@ from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.replication")
 
-# Records of an instance are removed when nothing was heard of it for an hour: they are only in the way of readers.
+# An instance without a record for an hour has its records removed: they only slow readers down.
 _KEPT_MS = 3_600_000
 
 
 def announce(pipeline: Pipeline, tail: AssignmentTail, instance: InstanceRecord) -> int:
-    """Draws a generation, and removes what earlier instances left that no claim speaks of any more.
+    """Writes an instance record and so draws a generation; removes old records of instances that hold no claim.
 
-    Nobody is fenced here: each slot does that for the partitions that it claims.
+    It fences nobody: each slot fences the other owners of the partitions that it claims.
 
     Args:
-        pipeline: Whose group.
-        tail: The assignment topic.
-        instance: This process. Written again under the same name, it replaces its former record.
+        pipeline: Names the group.
+        tail: Follows the assignment topic.
+        instance: This process. If it was announced before under the same name, the new record replaces the old one.
 
     Returns:
         The generation: the offset of the instance record.
@@ -44,7 +44,10 @@ def announce(pipeline: Pipeline, tail: AssignmentTail, instance: InstanceRecord)
 
 
 def _left_over(group: str, state: Assignments, generation: int, before: int) -> list[bytes]:
-    """Not what was heard of since: it may claim nothing yet, or nothing just now, because it was fenced."""
+    """Keys of the records of earlier generations that hold no claim and have written nothing since `before`.
+
+    A generation with newer records is kept: it may not have claimed yet, or have lost its claims by fencing.
+    """
     claimed = {claim.generation for claim in state.claims.values()}
 
     def is_over(earlier: int) -> bool:

@@ -1,8 +1,8 @@
-"""Who is alive: how often a slot writes a heartbeat, and after how long without one it counts as dead. Pure.
+"""Tells which slots are alive: how often they write heartbeats, and when a slot without one counts as dead. Pure.
 
-A sign of life is a claim or a heartbeat; it is known by its offset, and a later one has a higher offset. It counts from
-when it was read, on the clock of the reader: clocks of other machines are not trusted. So whoever begins to read takes
-everybody for alive, until the heartbeat timeout has passed or another sign has come.
+A sign of life is a claim or a heartbeat, identified by its offset: a later sign has a higher offset. Its age counts
+from when the reader read it, on the reader's clock, because clocks of other machines are not trusted. So a new reader
+takes every slot for alive until the heartbeat timeout has passed.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.pipeline import Pipeline
 
 _SHORTEST_HEARTBEAT = 0.2
-# Of a slot that has claimed something and shows no sign any more: another attempt of it has released all.
+# Stands for the offset of a slot that has claimed partitions but has no sign in the topic any more: another attempt of
+# the same slot has released everything.
 _NO_SIGN = -1
 
 K = TypeVar("K", bound=Hashable)
 
 
 def heartbeat_interval_seconds(pipeline: Pipeline) -> float:
-    """Longest time between two heartbeats of a slot."""
+    """Longest time between two heartbeats of a slot, in seconds."""
     return max(pipeline.coordination.assignment.grace_window.total_seconds() / 3, _SHORTEST_HEARTBEAT)
 
 
 def heartbeat_timeout_seconds(pipeline: Pipeline) -> float:
-    """After this long without a heartbeat an owner may be taken over from."""
+    """Seconds without a heartbeat after which others may take over a slot's partitions: `graceWindow`."""
     return max(pipeline.coordination.assignment.grace_window.total_seconds(), 3 * _SHORTEST_HEARTBEAT)
 
 
 @dataclass(frozen=True, slots=True)
 class LastSign:
-    """The last sign of life of somebody.
+    """The last sign of life of a slot, an instance or a mapper.
 
     Attributes:
         sign: Its offset.
-        time: When it was read first, or a little later, in seconds of the reader's clock.
+        time: When the reader first saw it, or a little later, in seconds of the reader's clock.
     """
 
     sign: int
@@ -50,19 +51,19 @@ class LastSign:
         """Whether the heartbeat timeout has not passed yet.
 
         Args:
-            now: When the last reading began that has brought no later sign.
+            now: Begin of the last read that brought no later sign.
             timeout: The heartbeat timeout, seconds.
         """
         return now - self.time < timeout
 
 
 def last_signs(signs: Mapping[K, int], before: Mapping[K, LastSign], now: float) -> dict[K, LastSign]:
-    """The last sign of everybody in `signs`.
+    """Updates the last signs with a read; entries that are not in `signs` are dropped.
 
     Args:
-        signs: What was read, offsets.
-        before: What was known before.
-        now: When the reading was over.
+        signs: Offsets of the last signs, as just read.
+        before: The last signs known before.
+        now: End of the read.
     """
     return {who: _last_sign(sign, before.get(who), now) for who, sign in signs.items()}
 
@@ -72,10 +73,10 @@ def _last_sign(sign: int, before: LastSign | None, now: float) -> LastSign:
 
 
 class Liveness:
-    """Tells which slots are alive, while somebody follows the assignment topic.
+    """Tells which slots are alive. Its owner follows the assignment topic, and calls `note` after each read.
 
     Args:
-        state: The assignment topic, followed by somebody else.
+        state: State of the assignment topic, which the owner updates.
         timeout: The heartbeat timeout, seconds.
         clock: Seconds that only rise.
     """
@@ -88,7 +89,7 @@ class Liveness:
         self._first: dict[tuple[int, int], int] | None = None
 
     def note(self) -> None:
-        """To be called whenever something was read."""
+        """Takes in the signs of a read; the owner calls it after each read."""
         self._last |= last_signs(self._state.signs, self._last, self._clock())
         if self._first is None:
             self._first = dict(self._state.signs)
@@ -96,10 +97,10 @@ class Liveness:
     def is_alive(self, owner: tuple[int, int]) -> bool:
         """Whether a slot may still copy.
 
-        Of one that shows no sign any more, but has left a claim, the time counts since it was asked for first.
+        A slot without any sign that has left a claim is alive for one heartbeat timeout from the first call on.
 
         Args:
-            owner: Generation and slot.
+            owner: Generation and number of the slot.
         """
         now = self._clock()
         sign = self._state.signs.get(owner, _NO_SIGN)
@@ -107,22 +108,22 @@ class Liveness:
         return last.is_alive(now, self._timeout)
 
     def has_shown(self, owner: tuple[int, int]) -> bool:
-        """Whether a slot is alive for sure: it has shown a sign since the first reading.
+        """Whether a slot is certainly alive: it has written a sign since the first read.
 
         Args:
-            owner: Generation and slot.
+            owner: Generation and number of the slot.
         """
         first = (self._first or {}).get(owner, _NO_SIGN)
         return self._first is not None and self._state.signs.get(owner, _NO_SIGN) > first
 
 
 class Presence(BaseModel):
-    """A continuous instance (`k2k start`) as the assignment topic tells of it.
+    """A continuous instance (`k2k start`, or a Dagster run) in the assignment topic.
 
     Attributes:
-        sign: Offset of its last sign of life. Later there is a higher one, or the instance is dead.
-        who: For people.
-        run: Id of the Dagster run that it is; None for `k2k start`.
+        sign: Offset of its last sign of life; it rises as long as the instance is alive.
+        who: Text for people that names it.
+        run: Id of its Dagster run; None for `k2k start`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -133,17 +134,17 @@ class Presence(BaseModel):
 
 
 def continuous_instances(state: Assignments, pipeline: str, topics: Collection[str]) -> dict[str, Presence]:
-    """The continuous instances that a run would take partitions from, by their names; dead ones are among them.
+    """The continuous instances from which a new run would take partitions, by name, dead ones included.
 
     Args:
-        state: The assignment topic of the group.
-        pipeline: Name of the pipeline that the run would be of.
-        topics: Source topics that it selects: another pipeline of the group may copy them too.
+        state: State of the assignment topic.
+        pipeline: Name of the new run's pipeline.
+        topics: Source topics that the pipeline selects; another pipeline of the group may copy them too.
     """
     copied_by = {claim.generation for claim in state.claims.values() if claim.topic in topics}
     return {
         instance.instance: Presence(
-            # Its own record is the first sign: it has no slots yet while Spark starts.
+            # The instance record is its first sign: while Spark starts there are no slots.
             sign=max([generation, *(offset for (g, _), offset in state.signs.items() if g == generation)]),
             who=state.describe(generation),
             run=instance.run,
@@ -154,13 +155,13 @@ def continuous_instances(state: Assignments, pipeline: str, topics: Collection[s
 
 
 def unheard_since(state: Assignments, generation: int, before: int) -> bool:
-    """Whether the records of a generation may be removed: by its own clock it has told nothing of itself since.
+    """Whether a generation has written no record since a moment, by its own clock, so that its records may be removed.
 
-    This only tidies up, after a time in which clocks hardly differ: nobody is fenced for it, nor waited for.
+    Other machines' clocks are good enough for this: it only tidies up after a long time, and fences nobody.
 
     Args:
-        state: The assignment topic of the group.
-        generation: Which.
-        before: Milliseconds since the epoch.
+        state: State of the assignment topic.
+        generation: The generation.
+        before: The moment, in milliseconds since the epoch.
     """
     return state.heard.get(generation, 0) < before

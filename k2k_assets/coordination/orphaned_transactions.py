@@ -1,7 +1,7 @@
-"""Gets out of the way what the dead left open in the commit topic.
+"""Aborts transactions that dead slots left open in the commit topic, by fencing their ids.
 
-A driver reads that topic before its slots claim anything. An open transaction of a dead slot would hide the end of the
-topic until `transaction.timeout.ms` is over; fenced, it is aborted at once.
+A driver reads the commit topic before its slots claim anything. An open transaction of a dead slot hides the end of the
+topic until `transaction.timeout.ms` is over; fencing the slot's id aborts it at once.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from k2k_assets.transport.errors import Restart
 log = logging.getLogger("k2k.replication")
 
 _POLL_SECONDS = 1.0
-# Who waits for the commit topic may be told to stop.
+# Short: a driver that waits for the commit topic must hear soon that it is to stop.
 _FENCE_SECONDS = 2.0
 
 
 class OrphanedTransactions:
-    """Fences them, each once, where the commit topic stays held from one look to the next.
+    """Fences the ids of dead slots, each once, while the same transaction stays open in the commit topic.
 
-    It is a help only: what goes wrong is said, and reading goes on, or finds out by itself.
+    This only speeds up the read: errors are logged, and the read goes on.
 
     Args:
-        pipeline: Whose commit topic.
+        pipeline: Names the commit topic.
         target: The target cluster.
-        peers: Know who is dead.
-        slots: How many the generation has that takes over.
+        peers: Tells which slots are dead.
+        slots: Number of slots of the generation that takes over.
     """
 
     def __init__(self, pipeline: Pipeline, target: Cluster, peers: Peers, slots: int) -> None:
@@ -46,7 +46,7 @@ class OrphanedTransactions:
         self._next_look = 0.0
 
     def fence(self) -> None:
-        """Looks about once a second, however often it is called."""
+        """Looks for open transactions about once a second, however often it is called, and fences dead slots."""
         if time.monotonic() < self._next_look:
             return
         try:
@@ -58,7 +58,7 @@ class OrphanedTransactions:
     def _look(self) -> None:
         before, self._held = self._held, self._open()
         if not before & self._held:
-            return  # a transaction of the living is soon over
+            return  # none was open at the last look already: a living slot ends its transaction soon
         self._peers.refresh()
         left = sorted(self._peers.left_behind(self._slots) - self._fenced)
         if left:
@@ -67,7 +67,7 @@ class OrphanedTransactions:
             self._fenced.update(left)
 
     def _open(self) -> set[tuple[TopicPartition, int]]:
-        """The partitions that end behind an open transaction, each with the offset at which the first one begins."""
+        """The partitions with an open transaction, each with the offset at which the first one begins."""
         partitions = self._target.partitions_of([self._pipeline.coordination.commit.topic])
         ends, stable = self._target.offsets(partitions, "latest"), self._target.offsets(partitions, "stable")
         return {(tp, stable[tp]) for tp, end in ends.items() if stable.get(tp, end) < end}

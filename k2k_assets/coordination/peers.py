@@ -1,4 +1,4 @@
-"""What other instances do with the partitions of a run, as its driver sees it."""
+"""Peers: what the other instances of the group do with the partitions that a driver wants to copy."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from k2k_assets.pipeline import Pipeline
 
 
 class Peers:
-    """Tells which partitions others copy, and when they have let go of them.
+    """Tells which partitions other instances copy, and when they have released them.
 
-    An instance that begins takes over all that it is to copy: the newest one is right. Later it draws new generations
-    only for what nobody else copies, else two instances would take partitions from each other for ever.
+    An instance takes over all its partitions when it begins, because the newest instance wins. Later it draws new
+    generations only for partitions that no other instance copies, else two instances would take partitions from each
+    other for ever.
 
     Args:
-        pipeline: Whose group.
-        tail: The assignment topic.
+        pipeline: Names the group.
+        tail: Follows the assignment topic.
         clock: Seconds that only rise.
     """
 
@@ -36,13 +37,13 @@ class Peers:
         self._liveness = Liveness(tail.state, heartbeat_timeout_seconds(pipeline), clock)
 
     def draw_generation(self, instance: InstanceRecord) -> int:
-        """Announces this process, once more if it has been announced before; returns the new generation."""
+        """Writes the instance record of this process, for the first time or again; returns the new generation."""
         self._own.append(announce(self._pipeline, self._tail, instance))
         self._liveness.note()
         return self._own[-1]
 
     def claimed_by_newest(self, partitions: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
-        """The partitions that slots of the newest own generation claimed last, each with the slot.
+        """The partitions whose last claim is by a slot of the newest own generation, each with the slot.
 
         Args:
             partitions: Source topic id of each partition.
@@ -52,15 +53,15 @@ class Peers:
         return {tp: slot for tp, (generation, slot) in last.items() if generation == own >= 0}
 
     def refresh(self) -> None:
-        """Takes in what was written to the assignment topic since."""
+        """Takes in the records of the assignment topic that have arrived."""
         self._tail.refresh()
         self._note()
 
     def catch_up(self) -> None:
-        """Takes in all that the assignment topic holds now.
+        """Reads the assignment topic to its present end.
 
         Raises:
-            ClusterUnreachable: It cannot be read.
+            ClusterUnreachable: The topic cannot be read.
         """
         self._tail.catch_up()
         self._note()
@@ -71,17 +72,19 @@ class Peers:
 
     @property
     def first_starts(self) -> Mapping[str, tuple[int, ...]]:
-        """Where topics begin that were not begun to be copied in all partitions, by source topic id."""
+        """Start positions of topics some of whose partitions have no commit record yet, by source topic id."""
         return self._tail.state.starts
 
     def ensure_not_lost(self, newest: int) -> None:
-        """Generations are offsets of the assignment topic: after it was lost they would start again below the old ones.
+        """Refuses an assignment topic that was created anew.
+
+        Generations are its offsets: in a new topic they would start again below the old ones.
 
         Args:
             newest: Highest generation in the commit topic.
 
         Raises:
-            Refused: It lies where the assignment topic has not been yet.
+            Refused: The highest generation lies behind the end of the assignment topic.
         """
         if newest < self._own[-1]:
             return
@@ -97,14 +100,15 @@ class Peers:
     def elsewhere(
         self, partitions: Mapping[TopicPartition, str], mine: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, str]:
-        """The partitions that newer instances copy, or let go of only to claim them again, each with who that is.
+        """The partitions that other instances copy, or have released only to claim them again, each with the instance.
 
-        Of what the newest own generation is to copy, lower claims are not waited for: they give way to it. Else two
-        instances that begin at once, when a third one has gone, would each take for free what the other one gives up.
+        Partitions in `mine` are elsewhere only if a generation above the newest own one has them: lower claims give
+        way. For the others it must be above the oldest own one. Else two instances that begin at once, when a third
+        one has gone, would each take as free what the other one gives up.
 
         Args:
             partitions: Source topic id of each partition.
-            mine: Those that the newest own generation is to copy.
+            mine: Partitions that the newest own generation is to copy.
         """
         if not self._own:
             return {}
@@ -118,7 +122,7 @@ class Peers:
         return found
 
     def _let_go_for_a_moment(self, what: tuple[str, int]) -> int:
-        """The generation that claimed it last, if that was another instance's, and it or the next one will again."""
+        """The generation of the partition's last claim, if it is another instance's that will claim again; else -1."""
         generation, slot = self._tail.state.claimed.get(what, (-1, -1))
         if generation in self._own:
             return -1
@@ -126,12 +130,15 @@ class Peers:
         return generation if comes_back else -1
 
     def _was_fenced(self, owner: tuple[int, int]) -> bool:
-        """Whether a slot that has lost its claim goes on: who has claimed its id copies other partitions, maybe."""
+        """Whether a slot that has lost its claim is still alive.
+
+        A slot that reuses its transactional id fenced it, perhaps to copy other partitions; so it will claim again.
+        """
         state = self._tail.state
         return owner in state.signs and owner[0] not in state.stops and self._liveness.is_alive(owner)
 
     def claimed_since(self, partitions: Mapping[TopicPartition, str]) -> set[TopicPartition]:
-        """The partitions that others have claimed since the newest own generation, also if they have released them.
+        """The partitions that generations above the newest own one have claimed, even if they have released them.
 
         Args:
             partitions: Source topic id of each partition.
@@ -141,9 +148,10 @@ class Peers:
 
     @property
     def changing(self) -> bool:
-        """Whether another instance is about to claim, or ends and has not yet released all.
+        """Whether another instance is about to claim, or is ending and has not released all its partitions.
 
-        It ends if it was asked to, or if one of its slots has released all: that of a run that has caught up.
+        An instance is ending if a stop record asks it to, or if one of its slots has released everything, as the slot
+        of a run that has caught up does.
         """
         state = self._tail.state
         ending = state.stops | {generation for generation, _ in state.begun - state.signs.keys()}
@@ -152,20 +160,21 @@ class Peers:
         return any(self._restarting.will_claim(g) for g in state.instances if g not in self._own)
 
     def dead(self) -> frozenset[tuple[int, int]]:
-        """Slots, by generation and number, that claim something and will not release it themselves.
+        """Slots, by generation and number, that hold claims and will not release them themselves.
 
-        Those of earlier own generations, which have all ended, and of others without a heartbeat for `graceWindow`.
+        These are the slots of earlier own generations, which have all ended, and slots of other instances without a
+        heartbeat for `graceWindow`.
         """
         return frozenset(claim.owner for claim in self._tail.state.claims.values() if self._is_dead(claim))
 
     def left_behind(self, slots: int) -> set[str]:
         """The transactional ids that may be fenced before the newest own generation claims anything.
 
-        Those that its slots claim first of all anyway, and those of slots that are dead: of earlier own generations,
-        and of others without a heartbeat for long. But none that somebody newer uses.
+        These are the ids that its slots will initialise first anyway, and the ids of dead slots (see `dead`), without
+        the ids that newer generations use.
 
         Args:
-            slots: Of that generation.
+            slots: Number of slots of that generation.
         """
         pipeline, state, generation = self._pipeline, self._tail.state, self._own[-1]
         claims = state.claims.values()

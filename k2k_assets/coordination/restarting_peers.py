@@ -1,8 +1,9 @@
-"""Instances between two of their generations: what they let go of they will claim again. Politeness, safe without it.
+"""Tells which instances are between two of their generations, and will soon claim again what they have released.
 
-An instance that has something new to copy, or whose job has failed, ends its slots, announces itself once more, reads
-the commit log and only then claims. Who took its partitions meanwhile would end its own slots for that, and so invite
-the next one to do the same.
+An instance that has something new to copy, or whose Spark job has failed, ends its slots, announces itself once more,
+reads the commit log, and only then claims. Another instance that took its partitions meanwhile would have to end its
+own slots for that, and so invite the next one to do the same. This is a courtesy: fencing keeps the copy safe without
+it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from collections.abc import Callable
 
 from k2k_assets.control.assignment_state import Assignments
 
-# From the announcement to the first claim a Spark job has to be started, and the commit log to be read.
+# Longest time from the announcement to the first claim: a Spark job starts, and the commit log is read.
 _LONGEST_SECONDS = 15.0
 
 
 class RestartingPeers:
-    """Tells who will soon claim, by what was read of the assignment topic and when; clocks of others are not trusted.
+    """Tells which instances will soon claim. Times count from when a record was read, on the own clock.
 
     Args:
-        state: The assignment topic, followed by somebody else.
+        state: State of the assignment topic, which the owner updates.
         clock: Seconds that only rise.
     """
 
@@ -30,14 +31,14 @@ class RestartingPeers:
         self._since: dict[tuple[str, int], float] = {}
 
     def note(self) -> None:
-        """To be called whenever something was read."""
+        """Notes the time of records that a read brought; the owner calls it after each read."""
         now = self._clock()
         events = [("again", generation) for generation in self._state.again]
         events += [("announced", generation) for generation in self._state.instances]
         self._since = {event: self._since.get(event, now) for event in events}
 
     def will_claim(self, generation: int) -> bool:
-        """Whether it has been announced a short while ago, and some of its slots have claimed nothing yet."""
+        """Whether a generation was announced a short while ago, and some of its slots have claimed nothing yet."""
         state = self._state
         instance = state.instances.get(generation)
         if instance is None or generation in state.stops or not self._is_recent("announced", generation):
@@ -45,7 +46,7 @@ class RestartingPeers:
         return any((generation, slot) not in state.begun for slot in range(instance.slots))
 
     def comes_back(self, generation: int) -> bool:
-        """Whether the instance of a generation is about to claim what this one has let go of."""
+        """Whether the instance of a generation is about to claim again, under a newer generation."""
         name = self._state.names.get(generation)
         newest = max((g for g, instance in self._state.instances.items() if instance.instance == name), default=-1)
         if newest == generation:

@@ -1,7 +1,7 @@
-"""What an instance that goes on may take up: partitions that others have let go of, and those that are new.
+"""Decides when a running instance takes over partitions that others have released, or that are new.
 
-Whatever it does about them begins with a new generation, which costs every slot a new session. So it takes all at once,
-and leaves to others what they are about to take.
+A take-over needs a new generation, which costs every slot a new session. So the instance takes over all free partitions
+at once, and leaves to others what they are about to take.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.replication")
 
-# So long others are waited for that let go of one partition after the other, or are about to claim.
+# Longest wait for other instances that are releasing one partition after the other, or are about to claim.
 OTHERS_SECONDS = 5.0
 
 
 class Takeover:
-    """Knows what was left to others, and when it is to be taken up.
+    """Remembers which partitions others copy, and decides when to take them over.
 
     Args:
-        pipeline: How often instances look for what is new.
-        peers: Other instances.
+        pipeline: Says how often instances look for new partitions (`sync.metadataInterval`).
+        peers: The other instances.
         clock: Seconds that only rise.
 
     Attributes:
-        waited_for: Partitions that others have, or had.
+        waited_for: Partitions that others copy, or have copied.
     """
 
     def __init__(self, pipeline: Pipeline, peers: Peers, clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,13 +44,10 @@ class Takeover:
         self._standing_by = ""
 
     def take(self, partitions: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
-        """All that nobody newer copies is to be copied now.
+        """Makes all partitions that no other instance copies the own ones; returns the rest, each with its instance.
 
         Args:
             partitions: Source topic id of each partition.
-
-        Returns:
-            The others, each with who copies it.
         """
         elsewhere = self._peers.elsewhere(partitions, self._mine)
         self.waited_for = set(elsewhere)
@@ -60,7 +57,7 @@ class Takeover:
         return elsewhere
 
     def copies_still(self, partitions: Mapping[TopicPartition, str]) -> bool:
-        """Whether anything that is to be copied now was not taken by others since, even if the slots still end.
+        """Whether at least one own partition was not taken over by others since.
 
         Args:
             partitions: Source topic id of each partition.
@@ -73,26 +70,27 @@ class Takeover:
         return bool(self._mine - self._peers.elsewhere(partitions, self._mine).keys())
 
     def appeared(self, partitions: Iterable[TopicPartition]) -> None:
-        """New ones, while this instance has nothing to copy: they are for those that have, if there are any."""
+        """Notes new partitions while this instance has nothing to copy: instances that copy may take them first."""
         self._new = dict.fromkeys(partitions, self._clock() + self._until_others_look)
         self.waited_for |= self._new.keys()
 
     def refresh(
         self, partitions: Mapping[TopicPartition, str], stopped: Callable[[], Collection[TopicPartition]] = tuple
     ) -> bool:
-        """Whether it is time to take something up.
+        """Whether it is time to take over free partitions.
 
         Args:
             partitions: Source topic id of each partition.
-            stopped: Those that would stop again: whoever takes them lets go of them at once, and invites the next one.
+            stopped: Returns the partitions that would stop again; an instance that took them would release them at
+                once, and so invite the next one.
 
         Raises:
-            K2KError: What others do cannot be read.
+            K2KError: The assignment topic cannot be read.
         """
         self._peers.refresh()
         free = self._free(partitions, stopped)
         if free:
-            self._peers.catch_up()  # a look may see a part of what somebody has written at once
+            self._peers.catch_up()  # `refresh` may have seen only a part of what another instance wrote at once
             free = self._free(partitions, stopped)
         if not free:
             self._free_since = None
@@ -107,7 +105,7 @@ class Takeover:
     ) -> set[TopicPartition]:
         elsewhere = self._peers.elsewhere(partitions, self._mine)
         self._new = {tp: until for tp, until in self._new.items() if tp not in elsewhere}
-        # A slot has left these to others, even if all that is to be seen now is that they have gone again.
+        # Others have claimed these since, so the own slots have left them to the others, who may be gone again by now.
         self.waited_for |= self._peers.claimed_since(partitions) | elsewhere.keys()
         self._say(elsewhere, len(partitions))
         free = (self.waited_for & partitions.keys()) - elsewhere.keys() - self._for_others(elsewhere)
@@ -117,7 +115,10 @@ class Takeover:
         return {tp for tp, until in self._new.items() if elsewhere and self._clock() < until}
 
     def _others_come_first(self) -> bool:
-        """One by one would mean a generation for each slot that ends, here and wherever else somebody stands by."""
+        """Whether to wait until others have released or claimed everything.
+
+        Taking partitions one by one would cost a generation for each slot that ends, in each instance that stands by.
+        """
         if not self._peers.changing:
             return False
         now = self._clock()
@@ -125,7 +126,7 @@ class Takeover:
         return now - self._free_since < OTHERS_SECONDS
 
     def _say(self, elsewhere: Mapping[TopicPartition, str], of: int) -> None:
-        # With the count: whoever takes over claims slot by slot, and the first look may see a part of it.
+        # The text has the count: an instance claims slot by slot, and the first read may see only some of its claims.
         count, owners = len(elsewhere), ", ".join(sorted(set(elsewhere.values())))
         words = f"{count} of {of} partitions, which are copied by {owners}" if count else ""
         if words != self._standing_by:

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.control.assignment_records import Claim, InstanceRecord
-from k2k_assets.coordination.fencing_rules import free_id, ids_above, is_higher, of_a_later_attempt, rivals, transactional_id
+from k2k_assets.coordination.fencing_rules import (
+    free_id,
+    ids_above,
+    is_higher,
+    of_a_later_attempt,
+    rivals,
+    transactional_id,
+)
 
 OWN = Claim("s", 0, "k2k.p.g.1.0", "own", 9, 0, "orders", 20)
 OTHER = replace(OWN, claim="other", transactional_id="k2k.p.g.1.1")

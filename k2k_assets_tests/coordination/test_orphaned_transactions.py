@@ -20,8 +20,8 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport.librdkafka.sink import TransactionalSink
 from k2k_assets.transport.librdkafka.report_mode import ReportMode
+from k2k_assets.transport.librdkafka.sink import TransactionalSink
 from k2k_assets_tests.support.copying import assert_same_content, copy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -65,7 +65,9 @@ def die(clusters: KafkaSandbox, pipeline: Pipeline) -> Iterator[Die]:
             topic = (pipeline.selection.literal or ())[0]
             own = transactional_id(pipeline.name, pipeline.group, slot)
             # Its progress is in transactions in either mode; this sink can flush what it has not committed.
-            sink = TransactionalSink(pipeline.client_properties("target", "producer"), own, ReportMode(lone_writer=True))
+            sink = TransactionalSink(
+                pipeline.client_properties("target", "producer"), own, ReportMode(lone_writer=True)
+            )
             stack.callback(sink.close)
             tail = stack.enter_context(AssignmentTail(pipeline, target))
             sink.open()

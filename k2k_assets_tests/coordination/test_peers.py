@@ -11,8 +11,8 @@ import pytest
 from k2k_assets.control.assignment_records import Claim, heartbeat_key, stop_key, stop_value
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.coordination import peers as module
-from k2k_assets.coordination.peers import Peers
 from k2k_assets.coordination.fencing_rules import transactional_id
+from k2k_assets.coordination.peers import Peers
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets_tests.support.pipelines import make_pipeline
 

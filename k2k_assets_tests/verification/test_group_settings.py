@@ -36,7 +36,11 @@ def _portion(*settings: SettingsRange, start: int = 0, skipped: tuple[Covered, .
 
 def test_the_level_is_that_of_what_was_copied_around_it() -> None:
     portions = [
-        _portion(SettingsRange(0, MILLION, "u"), SettingsRange(MILLION, 2 * MILLION, "c"), SettingsRange(2 * MILLION, 3 * MILLION, "h"))
+        _portion(
+            SettingsRange(0, MILLION, "u"),
+            SettingsRange(MILLION, 2 * MILLION, "c"),
+            SettingsRange(2 * MILLION, 3 * MILLION, "h"),
+        )
     ]
     around = [isolation_around(portions, at, KNOWN) for at in (10, MILLION, 2 * MILLION, 3 * MILLION, 4 * MILLION)]
     both = {"read_uncommitted", "read_committed"}

@@ -83,7 +83,9 @@ def _fold(rows: pa.Table) -> Folded:
         end=max(int(ends.max()), highest),
         covered=joined(map(Covered, starts[kept].tolist(), valid_ends[kept].tolist())),
         skipped=joined(map(Covered, starts[by_hand].tolist(), valid_ends[by_hand].tolist())),
-        settings=joined_settings(map(SettingsRange, starts[kept].tolist(), valid_ends[kept].tolist(), compress(settings, kept))),
+        settings=joined_settings(
+            map(SettingsRange, starts[kept].tolist(), valid_ends[kept].tolist(), compress(settings, kept))
+        ),
         set_at=tuple(np.unique(starts[overrides & (starts <= limits)]).tolist()),
         oldest=Order(int(generation[0]), int(sequence[0])),
         newest=Order(int(generation[-1]), int(sequence[-1])),

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from k2k_assets.core.errors import Superseded
 from k2k_assets.groups.mapper import sync, sync_once
-from k2k_assets.groups.running_mapper import look, look_on, running_mapper
 from k2k_assets.groups.policies import ActiveGroup, ensure_none_active
 from k2k_assets.groups.report import PollResult
+from k2k_assets.groups.running_mapper import look, look_on, running_mapper
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.error_handling import Policy

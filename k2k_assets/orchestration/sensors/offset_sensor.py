@@ -11,9 +11,9 @@ from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.group_observation import observe_groups
+from k2k_assets.orchestration.sensors.next_run_decision import MOVING_GROUPS, WatchCursor, decide_sync
 from k2k_assets.orchestration.sensors.replication_sensor import INTERVAL_SECONDS, default_status
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
-from k2k_assets.orchestration.sensors.next_run_decision import MOVING_GROUPS, WatchCursor, decide_sync
 from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_facts
 from k2k_assets.pipeline import Pipeline
 

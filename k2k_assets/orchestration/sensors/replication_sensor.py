@@ -23,10 +23,10 @@ from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings
+from k2k_assets.orchestration.sensors.next_run_decision import SyncCursor, SyncDecision, decide_sync
 from k2k_assets.orchestration.sensors.observation import Observation, observe
 from k2k_assets.orchestration.sensors.run_history import last_run, running
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
-from k2k_assets.orchestration.sensors.next_run_decision import SyncCursor, SyncDecision, decide_sync
 from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_facts
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on

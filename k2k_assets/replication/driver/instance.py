@@ -30,7 +30,6 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import abbreviate
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.event_log import log_event
 from k2k_assets.replication.driver.events import (
     Ended,
@@ -42,6 +41,7 @@ from k2k_assets.replication.driver.events import (
 )
 from k2k_assets.replication.driver.job import Job, Runner
 from k2k_assets.replication.driver.latest_starts import hold_latest_starts
+from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.outcome import Outcome, outcome_of
 from k2k_assets.replication.driver.planning import ClusterSnapshot, plan_slots
 from k2k_assets.replication.driver.progress import ProgressReader

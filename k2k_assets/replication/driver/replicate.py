@@ -12,12 +12,12 @@ from k2k_assets.coordination.peers import Peers
 from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.event_log import log_event
 from k2k_assets.replication.driver.events import Listener, to_all
 from k2k_assets.replication.driver.first_look import FirstLook, look_at_clusters
 from k2k_assets.replication.driver.instance import Instance
 from k2k_assets.replication.driver.job import Runner
+from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.planning import create_missing
 from k2k_assets.replication.driver.progress import ProgressReader

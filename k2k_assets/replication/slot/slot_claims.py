@@ -135,7 +135,9 @@ class SlotClaims:
     def _lower(self) -> list[Claim]:
         by_partition = self._tail.state.by_partition()
         return [
-            claim for own in self._claims.values() for claim in fencing_rules.rivals(own, by_partition.get(own.what, ()))[1]
+            claim
+            for own in self._claims.values()
+            for claim in fencing_rules.rivals(own, by_partition.get(own.what, ()))[1]
         ]
 
     def _not_to_be_waited_for(self, claims: Iterable[Claim]) -> list[Claim]:

@@ -27,7 +27,11 @@ class TransactionalSink(TransactionalWriter):
     """
 
     def __init__(
-        self, properties: Mapping[str, Any], transactional_id: str, report_mode: ReportMode, timeout: float = SINK_SECONDS
+        self,
+        properties: Mapping[str, Any],
+        transactional_id: str,
+        report_mode: ReportMode,
+        timeout: float = SINK_SECONDS,
     ) -> None:
         super().__init__(properties, transactional_id, timeout)
         self._report_mode = report_mode

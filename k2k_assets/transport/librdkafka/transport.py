@@ -8,9 +8,9 @@ from k2k_assets.transport.interface import ControlWriter, Sink, Sinks, Source
 from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink, DataProducer
 from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.producers import transactional_producer
+from k2k_assets.transport.librdkafka.report_mode import ReportMode
 from k2k_assets.transport.librdkafka.sink import TransactionalSink
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
-from k2k_assets.transport.librdkafka.report_mode import ReportMode
 from k2k_assets.transport.producer_calls import claim
 
 _LAST_CHANCE_SECONDS = 10.0

@@ -1,7 +1,7 @@
-"""What happens to a chunk between source and target.
+"""Stages: the changes to a chunk between source and target.
 
-A stage takes a chunk and returns it, changed. A stage that the pipeline does not need is not in the list, so it
-costs nothing; what one costs is paid per chunk, not per record, unless it looks into the records.
+A stage takes a chunk and returns it, changed. A stage that the pipeline does not need is not in the list, so it costs
+nothing. A stage costs something per chunk, not per record, unless it looks into the records.
 """
 
 from __future__ import annotations

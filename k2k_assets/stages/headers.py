@@ -6,6 +6,6 @@ from k2k_assets.transport.chunk import Chunk
 
 
 def drop_headers(chunk: Chunk) -> Chunk:
-    """Leaves the source's headers behind."""
+    """Drops the source's headers."""
     chunk.keep_headers = False
     return chunk

@@ -1,4 +1,4 @@
-"""The routing stage: which target topic and partition a chunk goes to."""
+"""The routing stage: sets the target topic and partition of a chunk."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from k2k_assets.transport.chunk import Chunk
 
 
 def router(routing: Routing) -> Callable[[Chunk], Chunk]:
-    """A stage that routes by the pipeline's sink.
+    """Makes the stage that sets target topic and partition.
 
     Args:
-        routing: The pipeline's `sink` stage.
+        routing: The pipeline's `replication[].sink` settings.
     """
     names: dict[str, str] = {}
     same_partition = routing.partition == "source"

@@ -6,6 +6,6 @@ from k2k_assets.transport.chunk import Chunk
 
 
 def drop_timestamps(chunk: Chunk) -> Chunk:
-    """Leaves the source's timestamps behind."""
+    """Drops the source's timestamps."""
     chunk.keep_timestamps = False
     return chunk

@@ -1,1 +1,1 @@
-"""Topics as a whole: which ones are copied, and that those on the target exist."""
+"""Topics as a whole: which source topics a pipeline copies, and the target topics that it needs."""

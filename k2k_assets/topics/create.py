@@ -1,4 +1,4 @@
-"""Creates topics and waits until they can be used. Knows nothing of why they are wanted."""
+"""Creates topics and waits until they can be used, for target topics and control topics alike."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class WantedTopic:
     """A topic to create.
 
     Attributes:
-        name: Its name.
-        partitions: How many; `None` leaves it to the broker.
-        replication: Copies of each partition; `None` leaves it to the broker.
+        name: Name of the topic.
+        partitions: Number of partitions; `None` leaves it to the broker.
+        replication: Replication factor; `None` leaves it to the broker.
         config: Topic configs.
     """
 
@@ -51,18 +51,18 @@ def create_topics(
 ) -> tuple[list[str], dict[str, TopicDescription]]:
     """Creates topics and waits until the cluster shows and serves them all.
 
-    A topic that somebody else created in the meantime is fine.
+    A topic that another client created in the meantime is fine.
 
     Args:
-        pipeline: Says for how long to wait (`configuration.autoControlTopicCreation...`).
-        cluster: Where to.
-        wanted: May be empty.
+        pipeline: Says how long to wait (`configuration.autoControlTopicCreation...`).
+        cluster: The cluster to create them on.
+        wanted: The topics; may be empty.
 
     Returns:
-        The names that were created here, and the descriptions of all that were wanted.
+        The names that this call created, and the descriptions of all wanted topics.
 
     Raises:
-        Refused: The cluster does not create one of them, or does not serve it in time.
+        Refused: The cluster refuses to create a topic, or does not serve it in time.
         ClusterUnreachable: The cluster does not answer.
     """
     if not wanted:
@@ -80,13 +80,13 @@ def grow_topics(pipeline: Pipeline, cluster: Cluster, wanted: Mapping[str, int])
     """Gives topics more partitions, and waits until the cluster shows and serves them.
 
     Args:
-        pipeline: Says for how long to wait.
-        cluster: Whose topics.
-        wanted: How many partitions each of them is to have. Somebody else may have given it as many meanwhile.
+        pipeline: Says how long to wait.
+        cluster: The cluster of the topics.
+        wanted: Number of partitions that each topic needs. Another client may have added them meanwhile.
 
     Raises:
-        Refused: The cluster does not do it, or does not serve them in time.
-        ClusterUnreachable: It does not answer.
+        Refused: The cluster refuses to add partitions, or does not serve them in time.
+        ClusterUnreachable: The cluster does not answer.
     """
     if not wanted:
         return
@@ -105,18 +105,18 @@ def grow_topics(pipeline: Pipeline, cluster: Cluster, wanted: Mapping[str, int])
 
 
 def rehearse_creation(cluster: Cluster, wanted: Sequence[WantedTopic]) -> None:
-    """Lets the cluster say whether it would create the topics; creates none.
+    """Asks the cluster whether it would create the topics (Kafka's `validateOnly`); creates none.
 
     Raises:
-        Refused: It would not create one of them.
-        ClusterUnreachable: It does not answer.
+        Refused: The cluster would refuse a topic.
+        ClusterUnreachable: The cluster does not answer.
     """
     if wanted:
         _create(cluster, wanted, validate_only=True)
 
 
 def _create(cluster: Cluster, wanted: Sequence[WantedTopic], validate_only: bool) -> list[WantedTopic]:
-    """Asks for all at once and returns those that were not there already."""
+    """Creates all topics in one request; returns those that did not exist before."""
     new = [
         NewTopic(
             topic.name,
@@ -138,7 +138,7 @@ def _no_answer(cluster: Cluster, why: str) -> K2KError:
 
 
 def _is_done(future: Future[Any], topic: WantedTopic, cluster: Cluster, already: int, what: str) -> bool:
-    """Whether this call did it; false when it was done already."""
+    """Whether the request succeeded; false if its error code is `already`: another client was faster."""
     deadline = Deadline(cluster.timeout + 5)
     try:
         future.result(timeout=deadline.remaining())
@@ -165,15 +165,15 @@ def _refusal(error: KafkaError, topic: WantedTopic, cluster: Cluster, what: str)
 
 
 def _culprits(error: KafkaError, topic: WantedTopic) -> list[str]:
-    """The configs that the broker's words name; all of them when it names none."""
+    """The configs that the broker's error names; all configs if it names none."""
     words = set(re.findall(r"[a-z][a-z0-9._-]*[a-z0-9]", error.str()))
     return sorted(words & topic.config.keys()) or sorted(topic.config)
 
 
 def _await_ready(pipeline: Pipeline, cluster: Cluster, wanted: Mapping[str, int]) -> dict[str, TopicDescription]:
-    """Waits until the cluster shows the topics, with so many partitions, and their leaders answer for every partition.
+    """Waits until the cluster shows the topics with enough partitions, and the leader of every partition answers.
 
-    A broker shows a new topic a moment before it knows that it leads it; until then it refuses its offsets.
+    A broker shows a new topic a moment before it knows that it leads it; until then it refuses to give its offsets.
     """
     delay = pipeline.configuration.auto_control_topic_creation_check_delay.total_seconds()
     seconds = delay * pipeline.configuration.auto_control_topic_creation_max_attempts

@@ -1,4 +1,4 @@
-"""Which topic names are never ordinary data: Kafka's own topics and the control topics of pipelines."""
+"""The names of topics that are never copied: Kafka's internal topics and the control topics of pipelines."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 KAFKA_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 
-# The defaults count even where this pipeline uses other names: a source cluster is often the target of
-# another pipeline, and that pipeline's bookkeeping is not data.
+# The default names count even if this pipeline uses other names: a source cluster is often the target of another
+# pipeline, whose control topics are no data.
 _DEFAULT_CONTROL = frozenset({"__k2k_consumer-offsets", "__k2k_assignment", "__k2k_offset_mappings", "__k2k_metrics"})
 
 
 def own_control_topics(pipeline: Pipeline) -> frozenset[str]:
-    """The names that this pipeline uses for its own bookkeeping on the target."""
+    """The names of this pipeline's control topics on the target."""
     return frozenset(
         {
             pipeline.coordination.commit.topic,
@@ -28,7 +28,7 @@ def own_control_topics(pipeline: Pipeline) -> frozenset[str]:
 
 
 def never_selected(pipeline: Pipeline) -> frozenset[str]:
-    """The names that no pattern selects, whatever it matches."""
+    """The names that are not selected even if the pattern matches them."""
     return KAFKA_INTERNAL | _DEFAULT_CONTROL | own_control_topics(pipeline)
 
 
@@ -44,7 +44,7 @@ def left_out(pipeline: Pipeline, names: Collection[str]) -> set[str]:
 
 
 def selected(pipeline: Pipeline, names: Iterable[str]) -> set[str]:
-    """Those of some source topics that a pipeline selects.
+    """Filters the source topics that a pipeline selects.
 
     Args:
         pipeline: Its selection is one pattern or a list of names.

@@ -1,4 +1,4 @@
-"""From the topic selection of a pipeline to the topics of the source that it means now."""
+"""Resolves the topic selection of a pipeline to the topics that the source has now."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def resolve_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False) -> dict[str, int]:
-    """The source topics that a pipeline copies, as the cluster stands now.
+    """The source topics that a pipeline selects now.
 
     Args:
         pipeline: Its `selection` is one pattern or a list of names.
-        source: Asked once.
-        partly: Whether listed topics that do not exist are left out.
+        source: The source cluster, which is asked once.
+        partly: Whether listed topics that do not exist are left out, instead of refused.
 
     Returns:
-        Topic to partition count, sorted by name; never empty, but if all listed topics are left out.
+        Topic to partition count, sorted by name; empty only if all listed topics are left out.
 
     Raises:
         Refused: A listed topic does not exist, or the pattern matches none.
@@ -45,13 +45,13 @@ def ensure_selected(pipeline: Pipeline, source: Cluster, wanted: Collection[str]
     """Makes sure that topics are among those that a pipeline copies.
 
     Args:
-        pipeline: Whose.
-        source: Asked about those that are not.
+        pipeline: The pipeline.
+        source: The source cluster, which is asked about topics that are not selected.
         wanted: Source topics.
-        found: What `resolve_topics` found, partly or not.
+        found: The topics that `resolve_topics` found, with `partly` or without.
 
     Raises:
-        Refused: One is hidden, does not exist, or is not selected.
+        Refused: A wanted topic is hidden, does not exist, or is not selected.
         ClusterUnreachable: The source does not answer.
     """
     missing = sorted(set(wanted) - set(found))

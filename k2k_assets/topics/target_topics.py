@@ -1,6 +1,6 @@
-"""Makes sure that the target has the topics that records are copied into, before anything is copied.
+"""Makes sure that the target has the topics that a pipeline writes to, before the first record is copied.
 
-All refusals come first and nothing is created before they have passed.
+New topics get the configs and the partition count of their source topics. It creates nothing before all checks pass.
 """
 
 from __future__ import annotations
@@ -21,57 +21,58 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("k2k.topics")
 
-# Configs that are true of one cluster only.
+# Configs of the source that make no sense on the target.
 _NOT_MIRRORED = frozenset(
     {
-        # They name brokers and replicas of the source.
+        # These name brokers and replicas of the source.
         "leader.replication.throttled.replicas",
         "follower.replication.throttled.replicas",
-        # It compares a record's time with now, and a copy is always later than its original: the target would
-        # refuse records that the source took in time.
+        # This one compares a record's timestamp with the present time, and a copy is later than its original: the
+        # target would refuse records that the source accepted.
         "message.timestamp.before.max.ms",
     }
 )
 _MIN_ISR = "min.insync.replicas"
 
-# A chain of copies on one cluster that still goes on after so many topics never ends: a prefix, say, that the
-# pattern matches again. Few, so that such names stay within Kafka's 249 characters while they are followed.
+# If source and target are one cluster, the copy of a topic may be selected itself, and its copy too, as with a prefix
+# that the pattern matches again. A chain of so many topics counts as endless. So few, because each name is longer, and
+# Kafka allows 249 characters.
 _LONGEST_CHAIN = 4
 
 
 def ensure_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]) -> list[str]:
-    """Creates the target topics that are missing, like their source topics, and lets those grow that are too small.
+    """Creates missing target topics like their source topics, and adds partitions to those that have too few.
 
     Args:
-        pipeline: Routing, features.
-        source: Where the configs are read.
-        target: Where topics are created.
+        pipeline: Has routing and features.
+        source: The cluster whose topic configs are copied.
+        target: The cluster on which topics are created.
         topics: Source topic to partition count, as `resolve_topics` returns it.
 
     Returns:
-        The names created, sorted. Another instance may have created the rest.
+        The names of topics that this call created, sorted. Another instance may have created the rest.
 
     Raises:
-        Refused: A topic would be copied into itself or over a control topic; the target has too few partitions;
-            topics are missing and must not be created, or the target does not take them.
+        Refused: A topic would be copied into itself or into a control topic; the target has too few partitions; topics
+            are missing and must not be created, or the target refuses them.
         ClusterUnreachable: A cluster does not answer.
     """
     plan = plan_target_topics(pipeline, source, target, topics)
     created, seen = create_topics(pipeline, target, wanted_topics(source, target, plan, topics))
     grow_topics(pipeline, target, plan.too_small)
-    # Whoever else created one of them in the meantime may have chosen another partition count.
+    # If another client created one of the topics meanwhile, it may have another partition count.
     _refuse_too_few_partitions(pipeline, target, plan, topics, {name: seen[name].partitions for name in seen})
     return sorted(created)
 
 
 @dataclass(frozen=True)
 class TargetPlan:
-    """Which target topics a pipeline writes to.
+    """The target topics that a pipeline writes to.
 
     Attributes:
         feeding: Target topic to its source topics, both sorted.
         missing: Target topics that do not exist yet.
-        too_small: Target topics that need more partitions, and how many they are to have.
+        too_small: Target topics that need more partitions, with the number that they need.
     """
 
     feeding: Mapping[str, Sequence[str]]
@@ -80,9 +81,9 @@ class TargetPlan:
 
 
 def plan_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]) -> TargetPlan:
-    """Looks at both clusters and says what is to be created; changes nothing.
+    """Plans from both clusters which topics and partitions to create; changes nothing.
 
-    Arguments and errors are those of `ensure_target_topics`.
+    Arguments and errors: see `ensure_target_topics`.
     """
     _refuse_endless_copies(pipeline, source, target, topics)
     feeding = sources_by_target(pipeline, topics)
@@ -106,7 +107,7 @@ def plan_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, top
 
 
 def sources_by_target(pipeline: Pipeline, topics: Mapping[str, int]) -> dict[str, list[str]]:
-    """Target topic to the source topics that are copied into it, both sorted."""
+    """Maps each target topic to the source topics that are copied into it, both sorted."""
     feeding: dict[str, list[str]] = {}
     for topic in sorted(topics):
         feeding.setdefault(pipeline.routing.target_topic(topic), []).append(topic)
@@ -114,10 +115,10 @@ def sources_by_target(pipeline: Pipeline, topics: Mapping[str, int]) -> dict[str
 
 
 def _refuse_endless_copies(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]) -> None:
-    """Refuses copies that feed themselves, which takes one cluster on both sides.
+    """Refuses copies that feed themselves, which can happen if source and target are the same cluster.
 
     Raises:
-        Refused: A topic is routed to itself, or through others back into the selection without end.
+        Refused: A topic is routed to itself, or its copies are selected again without end.
     """
     if source.cluster_id() != target.cluster_id():
         return
@@ -132,7 +133,7 @@ def _refuse_endless_copies(pipeline: Pipeline, source: Cluster, target: Cluster,
 
 
 def _chain(pipeline: Pipeline, topic: str, topics: Mapping[str, int]) -> list[str] | None:
-    """The way of a record from topic to topic when it never ends, shortened; else nothing."""
+    """The topics that a record passes, shortened, if they form an endless chain; else None."""
     way = [topic]
     while way[-1] in topics or pipeline.selection.matches(way[-1]):
         if way[-1] not in topics and pipeline.selection.literal is not None:
@@ -169,11 +170,11 @@ def _refuse_too_few_partitions(
     """Refuses `partition: source` into topics with fewer partitions than their source.
 
     Args:
-        pipeline: Its `routing.partition` decides.
+        pipeline: Has `routing.partition`.
         target: Named in the error.
-        plan: Which topic feeds which.
+        plan: Tells which source topics feed which target topic.
         topics: Source topic to partition count.
-        existing: Target topic to partition count, of those to look at.
+        existing: Target topic to partition count, for the target topics to check.
 
     Raises:
         Refused: Names every such topic with both counts.
@@ -196,12 +197,12 @@ def _refuse_too_few_partitions(
 
 
 def wanted_topics(source: Cluster, target: Cluster, plan: TargetPlan, topics: Mapping[str, int]) -> list[WantedTopic]:
-    """The missing topics as they are to be created, each like the largest of the source topics that feed it.
+    """The missing topics with partition counts and configs, each like the largest source topic that feeds it.
 
     Args:
-        source: Where the configs are read.
-        target: Its brokers are counted.
-        plan: Says what is missing.
+        source: The cluster whose topic configs are copied.
+        target: The target, whose number of brokers limits `min.insync.replicas`.
+        plan: Names the missing topics.
         topics: Source topic to partition count.
     """
     if not plan.missing:

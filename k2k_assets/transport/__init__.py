@@ -1,1 +1,1 @@
-"""How chunks of records come from the source and go to the target; the copy loop knows only `interface`."""
+"""Transports bring chunks of records from the source to the target; the copy loop knows only `interface.py`."""

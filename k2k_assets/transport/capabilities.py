@@ -1,4 +1,4 @@
-"""What a transport can do, as it declares it; the conformance suite of the tests holds it to that."""
+"""The capabilities that a transport declares; the conformance suite of the tests checks them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What differs between transports, for who uses one.
+    """The differences between transports that their users have to know.
 
     Attributes:
         needs_decoding: Whether the sink writes record by record, so that each chunk has to be decoded. Otherwise only
-            those are that a stage looks into or changes.
-        keeps_batches: Whether a record batch of the source is one batch on the target too, compressed as it was.
-        reports_batches: Whether the target offsets of a chunk are one stretch, also where others write to the same
-            partition. Otherwise each record may lie anywhere there.
-        knows_commit_outcome: Whether a commit whose answer was lost is known to have succeeded or failed. Otherwise
-            the sink raises `Restart`, and the next session reads what the target holds.
+            chunks are decoded that a stage looks into or changes.
+        keeps_batches: Whether a record batch of the source stays one batch on the target, with its compression.
+        reports_batches: Whether the records of a chunk always lie one behind the other on the target, even if others
+            write to the same partition. Otherwise records of others may lie between them.
+        knows_commit_outcome: Whether the transport can find out if a commit without an answer has succeeded. Otherwise
+            its sink raises `Restart`, and the next session reads the position from the target.
     """
 
     needs_decoding: bool

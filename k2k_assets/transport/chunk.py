@@ -1,7 +1,7 @@
-"""A chunk: records of one source partition, on their way to one target topic.
+"""A chunk: records of one source partition on their way to one target topic.
 
-The copy loop needs to know where the records lie, how many they are and how large. A transport may hand them on as the
-broker sent them, undecoded: they become columns only when somebody asks for these.
+The copy loop needs the offsets, the number and the size of the records. A transport may pass them on as the broker sent
+them, undecoded: they are decoded into columns only on demand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Records(Protocol):
-    """Records in source order, as they came: what is known of them without looking into one."""
+    """Records in source order, decoded or not, with the properties that need no decoding."""
 
     def __len__(self) -> int: ...
 
@@ -33,26 +33,26 @@ class Records(Protocol):
 
     @property
     def leader_epoch(self) -> int | None:
-        """Of the last record; None where the source does not tell."""
+        """Leader epoch of the last record; None if the source does not tell it."""
         ...
 
     def offsets(self) -> Sequence[int]: ...
 
     def size(self) -> int:
-        """Bytes: of all values, or of the batches as they came where nothing is decoded."""
+        """Bytes of all values; for undecoded records, bytes of their batches."""
         ...
 
     def columns(self) -> Columns:
-        """The records decoded; themselves, if they are.
+        """The decoded records.
 
         Raises:
-            SourceStopped: They cannot be decoded.
+            SourceStopped: The records cannot be decoded.
         """
         ...
 
 
 class Columns(Records, Protocol):
-    """Records decoded: columns of the same length."""
+    """Decoded records: columns of the same length."""
 
     def keys(self) -> Sequence[bytes | None]: ...
 
@@ -63,15 +63,15 @@ class Columns(Records, Protocol):
         ...
 
     def headers(self) -> Sequence[Headers | None]:
-        """The headers of each record; asked a second time they cost nothing.
+        """The headers of each record; the first call keeps them for later calls.
 
         Raises:
-            UnreadableRecord: Those of a record cannot be read.
+            UnreadableRecord: The headers of a record cannot be read.
         """
         ...
 
     def before(self, index: int) -> Columns:
-        """The records before that one, of which there is at least one."""
+        """The records before the one at `index`, which must not be the first."""
         ...
 
 
@@ -79,8 +79,8 @@ class UnreadableRecord(Exception):
     """A record of a chunk cannot be read.
 
     Args:
-        index: Its place in the chunk.
-        reason: Why not.
+        index: Index of the record in the chunk.
+        reason: The stop reason for its partition.
     """
 
     def __init__(self, index: int, reason: StopReason) -> None:
@@ -94,17 +94,17 @@ class UnreadableRecord(Exception):
 
 @dataclass(slots=True)
 class Chunk:
-    """Records of one source partition; stages fill in where and how they go.
+    """Records of one source partition; the stages set how and to which target they are written.
 
     Attributes:
-        source: Where they come from.
-        records: As the source made them, or decoded. A sink of the same transport knows the bytes behind them.
-        target_topic: Where they go; empty until routed.
-        target_partition: Where they go; None leaves each record to the producer's partitioner.
-        keep_headers: Whether the source's headers go along.
-        keep_timestamps: Whether the source's timestamps go along.
-        rewritten: Whether a stage has made keys or values anew.
-        fault: Why the records behind these are not in the chunk, though they came; None if none are missing.
+        source: Source partition.
+        records: The records as the source made them, or decoded. A sink of the same transport can use their raw bytes.
+        target_topic: Target topic; empty until the routing stage sets it.
+        target_partition: Target partition; None leaves each record to the producer's partitioner.
+        keep_headers: Whether the source's headers are copied.
+        keep_timestamps: Whether the source's timestamps are copied.
+        rewritten: Whether a stage has replaced keys or values.
+        fault: Why the records behind these were left out of the chunk; None if none were.
     """
 
     source: TopicPartition
@@ -118,7 +118,7 @@ class Chunk:
 
     @property
     def count(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return len(self.records)
 
     @property
@@ -138,21 +138,22 @@ class Chunk:
 
     @property
     def unchanged(self) -> bool:
-        """Whether no stage has asked for something that changes a record, or that a look into it has to decide."""
+        """Whether the chunk can be written undecoded: no stage changes records or has to look into them."""
         kept = self.keep_headers and self.keep_timestamps and not self.rewritten and self.fault is None
         return kept and self.target_partition is not None
 
     def columns(self) -> Columns:
-        """The records decoded; they stay so."""
+        """Decodes the records, once."""
         columns = self.records.columns()
         self.records = columns
         return columns
 
     def readable(self) -> tuple[Chunk | None, StopReason | None]:
-        """What of the chunk can be written, decoded: all of it, or what lies before the first unreadable record.
+        """Decodes the chunk up to the first unreadable record.
 
         Returns:
-            That, None if it is nothing; and why it ends there, None if nothing is missing.
+            The chunk with the readable records, None if there are none; and the stop reason of the first unreadable
+            record, None if all are readable.
         """
         if not self.count:
             return None, self.fault
@@ -186,9 +187,9 @@ class Chunk:
 
 
 class Sent:
-    """What is remembered of a chunk once it is queued: where it came from, not what is in it.
+    """The source offsets of a chunk that was queued, without its records.
 
-    A large transaction would otherwise hold all its records in memory until it is closed.
+    If the transaction kept the chunks, it would hold all its records in memory until it is closed.
 
     Args:
         chunk: The chunk, routed.
@@ -201,7 +202,7 @@ class Sent:
         self.target_topic = chunk.target_topic
         self.count = chunk.count
         self.first_offset, self.last_offset = chunk.first_offset, chunk.last_offset
-        # Eight bytes an offset, and only where the source has gaps.
+        # Eight bytes for each offset, and only if the source has gaps.
         self._offsets = None if chunk.contiguous else array("q", chunk.records.offsets())
 
     @property
@@ -211,12 +212,12 @@ class Sent:
 
     @property
     def offsets(self) -> Sequence[int]:
-        """The source offsets."""
+        """The source offset of each record; without gaps they are a `range`, which takes no memory."""
         return range(self.first_offset, self.last_offset + 1) if self._offsets is None else self._offsets
 
 
 def arrow_schema() -> pa.Schema:
-    """The Arrow schema of `Chunk.to_arrow`; `ARROW_DDL` is the same for Spark."""
+    """The Arrow schema of `Chunk.to_arrow`; `ARROW_DDL` is the same schema for Spark."""
     import pyarrow as pa
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])

@@ -1,4 +1,4 @@
-"""What can go wrong in a transport, in the terms of the copy loop."""
+"""The errors of a transport, named by how the copy loop reacts to them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from k2k_assets.transport.chunk import Sent
 
 
 class Restart(Exception):
-    """Nothing in memory can be trusted any more: claim the id again and start from what the target holds."""
+    """Nothing in memory can be trusted any more: the session ends, and the next one starts from the target's state."""
 
 
 class RetryAtOnce(Restart):
-    """The next sink of the slot does it in another way: there is nothing to wait for."""
+    """The session ends, and the next one may start without a pause: its sink works in another way."""
 
 
 class Fatal(Restart):
-    """The producer can do nothing any more."""
+    """The producer has a fatal error and cannot be used any more."""
 
 
 class Fenced(Restart):
-    """A later holder of the transactional id exists: look who it is before anything else."""
+    """Another producer holds the transactional id now: read the assignment topic first to see whose it is."""
 
 
 class Forbidden(Restart):
-    """The target does not let a topic be written.
+    """The principal may not write to a topic of the target.
 
     Args:
-        words: What was said.
-        topic: Which one; None where that was not said.
+        words: The error text.
+        topic: The topic; None if the error does not name it.
     """
 
     def __init__(self, words: str, topic: str | None = None) -> None:
@@ -40,11 +40,11 @@ class Forbidden(Restart):
 
 
 class SourceStopped(Exception):
-    """A source partition cannot be read on, and waiting does not help.
+    """A source partition cannot be read any further, and waiting does not help.
 
     Args:
-        partition: Which.
-        reason: Why.
+        partition: The source partition.
+        reason: The stop reason.
     """
 
     def __init__(self, partition: TopicPartition, reason: StopReason) -> None:
@@ -60,11 +60,11 @@ class Undeliverable(Exception):
     """The target refused a record.
 
     Args:
-        sent: The chunk that it is in.
-        index: Its place in the chunk; None where only a report per record would tell.
-        size: Bytes of its key and value, with `index`.
-        why: The target's words.
-        final: Whether sending it again would get the same answer.
+        sent: The chunk with the record.
+        index: Index of the record in the chunk; None if only a report for each record would tell it.
+        size: Bytes of its key and value, if `index` is known.
+        why: The target's error text.
+        final: Whether the target would refuse the record again.
     """
 
     def __init__(self, sent: Sent, index: int | None, size: int, why: str, final: bool) -> None:
@@ -77,15 +77,15 @@ class Undeliverable(Exception):
 
 
 class TimeoutTooLong(Refused):
-    """The target's brokers take no transaction time-out as long as this producer's."""
+    """The producer's transaction time-out is longer than the target's brokers allow."""
 
 
 def timeout_too_long(found: timedelta | None, most: int | None) -> str:
-    """What to say of a transaction time-out that the target does not take.
+    """The message for a transaction time-out that is too long for the target.
 
     Args:
-        found: The time-out; None if that is not known here.
-        most: What the target takes, milliseconds; None if it does not say.
+        found: The time-out; None if the caller does not know it.
+        most: The longest that the target allows, in milliseconds; None if it does not tell.
     """
     value = "" if found is None else f" is {found // timedelta(milliseconds=1)}, which"
     limit = "its transaction.max.timeout.ms" if most is None else f"{most} (its transaction.max.timeout.ms)"

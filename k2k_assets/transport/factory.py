@@ -1,4 +1,4 @@
-"""Chooses the transport of a pipeline: the only module that knows which there are."""
+"""Chooses the transport of a pipeline. Only this module knows the transports by name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from k2k_assets.transport.librdkafka.transport import LibrdkafkaTransport
 RECORDS = "librdkafka"
 
 TRANSPORTS: dict[str, Callable[[Pipeline], Transport]] = {RECORDS: LibrdkafkaTransport}
-"""All of them by name; the conformance suite of the tests runs against each."""
+"""All transports by name; the conformance suite of the tests runs against each."""
 
 
 def transport_of(pipeline: Pipeline) -> Transport:
-    """The transport that a pipeline's settings ask for: there is one so far, which takes every pipeline."""
+    """The transport for a pipeline: there is one so far, which handles every pipeline."""
     return TRANSPORTS[RECORDS](pipeline)

@@ -1,7 +1,7 @@
-"""Tells where chunks will go on the target before they are there, so that their mapping need not wait for them.
+"""Predicts the target offsets of chunks before they are delivered, so that their mapping record need not wait.
 
-Where one writer feeds a target partition, its next record lies one transaction marker behind the last one. A small
-transaction is a third shorter for it. What was foreseen is compared with the deliveries before anything is committed.
+If one writer feeds a target partition, its next record lies one transaction marker behind its last one. This makes a
+small transaction a third shorter. The sink compares the prediction with the deliveries before it commits.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ _MARKERS = 1
 
 
 class Foresight:
-    """Of one session in transactions, whose source partitions have target partitions of their own."""
+    """Predicts target offsets for one exactly-once session whose source partitions each have their own target."""
 
     def __init__(self) -> None:
         self._next: dict[TopicPartition, tuple[int, int]] = {}
 
     def of(self, chunks: Iterable[Sent]) -> list[Delivery] | None:
-        """Where chunks will go if nobody else writes; None unless a transaction of this session shows it for each.
+        """Predicts the deliveries of chunks, provided that nobody else writes.
+
+        It returns None unless an earlier transaction of this session has shown the end of each target partition.
 
         Args:
-            chunks: Those of one transaction, in order.
+            chunks: The chunks of one transaction, in order.
         """
         following: dict[TopicPartition, int] = {}
         foreseen = []
@@ -39,7 +41,7 @@ class Foresight:
         return foreseen
 
     def learn(self, deliveries: Iterable[Delivery]) -> None:
-        """Takes in the deliveries of one transaction."""
+        """Learns the ends of target partitions from the deliveries of one transaction."""
         for delivery in deliveries:
             partition, last = delivery.each[-1] if delivery.each else (delivery.partition, delivery.last)
             self._next[delivery.sent.source] = partition, last + 1 + _MARKERS

@@ -1,4 +1,4 @@
-"""The small interface that the copy loop sees: no type of a Kafka library passes through it."""
+"""The interface between copy loop and transport. No type of a Kafka library passes through it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.chunk import Chunk, Sent
 
 SINK_SECONDS = 30.0
-"""How long any step of a sink may take."""
+"""Longest time for any step of a sink."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where to read on.
+    """The offset from which to read a source partition.
 
     Attributes:
-        offset: Next source offset.
-        leader_epoch: Of the record before it, so that the source can tell a truncation; None if unknown.
-        resume: Offset at which copying goes on, if that is behind `offset`: what lies between was passed over.
+        offset: Next source offset to read.
+        leader_epoch: Leader epoch of the record before it, by which the source detects a truncation; None if unknown.
+        resume: Offset from which records are copied, if it lies behind `offset`: records in between were left out
+            before, and are left out again.
     """
 
     offset: int
@@ -31,12 +32,12 @@ class Position:
 
 @dataclass(slots=True)
 class Polled:
-    """What one poll brought.
+    """The result of one poll.
 
     Attributes:
-        chunks: Records, at most one chunk a partition, in source order.
-        ends: Offsets at which the end of a partition was seen (past trailing markers).
-        passed: How many records came and are left out.
+        chunks: Records, at most one chunk for each partition, in source order.
+        ends: Ends of partitions that were seen, past trailing markers.
+        passed: Number of records that were read and left out.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
@@ -46,14 +47,14 @@ class Polled:
 
 @dataclass(slots=True)
 class Delivery:
-    """Where a chunk went.
+    """The target offsets of a chunk: either of its first and last record, or of each record.
 
     Attributes:
-        sent: The chunk, without its payload.
-        partition: Target partition of a chunk that went there as one stretch; -1 with `each`.
-        first: Target offset of its first record, of one stretch.
-        last: Target offset of its last record, of one stretch.
-        each: Target partition and offset of each record, where a report per record was asked for.
+        sent: The source offsets of the chunk.
+        partition: Target partition; -1 with `each`.
+        first: Target offset of the first record; -1 with `each`.
+        last: Target offset of the last record; -1 with `each`.
+        each: Target partition and offset of each record, if each record was reported.
     """
 
     sent: Sent
@@ -64,7 +65,7 @@ class Delivery:
 
 
 class Source(Protocol):
-    """Reads assigned partitions."""
+    """Reads assigned partitions of the source."""
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
         """Reads these partitions from these positions on, and no others.
@@ -75,19 +76,19 @@ class Source(Protocol):
         ...
 
     def poll(self, limit: int, timeout: float) -> Polled:
-        """What is there, up to `limit` records; waits up to `timeout` seconds only if there is nothing.
+        """Returns up to `limit` records that have arrived; waits up to `timeout` seconds if there are none.
 
-        Fewer than `limit` tell that nothing more is at hand. A source that keeps whole batches may bring more, by less
-        than one batch.
+        Fewer than `limit` records mean that no more have arrived. A source that keeps whole batches may return more, by
+        less than one batch.
 
         Raises:
-            SourceStopped: A partition cannot be read on.
+            SourceStopped: A partition cannot be read any further.
             Restart: The connection has to be made anew.
         """
         ...
 
     def close(self) -> None:
-        """Lets go; returns within seconds."""
+        """Closes the client; returns within seconds."""
         ...
 
 
@@ -95,28 +96,28 @@ class ControlWriter(Protocol):
     """Writes control records in transactions, under a transactional id."""
 
     def open(self) -> None:
-        """Claims the transactional id: fences its former holder and aborts what that left open."""
+        """Initialises the transactional id: this fences its former holder, and aborts that one's open transaction."""
         ...
 
     def begin(self) -> None:
-        """Begins a transaction."""
+        """Begins a transaction; `open` has to come first, and `commit` ends it."""
         ...
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
-        """Queues a control record into the transaction."""
+        """Queues a control record, or a tombstone if `value` is None, into the open transaction."""
         ...
 
     def commit(self) -> None:
-        """Commits. Returns only if it surely is committed, once, and nothing of it is still on its way.
+        """Commits. It returns only if the commit has certainly succeeded and no request for it is still under way.
 
         Raises:
-            Fenced: A later holder of the id exists.
-            Restart: Failed, or the outcome is not known: start again from what the target holds.
+            Fenced: Another producer holds the transactional id now.
+            Restart: The commit failed, or its outcome is not known.
         """
         ...
 
     def close(self) -> None:
-        """Aborts what is open, if that can be done at once, and lets go; returns within seconds."""
+        """Aborts the open transaction if that works at once, and closes the client; returns within seconds."""
         ...
 
 
@@ -124,38 +125,38 @@ class Sink(ControlWriter, Protocol):
     """Writes chunks and control records in transactions."""
 
     def write(self, chunk: Chunk) -> Sent:
-        """Queues a chunk, in order; returns what is remembered of it."""
+        """Queues a chunk, in order; returns its source offsets, which the transaction keeps."""
         ...
 
     def foresee(self) -> Sequence[Delivery] | None:
-        """Where the chunks since the last `settle` will go, in the same order; None if that cannot be known.
+        """Predicts the deliveries of the chunks since the last `settle`, in the same order; None if it cannot.
 
-        If it does not come true, `commit` raises `Restart` and commits nothing.
+        If the prediction proves wrong, `commit` raises `Restart` and commits nothing.
         """
         ...
 
     def settle(self) -> Sequence[Delivery]:
-        """Waits until all chunks since the last `settle` are on the target; one delivery each, same order.
+        """Waits until all chunks since the last `settle` are on the target; returns a delivery for each, in order.
 
         Raises:
             Undeliverable: The target refused a record.
-            RetryAtOnce: It is not known where each record went; the next sink of the slot will know.
+            RetryAtOnce: The target offsets of some records are not known; the next sink of the slot will report each.
         """
         ...
 
 
 class Sinks(Protocol):
-    """The sinks of one slot, one for each of its sessions, and what outlives them."""
+    """Opens the sinks of one slot, one for each session, and keeps the state that outlives sessions."""
 
     def open_sink(self, transactional_id: str) -> Sink:
-        """The sink of a session, under its id, which it has not claimed yet."""
+        """Makes the sink of a session; `Sink.open` initialises its transactional id later."""
         ...
 
     def close(self, discard: bool) -> None:
-        """Lets go of what outlives sessions; returns within seconds.
+        """Closes the clients that outlive sessions; returns within seconds.
 
         Args:
-            discard: Whether what is queued is given up; otherwise it has a last chance.
+            discard: Whether queued records are dropped at once; otherwise the client tries to deliver them first.
         """
         ...
 
@@ -165,37 +166,39 @@ class Transport(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do."""
+        """The differences to other transports that the copy loop has to know."""
         ...
 
     def open_source(self) -> Source:
-        """Reads the source; nothing is assigned yet."""
+        """Makes the source client; no partitions are assigned yet."""
         ...
 
     def open_sinks(self, lone_writer: bool, batch_bytes: int) -> Sinks:
-        """Writes to the target for one slot.
+        """Makes the sinks of one slot.
 
         Args:
             lone_writer: Whether each source partition has a target partition that no other one feeds.
-            batch_bytes: The largest batch that all of its target topics take.
+            batch_bytes: The largest batch that all target topics of the slot accept.
         """
         ...
 
     def open_control_writer(self, transactional_id: str) -> ControlWriter:
-        """Writes control records only; it has not claimed its id yet."""
+        """Makes a writer of control records; its `open` initialises the transactional id later."""
         ...
 
     def claim(self, transactional_id: str, timeout: float, step: str) -> None:
-        """Claims an id on the target and lets go of it: its holder is fenced, what that left open is aborted.
+        """Initialises a transactional id: this fences its former holder, and aborts that one's open transaction.
+
+        (The glossary's claim is a record in the assignment topic.)
 
         Args:
-            transactional_id: Which.
-            timeout: Seconds.
-            step: What errors call it.
+            transactional_id: The id to initialise.
+            timeout: Longest time in seconds.
+            step: Names this step in errors.
 
         Raises:
-            NotAllowed: The principal may not do it.
-            TimeoutTooLong: The brokers do not take the pipeline's transaction time-out.
+            NotAllowed: The principal may not use the id.
+            TimeoutTooLong: The pipeline's transaction time-out is longer than the brokers allow.
             Restart: The target did not answer in time.
         """
         ...

@@ -1,4 +1,4 @@
-"""Calls of a producer of the client library, with what it raises in the terms of the copy loop."""
+"""Calls a producer of the client library, and turns its errors into those of `transport/errors.py`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _FORBIDDEN = {
 
 
 def call(step: str, function: Callable[..., Any], *args: object) -> Any:
-    """Calls the producer and turns what it raises into the loop's terms.
+    """Calls a function of a producer.
 
     Raises:
-        Fenced: A later holder of the id exists.
+        Fenced: Another producer holds the transactional id now.
         Forbidden: The principal may not write to a topic.
-        TimeoutTooLong: The brokers do not take the transaction time-out.
-        NotAllowed: The principal may not do it at all.
-        Fatal: The producer can do nothing any more.
-        Restart: Anything else: nothing in memory can be trusted.
+        TimeoutTooLong: The transaction time-out is longer than the brokers allow.
+        NotAllowed: The principal may not use the transactional id, or not write to the cluster.
+        Fatal: The producer cannot be used any more.
+        Restart: Any other error: nothing in memory can be trusted.
     """
     try:
         return function(*args)
     except (KafkaException, SystemError) as raised:
-        # A fatal error that shows while a delivery is being reported comes out wrapped in a SystemError.
+        # The client wraps a fatal error that occurs during a delivery report in a SystemError.
         exception = raised if isinstance(raised, KafkaException) else raised.__cause__
         if not isinstance(exception, KafkaException):
             raise
@@ -50,10 +50,10 @@ def call(step: str, function: Callable[..., Any], *args: object) -> Any:
 
 
 def claim(producer: Producer, timeout: float, what: str) -> None:
-    """Claims the producer's transactional id: its former holder is fenced, what that left open is aborted.
+    """Initialises the producer's transactional id: this fences its former holder, and aborts its open transaction.
 
     Raises:
-        NotAllowed: The principal may not do it.
+        NotAllowed: The principal may not use the id.
         Restart: The target did not answer in time.
     """
     call(what, clients.know_cluster, producer, timeout)

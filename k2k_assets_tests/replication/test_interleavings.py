@@ -25,7 +25,7 @@ from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver import instance
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot import starting, topic_identity
+from k2k_assets.replication.slot import start_checks, topic_identity
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.replication.slot.transactions import Transactions
@@ -213,7 +213,7 @@ def test_a_topic_that_was_created_anew_and_is_longer_than_the_position(
     create_topic(source, topic)
     produce(source, topic, NEW)
     if not rule:
-        monkeypatch.setattr(starting, "_source_reason", lambda *_: None)
+        monkeypatch.setattr(start_checks, "_source_reason", lambda *_: None)
     again = copy_alone(pipeline)
 
     if rule:

@@ -1,8 +1,8 @@
-"""The at-least-once sink: data outside transactions, progress inside.
+"""The at-least-once sink: data outside transactions, control records inside.
 
-Data goes through an idempotent producer that never gives up on a record and never leaves a gap. After each flush
-commit and mapping records follow together in one small transaction under the slot's id: so a superseded writer can
-commit nothing. What it had queued before it was superseded may still land late, as a duplicate.
+An idempotent producer writes the data; it never gives up on a record and never leaves a gap. After each flush, commit
+and mapping records follow together in one small transaction under the slot's id, so that a superseded writer can commit
+nothing. Records that it queued before may still arrive late, as duplicates.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from k2k_assets.transport.producer_calls import call
 
 log = logging.getLogger("k2k.transport")
 
-# Without a message time-out and without gaps: a record is retried until the target has it, in order.
+# Without a message time-out and without gaps, the client retries each record until the target has it, in order.
 _DATA: dict[str, object] = {**FIXED, "enable.gapless.guarantee": True, "message.timeout.ms": 0}
-# How long a producer that failed may take to report what becomes of its records.
+# A failed producer has so many seconds to report the fate of its records.
 _LAST_WORDS_SECONDS = 5.0
-# A session that begins waits in pieces of this length, so that a slot hears between them that it is to stop.
+# A new session waits for queued records in steps of this length; in between the slot looks for its stop record.
 _PIECE_SECONDS = 5.0
 _NOT_FOR_DATA = ("transaction.timeout.ms", "message.timeout.ms")
 
 
 class AtLeastOnceSink:
-    """Data producer and control transactions.
+    """Writes data with an idempotent producer, and control records in transactions.
 
-    The data producer is kept from session to session: records that it still holds would otherwise overtake their own
-    copies.
+    The data producer is kept from session to session: else records that it still holds could arrive after records that
+    a new producer sends.
 
     Args:
         properties: The user's producer settings, librdkafka names.
         transactional_id: The slot's id, for the control transactions.
-        report_mode: How it learns where records went.
-        data: A data producer to go on with.
+        report_mode: Decides how many delivery reports are asked for.
+        data: The slot's data producer.
         timeout: Seconds that any step may take.
     """
 
@@ -71,7 +71,7 @@ class AtLeastOnceSink:
         self._data.clear(self._timeout)
 
     def begin(self) -> None:
-        """Nothing yet: the control transaction begins with its first record, so it stays short."""
+        """Does nothing: the control transaction begins with its first record, so that it stays short."""
 
     def write(self, chunk: Chunk) -> Sent:
         pending = PendingDelivery(chunk, self._report_mode.report_each)
@@ -85,7 +85,7 @@ class AtLeastOnceSink:
         return pending.sent
 
     def foresee(self) -> None:
-        """Nothing: outside transactions what a former owner had sent may come late."""
+        """Predicts nothing: outside transactions, records of a former owner may still arrive."""
 
     def settle(self) -> Sequence[Delivery]:
         pending, self._pending = self._pending, []
@@ -118,11 +118,11 @@ class AtLeastOnceSink:
 
 
 class DataProducer:
-    """The idempotent producer of a slot, made anew only after a fatal error.
+    """The idempotent producer of a slot, replaced only after a fatal error.
 
     Args:
         properties: The user's producer settings, librdkafka names.
-        clock: Tells how long the target has taken nothing.
+        clock: Measures for how long the target has accepted no record.
     """
 
     def __init__(self, properties: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> None:
@@ -135,16 +135,16 @@ class DataProducer:
         """Queues a chunk.
 
         Raises:
-            Restart: The queue stayed full for `timeout` seconds, or the producer failed; what is queued stays queued.
+            Restart: The queue stayed full for `timeout` seconds, or the producer failed; queued records stay queued.
         """
         with self._replaced_if_fatal():
             call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending, timeout)
 
     def drain(self, timeout: float) -> None:
-        """Waits until nothing is queued.
+        """Waits until no record is queued.
 
         Raises:
-            Restart: The target does not take them in time; they stay queued.
+            Restart: The target does not accept the records in time; they stay queued.
         """
         with self._replaced_if_fatal():
             try:
@@ -157,16 +157,16 @@ class DataProducer:
         self._stuck = None
 
     def clear(self, timeout: float) -> None:
-        """Waits until nothing is queued; gives up what the target has taken nothing of for long.
+        """Waits until no record is queued; drops the queue if the target has accepted no record for long.
 
-        A partition without a leader would hold up all others for as long as it has none. What is given up is read
-        again: nothing of it was committed as copied. It may come twice.
+        Else a partition without a leader would delay all others for as long as it has none. Dropped records are read
+        again, because no position behind them was committed; they may be copied twice.
 
         Args:
-            timeout: Seconds without a record after which the rest is given up.
+            timeout: Seconds without an accepted record after which the queue is dropped.
 
         Raises:
-            Restart: The target is not done with them, and has not stood still for so long.
+            Restart: Records are still queued, and the target has accepted one within `timeout` seconds.
         """
         try:
             self.drain(min(timeout, _PIECE_SECONDS))
@@ -181,18 +181,18 @@ class DataProducer:
             self._replace()
 
     def discard(self) -> None:
-        """Gives up what is queued and not yet on its way."""
+        """Drops the queued records that are not sent yet."""
         with suppress(KafkaException, SystemError):
             self._producer.purge(in_flight=False)
 
     def close(self, timeout: float) -> None:
-        """Gives what is queued a last chance."""
+        """Tries for `timeout` seconds to deliver the queued records."""
         with suppress(KafkaException, SystemError):
             self._producer.flush(timeout)
 
     @contextmanager
     def _replaced_if_fatal(self) -> Iterator[None]:
-        """What a producer held when it failed for good is given up, and its fate heard, before a new one starts."""
+        """Replaces the producer if a call in the body failed fatally; its records are dropped and reported first."""
         try:
             yield
         except Fatal:
@@ -200,10 +200,10 @@ class DataProducer:
             raise
 
     def _replace(self) -> None:
-        """What is on its way is given up too: sent again by the old producer, it would come behind later records."""
+        """Makes a new producer; drops sent records too, which the old one might send again behind later records."""
         deadline = Deadline(_LAST_WORDS_SECONDS)
         while not deadline.expired():
-            with suppress(KafkaException, SystemError):  # one that has failed says so again
+            with suppress(KafkaException, SystemError):  # a failed producer raises its error again
                 self._producer.purge()
                 if not self._producer.flush(0.5):
                     break

@@ -18,15 +18,15 @@ from k2k_assets.transport.librdkafka.producers import RETRY_BACKOFF_MS, flush, t
 from k2k_assets.transport.producer_calls import call, claim
 
 AMBIGUOUS_AFTER_SECONDS = 0.8 * RETRY_BACKOFF_MS / 1000
-"""A commit that took longer may have been sent twice."""
+"""If a commit takes longer, librdkafka may have sent it twice (see `producers.py`)."""
 
 
 class TransactionalWriter:
-    """Transactions of control records.
+    """Writes control records in transactions, and commits them without ambiguity.
 
     Args:
         properties: The user's producer settings, librdkafka names.
-        transactional_id: The id under which they are committed.
+        transactional_id: The id of the transactions.
         timeout: Seconds that any step may take.
     """
 
@@ -48,7 +48,7 @@ class TransactionalWriter:
             try:
                 call(f"producing to {topic}", self._producer.produce, topic, value, key, partition)
                 return
-            except BufferError:  # the queue may be full of records, which are on their way
+            except BufferError:  # the queue may be full of records that are being sent
                 if deadline.expired():
                     raise Restart(f"the target did not take one of {len(self._producer)} records in time") from None
                 call("delivering", self._producer.poll, FULL_QUEUE_WAIT)
@@ -70,7 +70,10 @@ class TransactionalWriter:
                 self._producer.abort_transaction(2)
 
     def _failure(self) -> KafkaError | None:
-        """Why the open transaction can only be aborted; it shows when one is begun inside it, which does no more."""
+        """The error for which the open transaction can only be aborted; None if there is none.
+
+        librdkafka tells it when a second transaction is begun inside the open one, which has no other effect.
+        """
         try:
             self._producer.begin_transaction()
         except KafkaException as exception:
@@ -85,10 +88,10 @@ class TransactionalWriter:
 
 
 def ensure_unambiguous(seconds: float) -> None:
-    """Refuses to build on a commit that may have been sent twice.
+    """Refuses a commit that may have been sent twice.
 
     Raises:
-        Restart: It took that long.
+        Restart: The commit took longer than `AMBIGUOUS_AFTER_SECONDS`.
     """
     if seconds > AMBIGUOUS_AFTER_SECONDS:
         raise Restart(f"the commit took {seconds:.2f} s and may have been sent twice: reading what the target holds")

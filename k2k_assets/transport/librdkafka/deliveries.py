@@ -1,7 +1,7 @@
-"""Learns where chunks went with as few delivery reports as will do.
+"""Learns the target offsets of chunks from as few delivery reports as possible.
 
-One report for the first and one for the last record of a chunk tell the rest: if `last - first + 1 == count`, and
-only then, the chunk lies in one piece. Where several writers or a partitioner are at work, every record reports.
+Reports for the first and the last record of a chunk are enough if `last - first + 1 == count`: then, and only then, the
+records lie one behind the other. Where several writers or a partitioner are at work, every record is reported.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ log = logging.getLogger("k2k.transport")
 
 _Report = Callable[[KafkaError | None, Message], None]
 
-# How long to let the producer work when its queue is full.
+# Seconds to wait for the producer when its queue is full.
 FULL_QUEUE_WAIT = 0.05
 _LARGER_THAN_THE_QUEUE = "it does not fit into the producer's queue (buffer.memory)"
 
-# What a client says of a topic that was deleted.
+# Error codes for a topic that was deleted.
 _NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
 class PendingDelivery:
-    """A chunk on its way.
+    """Collects the delivery reports of a chunk.
 
     Args:
         chunk: The chunk.
-        report_each: Whether every record reports.
+        report_each: Whether every record is reported.
     """
 
     __slots__ = ("_each", "delivery", "error", "failed_index", "failed_message", "outstanding", "sent")
@@ -54,7 +54,7 @@ class PendingDelivery:
         self.outstanding = n if report_each else min(n, 2)
 
     def reports(self) -> Sequence[_Report | None]:
-        """The report for each record, None for most."""
+        """The report callback of each record; None for most."""
         n = self.sent.count
         if self._each is not None:
             return [partial(self._record, index) for index in range(n)]
@@ -66,12 +66,12 @@ class PendingDelivery:
         return reports
 
     def result(self) -> Delivery:
-        """Where the chunk went.
+        """The target offsets of the chunk.
 
         Raises:
             Undeliverable: The target refused a record.
-            Forbidden: It does not let the topic be written.
-            Restart: A report is missing, or the topic.
+            Forbidden: The principal may not write to the topic.
+            Restart: A report is missing, or the topic does not exist.
         """
         if self.error is not None:
             if self.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -109,7 +109,7 @@ class PendingDelivery:
     def _ok(self, error: KafkaError | None, message: Message, index: int | None) -> bool:
         self.outstanding -= 1
         if error is not None and (self.error is None or _is_verdict(error) > _is_verdict(self.error)):
-            # The client may report while it raises a fatal error: what is asked of the message then, breaks.
+            # The client may report while it raises a fatal error; then the message's methods fail.
             self.error, self.failed_index, self.failed_message = error, index, message
         return error is None
 
@@ -119,7 +119,7 @@ def _bytes_of(message: Message | None) -> int:
 
 
 def _is_verdict(error: KafkaError) -> bool:
-    """Whether the error is the target's verdict on a record, not the fate of those queued behind it."""
+    """Whether the target refused this very record; else the record only failed behind another one in the queue."""
     return error.code() in (
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.INVALID_RECORD,
@@ -131,10 +131,10 @@ def _is_verdict(error: KafkaError) -> bool:
 
 
 def results(pending: Sequence[PendingDelivery]) -> list[Delivery]:
-    """Where the chunks went.
+    """The target offsets of chunks.
 
     Raises:
-        Undeliverable: The target refused a record; its own verdict goes before the fate of those queued behind it.
+        Undeliverable: The target refused a record; it names that record, not one that failed behind it in the queue.
         Restart: A report is missing.
     """
     raise_errors(pending)
@@ -142,10 +142,10 @@ def results(pending: Sequence[PendingDelivery]) -> list[Delivery]:
 
 
 def raise_errors(pending: Sequence[PendingDelivery]) -> None:
-    """Raises what the target said of a record, if anything was reported.
+    """Raises the error of a record, if one was reported.
 
     Raises:
-        Undeliverable: Its verdict on a record goes before the fate of those queued behind it.
+        Undeliverable: The target refused a record; it names that record, not one that failed behind it in the queue.
     """
     failed = [(chunk.error, chunk) for chunk in pending if chunk.error is not None]
     for _, chunk in sorted(failed, key=lambda each: not _is_verdict(each[0])):
@@ -158,14 +158,14 @@ def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery, ti
     The loop over the records runs in C: `produce` is mapped over the columns with positional arguments.
 
     Args:
-        producer: Takes them.
-        chunk: The records.
-        pending: Reports where they go.
+        producer: The producer.
+        chunk: The chunk.
+        pending: Gets the delivery reports.
         timeout: Seconds that the queue may stay full.
 
     Raises:
-        KafkaException: The producer refuses (for example after a fatal error).
-        Restart: The queue stayed full: the target takes nothing.
+        KafkaException: The producer refuses a record, for example after a fatal error.
+        Restart: The queue stayed full: the target accepts nothing.
         Undeliverable: A record is larger than the whole queue.
     """
     records = chunk.columns()
@@ -197,7 +197,7 @@ def _size(columns: Sequence[Sequence[object] | None], index: int) -> int:
 
 
 def _produce(producer: Producer, chunk: Chunk, columns: list[Sequence[object] | None], n: int) -> int:
-    """Produces until all are queued or the queue is full; returns how many it queued."""
+    """Queues records until all are queued or the queue is full; returns the number of queued records."""
     values, keys, reports, timestamps, headers = columns
     clock = iter(values or ())
     arguments: list[Iterable[object]] = [
@@ -214,13 +214,13 @@ def _produce(producer: Producer, chunk: Chunk, columns: list[Sequence[object] | 
     try:
         deque(map(producer.produce, *arguments), maxlen=0)
     except BufferError:
-        # The record that did not fit has already been taken from the iterators.
+        # The iterators have already passed the record that did not fit.
         return n - length_hint(clock) - 1
     return n
 
 
 def _representable(chunk: Chunk) -> Sequence[int]:
-    """The timestamps, with 0 moved to 1: to librdkafka 0 means "now", which would be off by decades."""
+    """The timestamps, with 1 instead of 0: librdkafka takes 0 for "now", which would be wrong by decades."""
     timestamps = chunk.columns().timestamps()
     if 0 in timestamps:
         log.warning(

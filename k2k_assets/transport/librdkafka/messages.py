@@ -17,10 +17,10 @@ _second = itemgetter(1)
 
 
 class MessageRecords:
-    """Messages of one partition, in order.
+    """Messages of one partition, in order, as `Columns`.
 
     Args:
-        messages: At least one, none an error.
+        messages: At least one message; none may be an error event.
     """
 
     __slots__ = ("_headers", "messages")
@@ -60,15 +60,15 @@ class MessageRecords:
         """The headers of each record.
 
         Raises:
-            UnreadableRecord: A record has a header whose key is not UTF-8. It is not to be asked for again: the client
-                (confluent-kafka 2.16) would hand out headers with a hole in them, which crash the process.
+            UnreadableRecord: A record has a header whose key is not UTF-8. Do not ask for its headers again: the client
+                (confluent-kafka 2.16) would return a list with an empty slot, which crashes the process.
         """
         if self._headers is None:
             messages = iter(self.messages)
             try:
                 self._headers = list(map(Message.headers, messages))
             except (SystemError, UnicodeDecodeError) as raised:
-                # The message at fault is the last one that was taken from the iterator.
+                # The iterator stopped at the message at fault.
                 raise _unreadable(self.messages, len(self.messages) - length_hint(messages) - 1, raised) from None
         return self._headers
 
@@ -83,8 +83,8 @@ class MessageRecords:
 
 
 def _unreadable(messages: list[Message], index: int, raised: Exception) -> Exception:
-    """What headers that cannot be read mean to the loop; something else that was raised stays what it is."""
-    # The client returns headers and leaves the error behind; the interpreter makes a SystemError of that.
+    """Turns the client's error about unreadable headers into `UnreadableRecord`; returns other errors unchanged."""
+    # The client returns headers without clearing the error; the interpreter turns that into a SystemError.
     error = raised if isinstance(raised, UnicodeDecodeError) else raised.__cause__
     message = messages[index]
     topic, partition, offset = message.topic(), message.partition(), message.offset()

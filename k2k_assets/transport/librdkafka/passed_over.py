@@ -1,7 +1,7 @@
-"""What a consumer of committed records left out before its position, when the pipeline reads uncommitted since.
+"""Leaves out aborted records before the position, if a pipeline was switched from read_committed to read_uncommitted.
 
-Reading begins right after the last record that was copied (see `PartitionState.reading_from`): between that and the
-position lie markers and aborted records. The latter are readable now, and are left out once more.
+Reading begins right after the last record that was copied (see `PartitionState.reading_from`). Markers and aborted
+records lie between that record and the position. The aborted ones are readable now, and have to be left out once more.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from k2k_assets.transport.interface import Position
 
 log = logging.getLogger("k2k.transport")
 
-# Where a committed record lies between two offsets: its offset, or the second one if there is none; None if the source
-# does not say in time.
+# Finds the first committed record between two offsets: returns its offset, or the second offset if there is none, or
+# None if the source does not answer in time.
 FirstCommitted = Callable[[TopicPartition, int, int], int | None]
 
 
 class PassedOver:
-    """The records before the positions of partitions.
+    """Leaves out the records before the positions of partitions.
 
-    Records of the leader epoch of the last record were there when the position was committed. Those of a later one may
-    have been too, or have been written since where markers were cut off. Aborted ones may be left out in both cases;
-    if there is a committed one among them, the log is another, and the loop has to stop at it.
+    Records there with the leader epoch of the last copied record existed when the position was committed. Records of a
+    later epoch may have existed too, or were written since, where markers were truncated. Aborted records may be left
+    out in both cases. A committed record among them means that the log is another one: the loop has to stop there.
 
     Args:
-        positions: Where reading begins.
-        first_committed: Asked once for a partition that has records of a later leader epoch there.
+        positions: Positions from which partitions are read.
+        first_committed: Called once for a partition that has records of a later leader epoch there.
     """
 
     def __init__(self, positions: Mapping[TopicPartition, Position], first_committed: FirstCommitted) -> None:
@@ -43,10 +43,10 @@ class PassedOver:
         return bool(self._positions)
 
     def without(self, messages: list[Message]) -> list[Message]:
-        """The messages without what is left out.
+        """Returns the messages without those to leave out.
 
         Raises:
-            SourceStopped: The source does not say whether it may be.
+            SourceStopped: The source does not tell whether these are aborted.
         """
         left = []
         for message in messages:

@@ -1,4 +1,4 @@
-"""Producers of librdkafka with the project's settings."""
+"""Makes librdkafka producers with the project's settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from k2k_assets.transport.producer_calls import call
 # counts as ambiguous. One second is several round trips of any network that is fit for replication.
 RETRY_BACKOFF_MS = 1000
 
-# What the engine prefers, where the user says nothing.
+# Our defaults; the user's settings win.
 PREFERRED: dict[str, object] = {
     "compression.type": "lz4",
     "linger.ms": 5,
@@ -28,16 +28,16 @@ PREFERRED: dict[str, object] = {
     "socket.nagle.disable": True,
 }
 
-# The client refuses by its own limit what the target would take: the target decides what is too large.
+# Our settings; they win. With `message.max.bytes` at its maximum the target decides what is too large, not the client.
 FIXED: dict[str, object] = {"message.max.bytes": 1_000_000_000, "enable.idempotence": True, "acks": "all"}
 
 
 def transactional_producer(properties: Mapping[str, Any], transactional_id: str) -> Producer:
-    """A producer with a transactional id and the project's settings.
+    """Makes a transactional producer with the project's settings.
 
     Args:
         properties: The user's producer settings, librdkafka names.
-        transactional_id: Its id.
+        transactional_id: The transactional id.
     """
     timeout = transaction_timeout_ms(properties)
     settings = {
@@ -51,15 +51,15 @@ def transactional_producer(properties: Mapping[str, Any], transactional_id: str)
 
 
 def flush(producer: Producer, timeout: float, look: Callable[[], None] | None = None) -> None:
-    """Waits until nothing is queued any more.
+    """Waits until the producer's queue is empty.
 
     Args:
-        producer: Whose queue.
-        timeout: Seconds.
+        producer: The producer.
+        timeout: Longest wait in seconds.
         look: Called twice a second meanwhile; may raise.
 
     Raises:
-        Restart: Something still is after `timeout` seconds, or the producer failed.
+        Restart: Records are still queued after `timeout` seconds, or the producer failed.
     """
     deadline = Deadline(timeout)
     while call("delivering", producer.flush, min(0.5, deadline.remaining())):

@@ -1,8 +1,8 @@
-"""How the sinks of a slot learn where records go: what one session finds out makes the next ones careful.
+"""Decides how the sinks of a slot learn target offsets: by few delivery reports, by one for each record, or beforehand.
 
-Two reports for a chunk will do, and mostly even less, where nothing else comes between its records. When something
-does, and when the target refuses a record, only a report for each record tells the place; they cost, and are given up
-again after a while without trouble.
+Two reports for a chunk are enough, and mostly even fewer, if no other record comes between its records. If one does, or
+if the target refuses a record, only a report for each record tells the offsets. Such reports are expensive, so they are
+turned off again after some transactions without trouble. The mode passes from one session of the slot to the next.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from contextlib import contextmanager
 from k2k_assets.transport.errors import RetryAtOnce, Undeliverable
 from k2k_assets.transport.interface import Delivery
 
-# After so many transactions of a session without trouble what befell an earlier one is past.
+# After so many transactions without trouble in a session, the trouble of an earlier session is forgotten.
 _GOOD_COMMITS = 50
 
 
 class ReportMode:
-    """Outlives the sessions of a slot; nothing that progress depends on.
+    """The report mode of a slot. It outlives the slot's sessions; the correctness of the copy does not depend on it.
 
     Args:
         lone_writer: Whether no other source partition feeds the target partitions.
 
     Attributes:
-        report_each: Whether every record reports its target offset.
-        foresees: Whether mappings may be written before the target has said where the records went.
+        report_each: Whether every record is reported with its target offset.
+        foresees: Whether target offsets are predicted, so that mapping records are written before the reports come.
     """
 
     def __init__(self, lone_writer: bool) -> None:
@@ -35,14 +35,14 @@ class ReportMode:
         self.foresees = lone_writer
 
     def begin_session(self) -> None:
-        """A new sink goes on."""
+        """Notes that a new session begins: its transactions without trouble are counted from zero."""
         self._good = 0
 
     def ensure_whole(self, deliveries: Iterable[Delivery]) -> None:
-        """Makes sure that it is known where each record went.
+        """Makes sure that the target offset of each record is known; turns reports for each record on if not.
 
         Raises:
-            RetryAtOnce: A chunk that reported only its ends does not lie in one piece.
+            RetryAtOnce: Other records lie between those of a chunk of which only the ends were reported.
         """
         for delivery in deliveries:
             if delivery.each is None and delivery.last - delivery.first + 1 > delivery.sent.count:
@@ -51,11 +51,11 @@ class ReportMode:
 
     @contextmanager
     def learning_of_refusals(self) -> Iterator[None]:
-        """A record that the target refuses, in the body: which one it is only a report for each record tells.
+        """Handles a record that the target refuses in the body: only a report for each record tells which one it is.
 
         Raises:
-            RetryAtOnce: That is not known; the next sink will know.
-            Undeliverable: It is, or cannot be.
+            RetryAtOnce: The refused record is not known. Reports for each record are on now: the next sink learns it.
+            Undeliverable: The refused record is known, or reports for each record could not tell it.
         """
         try:
             yield
@@ -68,11 +68,11 @@ class ReportMode:
             raise
 
     def was_mistaken(self) -> None:
-        """Records did not go where it was foreseen."""
+        """Notes that a prediction was wrong, and turns predictions off."""
         self.foresees = False
 
     def committed(self) -> None:
-        """A transaction with records was committed."""
+        """Notes a committed transaction with records; enough of them restore the cheap mode."""
         self._good += 1
         if self._good == _GOOD_COMMITS:
             self.report_each = not self._lone_writer

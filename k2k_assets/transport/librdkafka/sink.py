@@ -22,7 +22,7 @@ class TransactionalSink(TransactionalWriter):
     Args:
         properties: The user's producer settings, librdkafka names.
         transactional_id: The slot's id.
-        report_mode: How it learns where records go.
+        report_mode: Decides how many delivery reports are asked for, and whether offsets are predicted.
         timeout: Seconds that any step may take.
     """
 
@@ -80,11 +80,11 @@ class TransactionalSink(TransactionalWriter):
         self._foreseen, self._delivered = None, []
 
     def _ensure_accepted(self, pending: Sequence[PendingDelivery]) -> None:
-        """Finds out early that the target refused a record: those queued behind it would wait for their time-out.
+        """Finds out early that the target refused a record: the records behind it would wait for their time-out.
 
         Raises:
-            Undeliverable: It did.
-            Forbidden: Because a topic may not be written.
+            Undeliverable: The target refused a record.
+            Forbidden: The principal may not write to a topic.
         """
         error = self._failure()
         if error is not None and pending:

@@ -1,4 +1,4 @@
-"""Reads the source through librdkafka: assigned partitions, no group, nothing written."""
+"""Reads the source through librdkafka: partitions are assigned, no group is joined, nothing is written."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from k2k_assets.transport.librdkafka.source_faults import GONE, raise_fault
 
 log = logging.getLogger("k2k.transport")
 
-# What the engine needs to be so, whatever the user says.
+# Our settings; they win over the user's.
 _FIXED: dict[str, object] = {
-    # Positions past trailing transaction markers are known only from the end-of-partition event.
+    # Only the end-of-partition event gives a position past trailing transaction markers.
     "enable.partition.eof": True,
     "enable.auto.offset.store": False,
 }
 
-# What the engine prefers, where the user says nothing. The queues are those of the whole client, not of each
-# partition, so a slot with a hundred partitions needs no more memory than a slot with one.
+# Our defaults; the user's settings win. The queue limits are for the whole client, not for each partition, so a slot
+# with a hundred partitions needs no more memory than a slot with one.
 _PREFERRED: dict[str, object] = {
     "isolation.level": "read_committed",
     "check.crcs": True,
@@ -38,7 +38,7 @@ _PREFERRED: dict[str, object] = {
     "queued.max.messages.kbytes": 32 * 1024,
     "fetch.message.max.bytes": 1024 * 1024,
     "fetch.max.bytes": 16 * 1024 * 1024,
-    # By default a fetcher pauses for a whole second whenever the queue is full; small queues fill all the time.
+    # By default a fetcher pauses for a second whenever the queue is full, and small queues are full all the time.
     "fetch.queue.backoff.ms": 2,
     "fetch.error.backoff.ms": 100,
     "fetch.wait.max.ms": 500,
@@ -46,15 +46,15 @@ _PREFERRED: dict[str, object] = {
 }
 
 _METADATA_SECONDS = 15.0
-# How long to look whether records before a position are aborted ones.
+# Longest search for a committed record before a position.
 _UNDECIDED_SECONDS = 15.0
 
-# A partition that was assigned a moment ago cannot seek yet.
+# Error codes of a seek in a partition that was assigned a moment ago; it is tried again.
 _NOT_YET = {KafkaError._STATE, KafkaError._IN_PROGRESS, KafkaError._PREV_IN_PROGRESS, KafkaError._TIMED_OUT}
 
 
 class LibrdkafkaSource:
-    """The source as one librdkafka consumer.
+    """Reads the source with one librdkafka consumer.
 
     Args:
         properties: The user's consumer settings, librdkafka names.
@@ -80,9 +80,9 @@ class LibrdkafkaSource:
                 self._validate(at[tp])
 
     def _validate(self, at: KafkaTopicPartition) -> None:
-        """Lets the client ask the broker whether its log still holds what was read (KIP-320).
+        """Makes the client check that the broker's log still contains the last record that was read (KIP-320).
 
-        An assignment alone does not: librdkafka (2.16) validates when the leader changes and when it seeks.
+        librdkafka (2.16) does not check on assignment, only when the leader changes and when it seeks; so this seeks.
         """
         deadline = Deadline(_METADATA_SECONDS)
         while True:
@@ -92,14 +92,15 @@ class LibrdkafkaSource:
             except KafkaException as exception:
                 error = clients.error_of(exception)
                 if error.code() in GONE:
-                    return  # the next poll says so
+                    return  # the next poll reports the error
                 if error.code() not in _NOT_YET or deadline.expired():
                     raise Restart(f"source consumer: {at.topic}-{at.partition}: {error.str()}") from None
-                with suppress(KafkaException):  # the next round says what is wrong, or that time is over
+                with suppress(KafkaException):  # the next round raises the error, or the time is over
                     self._consumer.list_topics(at.topic, timeout=deadline.remaining())
 
     def poll(self, limit: int, timeout: float) -> Polled:
-        # `consume(n, t)` waits for n messages or t; a trickle would sit in it. So: what is there, else wait for one.
+        # `consume(n, t)` waits for n messages or for t, which delays a trickle. So take the messages that are there; if
+        # there are none, wait for one.
         try:
             messages = self._consumer.consume(limit, 0)
             if not messages and timeout > 0:
@@ -137,7 +138,7 @@ class LibrdkafkaSource:
         return records
 
     def _first_committed(self, tp: TopicPartition, start: int, end: int) -> int | None:
-        """As `FirstCommitted`: a consumer that reads only what is committed looks at the same stretch.
+        """Implements `FirstCommitted`: reads the same offsets with a read_committed consumer.
 
         Raises:
             Restart: The source does not answer.
@@ -170,7 +171,7 @@ class LibrdkafkaSource:
         return None
 
     def _log_ends(self, tp: TopicPartition) -> tuple[int, int] | None:
-        """What the source holds of a partition: log start and end; None if it does not say."""
+        """Log start and end of a partition; None if the source does not answer."""
         try:
             return self._consumer.get_watermark_offsets(KafkaTopicPartition(*tp), _METADATA_SECONDS)
         except KafkaException:
@@ -184,7 +185,7 @@ def _kafka_position(tp: TopicPartition, at: Position) -> KafkaTopicPartition:
 
 
 def _chunks(messages: list[Message]) -> list[Chunk]:
-    """One chunk a partition. Nearly all batches hold one partition only: that is found without a Python loop."""
+    """Makes one chunk for each partition. Nearly all batches hold one partition only: these need no Python loop."""
     partitions = list(map(Message.partition, messages))
     topics = list(map(Message.topic, messages))
     if partitions.count(partitions[0]) == len(partitions) and topics.count(topics[0]) == len(topics):

@@ -1,4 +1,4 @@
-"""What errors of the source's client mean: records deleted, the log truncated or diverged, a batch unreadable."""
+"""Interprets errors of the source's client: records deleted, the log truncated or diverged, a batch unreadable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from k2k_assets.transport.errors import Restart, SourceStopped
 log = logging.getLogger("k2k.transport")
 
 GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
-"""Errors by which a topic or a partition does not exist."""
+"""Error codes for a topic or a partition that does not exist."""
 
 _OUT_OF_RANGE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION}
 _CORRUPT = {
@@ -36,25 +36,25 @@ _CORRUPT = {
     KafkaError.INVALID_MSG,
     KafkaError._UNDERFLOW,
 }
-# librdkafka's words: "Partition log truncation detected at offset 100 (leader epoch 0): broker end offset is 40 ...".
+# librdkafka's text: "Partition log truncation detected at offset 100 (leader epoch 0): broker end offset is 40 ...".
 _TRUNCATION = (r"detected at (?:offset )?(\d+)", r"end offset is (\d+)")
 
 
 def raise_fault(
     error: KafkaError, message: Message, log_ends: Callable[[TopicPartition], tuple[int, int] | None]
 ) -> None:
-    """Turns an error event into what it means for the loop.
+    """Raises the error of the copy loop for an error event of librdkafka.
 
-    librdkafka goes on behind a batch that it cannot read: going on with it would lose records in silence. Only what
-    is known to be about connections is left to it.
+    librdkafka goes on behind a batch that it cannot read, which would lose records silently. So only errors that are
+    known to be about connections are left to it.
 
     Args:
-        error: What librdkafka says.
+        error: The error of the event.
         message: The event.
-        log_ends: Log start and end of a partition; None if they are not known.
+        log_ends: Returns log start and end of a partition; None if the source does not answer.
 
     Raises:
-        SourceStopped: The partition cannot be read on: deleted, not to be read, truncated, diverged, unreadable.
+        SourceStopped: The partition cannot be read any further: deleted, forbidden, truncated, diverged, unreadable.
         Restart: The consumer has to be made anew.
     """
     topic, code = message.topic(), error.code()
@@ -78,14 +78,14 @@ def _reason(
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         return SourceReadDenied(tp.topic, words)
     at = message.offset()
-    offset = -1 if at is None else at  # None, whatever its type says, where the error is not about one offset
+    offset = -1 if at is None else at  # None, although its type says int, if the error is not about one offset
     return BatchUnreadable(tp, offset, words) if code in _CORRUPT else _out_of_range(tp, offset, words, log_ends)
 
 
 def _out_of_range(
     tp: TopicPartition, offset: int, words: str, log_ends: Callable[[TopicPartition], tuple[int, int] | None]
 ) -> StopReason:
-    """Which records are missing: a truncation tells where the copied leader epoch ends now (KIP-320)."""
+    """The stop reason for an offset out of range; a truncation error tells where the epoch ends now (KIP-320)."""
     if "truncation" in words:
         position, end = (re.search(pattern, words) for pattern in _TRUNCATION)
         at = int(position[1]) if position else offset

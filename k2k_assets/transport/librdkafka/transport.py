@@ -1,4 +1,4 @@
-"""Records by librdkafka: takes every pipeline, and costs some microseconds a record."""
+"""The transport through librdkafka, record by record: it handles every pipeline, at some microseconds a record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LAST_CHANCE_SECONDS = 10.0
 
 
 class LibrdkafkaTransport:
-    """One consumer and one transactional producer a session.
+    """Copies with one consumer and one transactional producer for each session.
 
     Args:
         pipeline: Has the settings of the clients.
@@ -45,12 +45,12 @@ class LibrdkafkaTransport:
 
 
 class LibrdkafkaSinks:
-    """Sinks of one slot; at least once they share one data producer.
+    """Opens the sinks of one slot; in at-least-once mode they share one data producer.
 
     Args:
         pipeline: Has the settings of the producer.
         lone_writer: Whether no other source partition feeds the target partitions.
-        batch_bytes: The largest batch that all target topics take.
+        batch_bytes: The largest batch that all target topics accept.
     """
 
     def __init__(self, pipeline: Pipeline, lone_writer: bool, batch_bytes: int) -> None:

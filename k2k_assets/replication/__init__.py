@@ -1,1 +1,1 @@
-"""The copy engine: a driver plans an instance and watches it, its slots copy."""
+"""The copy engine: the driver plans and watches an instance, and its slots copy."""

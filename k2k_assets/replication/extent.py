@@ -1,4 +1,4 @@
-"""How far a replication goes before it ends by itself."""
+"""The extent of a replication: when it ends by itself."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class UntilCaughtUp:
-    """Until all that was committed on the source at the start is committed on the target."""
+    """The replication ends when all records that the source held at the start are committed on the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """For a bounded time.
+    """The replication ends after a time.
 
     Attributes:
-        duration: At most this long.
-        idle: Ends early after this long without a record.
+        duration: Longest duration.
+        idle: It ends early after this long without a record.
     """
 
     duration: timedelta
@@ -26,7 +26,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Continuous:
-    """Until somebody stops it."""
+    """The replication goes on until somebody stops it."""
 
 
 Extent = UntilCaughtUp | Window | Continuous

@@ -1,4 +1,4 @@
-"""Which slot copies which partition. Pure: the same input gives the same plan everywhere."""
+"""Assigns partitions to slots. Pure: the same input gives the same plan everywhere."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class PartitionPlan:
     """One source partition to copy.
 
     Attributes:
-        source: Which.
-        source_topic_id: The topic's id when the plan was made.
-        target_topic: Where it goes.
-        target_topic_id: That topic's id.
+        source: Source partition.
+        source_topic_id: Source topic id when the plan was made.
+        target_topic: Target topic.
+        target_topic_id: Target topic id when the plan was made.
         readable_end: `Pipeline.readable_end` on the source when the plan was made; `leaders.END_UNKNOWN` without a
             leader.
-        begins_at: Where it starts if it has no position; None: where its log starts.
+        begins_at: Start position if it has no position; None: its log start.
     """
 
     source: TopicPartition
@@ -35,12 +35,12 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True)
 class ControlPartitions:
-    """What is to be known of the control topics.
+    """The partition counts of the control topics, and the commit topic's id.
 
     Attributes:
-        commit: Partitions of the commit topic.
-        mapping: Partitions of the mapping topic; 0 without offset mapping.
-        commit_topic_id: Of the commit topic: another one means that the positions were lost.
+        commit: Number of partitions of the commit topic.
+        mapping: Number of partitions of the mapping topic; 0 without offset mapping.
+        commit_topic_id: Id of the commit topic; if it changes, the positions were lost.
     """
 
     commit: int
@@ -50,24 +50,24 @@ class ControlPartitions:
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """All that a copy task is told; everything else it reads from the clusters.
+    """The input of a copy task, which reads everything else from the clusters.
 
     Attributes:
         pipeline: The pipeline.
         cluster: Source cluster id.
-        generation: Of the instance.
-        slot: Which slot.
-        slots: How many the instance has.
-        partitions: Its partitions.
-        extent: When to end.
+        generation: Generation of the instance.
+        slot: Number of the slot.
+        slots: Number of slots of the instance.
+        partitions: The partitions of the slot.
+        extent: When the slot ends.
         control: The control topics.
-        one_to_one: Whether each target partition is fed by one source partition only.
-        batch_bytes: Largest batch that every target topic takes.
-        known_topics: Source topics that had commit records when the plan was made, or appeared while the instance ran:
-            a partition of theirs without one starts at its beginning.
-        dead: Slots, by generation and number, whose partitions are taken over without waiting: of earlier generations
-            of this instance, and of others that have written no heartbeat for `graceWindow`.
-        settings: Fingerprint of the settings that decide what a copy looks like.
+        one_to_one: Whether one source partition feeds each target partition.
+        batch_bytes: Largest batch that every target topic accepts.
+        known_topics: Source topics that had commit records when the plan was made, or appeared while the instance ran.
+            Their partitions without a commit record start at their beginning.
+        dead: Slots, by generation and number, whose partitions are taken over without waiting: slots of earlier
+            generations of this instance, and slots of others without a heartbeat for `graceWindow`.
+        settings: Fingerprint of the copy settings (`control/copy_settings.py`).
     """
 
     pipeline: Pipeline
@@ -86,24 +86,24 @@ class SlotPlan:
 
 
 def slot_of(tp: TopicPartition, slots: int) -> int:
-    """The share of a partition: those of one topic in turn, so that each slot gets its share of each topic."""
+    """The slot number of a partition. Partitions of one topic go to slots in turn: each slot gets a share of it."""
     return (stable_hash(tp.topic.encode()) + tp.partition) % slots
 
 
 def slots_for(pipeline: Pipeline, partitions: int, free_cores: int) -> int:
-    """How many slots to use: what is configured, else the free cores; never more than there are partitions."""
+    """Number of slots: the configured number, else the free cores; never more than there are partitions."""
     wanted = pipeline.configuration.partition_parallelism or free_cores
     return max(1, min(wanted, partitions))
 
 
 def is_one_to_one(pipeline: Pipeline, topics: Iterable[str]) -> bool:
-    """Whether each target partition is fed by one source partition only; topics that have no target feed none."""
+    """Whether one source partition feeds each target partition; topics without a target topic do not count."""
     targets = [target for topic in topics if (target := pipeline.routing.target_if_any(topic)) is not None]
     return pipeline.routing.partition == "source" and len(set(targets)) == len(targets)
 
 
 def spread(partitions: Iterable[TopicPartition], slots: int) -> list[tuple[TopicPartition, ...]]:
-    """The partitions of each slot; those that would have none are left out: others would wait for what they claim."""
+    """The partitions of each slot. Slots without partitions are left out: peers would wait for their claims."""
     shares: list[list[TopicPartition]] = [[] for _ in range(slots)]
     for tp in partitions:
         shares[slot_of(tp, slots)].append(tp)

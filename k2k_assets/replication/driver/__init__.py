@@ -1,1 +1,1 @@
-"""An instance as a whole: plan, start, watch, progress, outcome."""
+"""The driver of an instance: it plans, starts and watches the slots, and reports progress and outcome."""

@@ -1,4 +1,4 @@
-"""Writes the events of a replication that people want to read to the log."""
+"""Logs the events of a replication that people want to read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logging.getLogger("k2k.replication")
 
 
 def log_event(event: Event) -> None:
-    """A line for each new generation; the slots log what happens in them, where it happens."""
+    """Logs a line for each new generation; the slots log their own events."""
     if isinstance(event, GenerationStarted):
         partitions, slots = plural(event.partitions, "partition"), plural(event.slots, "slot")
         log.info("generation %d: %s in %s", event.generation, partitions, slots)

@@ -1,7 +1,7 @@
-"""What happens in a replication, as one stream of typed events.
+"""The events of a replication, as one stream of typed values.
 
-The driver tells it; slots have no other channel to it than the control topics, so what they do is told as soon as it is
-read there. The progress display, the log, and Dagster's steps listen.
+The driver emits them. Slots have no channel to the driver but the control topics, so the driver emits a slot's event
+when it reads the slot's record there. The progress display, the log, and Dagster's steps listen.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class GenerationStarted:
     """The driver has planned a generation, and its slots begin.
 
     Attributes:
-        generation: Its number.
-        partitions: How many it is to copy.
-        slots: How many slots do so.
+        generation: Number of the generation.
+        partitions: Number of partitions to copy.
+        slots: Number of slots.
     """
 
     generation: int
@@ -36,8 +36,8 @@ class PartitionClaimed:
 
     Attributes:
         partition: The source partition.
-        generation: Of the slot.
-        slot: Its number.
+        generation: Generation of the slot.
+        slot: Number of the slot.
     """
 
     partition: TopicPartition
@@ -47,7 +47,7 @@ class PartitionClaimed:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A slot has committed.
+    """A slot has committed a transaction.
 
     Attributes:
         partition: The source partition.
@@ -56,9 +56,9 @@ class Committed:
         records: Records of this transaction.
         bytes: Value bytes of this transaction.
         runs: Offset runs of this transaction.
-        generation: Of the slot.
-        slot: Its number.
-        time: When the slot committed, by its clock: milliseconds since the epoch.
+        generation: Generation of the slot.
+        slot: Number of the slot.
+        time: Time of the commit by the slot's clock, in milliseconds since the epoch.
     """
 
     partition: TopicPartition
@@ -74,11 +74,11 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStopped:
-    """A slot cannot go on with a partition; the others are copied on.
+    """A slot has stopped a partition; it copies the others on.
 
     Attributes:
         partition: The source partition.
-        reason: Why.
+        reason: The stop reason.
     """
 
     partition: TopicPartition
@@ -90,8 +90,8 @@ class HandedOver:
     """Newer instances copy partitions that this one has copied, or would copy.
 
     Attributes:
-        partitions: Each with who copies it.
-        nothing_left: Whether nothing else is left for this instance, so that it stands by.
+        partitions: The partitions, each with the instance that copies it.
+        nothing_left: Whether this instance has no other partitions, so that it stands by.
     """
 
     partitions: Mapping[TopicPartition, str]
@@ -99,16 +99,16 @@ class HandedOver:
 
     @property
     def owners(self) -> list[str]:
-        """Who copies them."""
+        """The instances that copy these partitions."""
         return sorted(set(self.partitions.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressRead:
-    """The ends of the source were read, about once a second.
+    """The driver has asked the source for its ends, as it does about once a second.
 
     Attributes:
-        progress: All partitions.
+        progress: The progress of all partitions.
     """
 
     progress: Progress
@@ -119,7 +119,7 @@ class Ended:
     """The replication has ended.
 
     Attributes:
-        outcome: What it did.
+        outcome: The result.
     """
 
     outcome: Outcome
@@ -128,11 +128,11 @@ class Ended:
 Event = GenerationStarted | PartitionClaimed | Committed | PartitionStopped | HandedOver | ProgressRead | Ended
 
 Listener = Callable[[Event], None]
-"""Told of each event as it happens, by the driver's thread: what it does delays the driver."""
+"""Called with each event in the driver's thread: a slow listener delays the driver."""
 
 
 def on_progress(show: Callable[[Progress], None]) -> Listener:
-    """A listener that wants the progress only."""
+    """Makes a listener that passes on the progress only."""
 
     def listen(event: Event) -> None:
         if isinstance(event, ProgressRead):
@@ -142,7 +142,7 @@ def on_progress(show: Callable[[Progress], None]) -> Listener:
 
 
 def to_all(*listeners: Listener) -> Listener:
-    """A listener that tells others."""
+    """Makes a listener that calls several listeners."""
 
     def listen(event: Event) -> None:
         for listener in listeners:

@@ -1,4 +1,4 @@
-"""The first look at both clusters: which topics are copied, and whether they may be. Nothing is created yet."""
+"""The first look at both clusters: resolves the topics and checks the permissions. It creates nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ U = TypeVar("U")
 
 @dataclass(frozen=True, slots=True)
 class FirstLook:
-    """What the clusters said; all that follows is asked of the same clients.
+    """The clusters' answers, and the clients for all later calls.
 
     Attributes:
         source: The source cluster.
@@ -30,9 +30,9 @@ class FirstLook:
         source_id: Id of the source cluster.
         target_id: Id of the target cluster.
         topics: Source topics to copy, with their partition counts.
-        targets: The target topic of each.
-        one_to_one: Whether each target partition is fed by one source partition only, of all that the pipeline selects.
-        permissions: Knows which topics of the target do not exist yet.
+        targets: Target topic of each source topic.
+        one_to_one: Whether one source partition, of all that the pipeline selects, feeds each target partition.
+        permissions: The checked permissions, which include the missing target topics.
     """
 
     source: Cluster
@@ -54,11 +54,11 @@ def look_at_clusters(
         pipeline: The pipeline.
         source: Source cluster.
         target: Target cluster.
-        only: Only these source topics; listed ones that do not exist are no matter then.
+        only: Only these source topics; then other listed topics need not exist.
 
     Raises:
         Refused: A topic does not exist, none is selected, or a permission is missing.
-        ClusterUnreachable: A cluster does not answer; two that do not are told together.
+        ClusterUnreachable: A cluster does not answer; if neither does, the error names both.
     """
     selected, target_id = _both(
         partial(resolve_topics, pipeline, source, partly=only is not None), target.cluster_id
@@ -70,12 +70,12 @@ def look_at_clusters(
     targets = {topic: pipeline.routing.target_topic(topic) for topic in selected}
     permissions = TopicCheck(pipeline, source, target, "replication", selected, targets.values())
     refuse(permissions.before_creation())
-    target.end_apart()  # who copies asks nothing about groups
+    target.end_apart()  # the copy needs no calls about groups
     return FirstLook(source, target, source.cluster_id(), target_id, selected, targets, one_to_one, permissions)
 
 
 def _both(first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
-    """Asks both clusters at once, so that two that do not answer take one time-out and are told together."""
+    """Asks both clusters at once: if neither answers, that takes one time-out, and one error names both."""
     with ThreadPoolExecutor(2, "k2k-look") as pool:
         asked, also_asked = pool.submit(first), pool.submit(second)
     if failed := [error for future in (asked, also_asked) if (error := future.exception()) is not None]:

@@ -1,8 +1,9 @@
 """One instance from its first generation to its last.
 
-A generation is one job: its slots copy what nobody newer copies. A new one is drawn when the job failed, when the
-source has something new, or when partitions that others copied became free; a continuous instance that has nothing to
-copy stands by until then. The slots of the old generation commit and release before those of the new one claim.
+A generation is one job: its slots copy the partitions that no newer instance copies. The instance draws a new
+generation when the job failed, when the source has new topics or partitions, or when partitions that others copied
+became free. A continuous instance without partitions stands by until then. The slots of the old generation commit and
+release before those of the new one claim.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ log = logging.getLogger("k2k.replication")
 _POLL_SECONDS = 0.25
 _OBSERVE_SECONDS = 1.0
 _ASK_AGAIN_SECONDS = 5.0
-# A Spark job that fails (a killed worker, a lost executor) is run again under a new generation, this often in a row.
+# A Spark job that fails (a killed worker, a lost executor) is run again under a new generation, so often in a row.
 _MOST_FAILURES = 5
 _LONGEST_PAUSE = 30.0
 _MOST_DOUBLINGS = 10
@@ -62,13 +63,13 @@ _KILLED_WITH_US = (
     "the Spark job failed while it was to stop: %s. What its slots had in hand is copied by the next run. Was the "
     "signal sent to all processes? It is for this one alone"
 )
-# How long a run that was told to stop waits to say how far it came; whoever sends signals sends SIGKILL after 30 s.
+# A stopped run waits so long for the commit topic to report how far it came: SIGKILL usually follows SIGTERM in 30 s.
 _STOPPED_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Stop:
-    """Why a partition was stopped, by which generation, and its newest commit record then."""
+    """A stop of a partition: the reason, the generation, and the newest commit record at that time."""
 
     reason: StopReason
     generation: int
@@ -77,20 +78,20 @@ class _Stop:
 
 @dataclass(slots=True)
 class Instance:
-    """One instance.
+    """Runs one instance: generation after generation, until its extent is reached.
 
     Attributes:
-        pipeline: What to copy, and how.
-        extent: When to end.
-        snapshot: The clusters as they were when last looked at.
-        slots: How many slots to use for how many partitions.
+        pipeline: The pipeline to copy.
+        extent: When the instance ends.
+        snapshot: The clusters at the last look.
+        slots: Returns the number of slots for a number of partitions.
         clusters: Source and target.
         progress: Follows the commit topic.
-        peers: Other instances.
-        takeover: What they have left.
+        peers: The other instances.
+        takeover: Decides when partitions of others are taken over.
         new_topics: Looks for new topics and partitions.
-        listener: Told what happens.
-        run: Id of the Dagster run that this is; None outside Dagster.
+        listener: Called with each event.
+        run: Id of the Dagster run; None outside Dagster.
     """
 
     pipeline: Pipeline
@@ -114,15 +115,15 @@ class Instance:
     _slot_events: SlotEvents = field(init=False)
 
     def __post_init__(self) -> None:
-        """What the slots do is told from the start."""
+        """Makes the source of slot events, which reads claims and commits from the control topics."""
         self._slot_events = SlotEvents(self.progress, self.peers, self.listener)
 
     def until_done(self, runner: Runner, stop: threading.Event) -> Outcome:
         """Runs generations until the extent is reached.
 
         Raises:
-            Superseded: A newer instance copies what a bounded run was to copy.
-            K2KError: The run cannot go on.
+            Superseded: A newer instance copies partitions of a run with an end.
+            K2KError: The instance cannot go on.
         """
         started = time.monotonic()
         failures = superseded = 0
@@ -139,7 +140,7 @@ class Instance:
             if superseded > 1:
                 stop.wait(_pause(superseded))
             if job.failure is not None:
-                self._ask_to_end(again=not stop.is_set())  # slots that Spark has lost sight of
+                self._ask_to_end(again=not stop.is_set())  # slots may still run that Spark has lost
                 if stop.is_set():
                     log.warning(_KILLED_WITH_US, message_lines(job.failure)[0])
             if job.failure is not None and not stop.is_set():
@@ -157,7 +158,10 @@ class Instance:
     # -- generations --------------------------------------------------------------------------------------------
 
     def _next_generation(self, stop: threading.Event) -> list[SlotPlan]:
-        """Takes over; an instance that has worked already waits for a cluster that does not answer, or let it."""
+        """Takes over and plans. After its first generation a continuous instance waits for unreachable clusters here.
+
+        It waits for missing permissions too.
+        """
         pause = 0.5
         while True:
             try:
@@ -175,7 +179,7 @@ class Instance:
                 pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _take_over(self, stop: threading.Event) -> list[SlotPlan]:
-        """Draws a generation for all that nobody newer copies, and plans."""
+        """Draws a generation for all partitions that no newer instance copies, and plans the slots."""
         self.peers.catch_up()
         self.snapshot = self.snapshot.seen_again(*self.clusters)
         elsewhere = self.takeover.take(self.snapshot.topic_ids)
@@ -193,12 +197,12 @@ class Instance:
         self._generation = self.peers.draw_generation(self._as_instance(len(shares)))
         mapped = mapped_so_far(self.pipeline, self.clusters[1])
         commit_log = self._read_commit_log(stop, len(shares))
-        self.peers.catch_up()  # the commit topic may have been waited for: who is dead by now?
+        self.peers.catch_up()  # reading the commit topic may have taken long, and slots may be dead by now
         dead = self.peers.dead()
         self.peers.ensure_not_lost(max((r.generation for r in commit_log.positions.values()), default=-1))
         if commit_log.is_whole and not (commit_log.positions or commit_log.passed_over):
             ensure_new_group(self.pipeline, self.clusters[1], mapped)
-        # What appeared while this instance ran starts at its beginning, as partitions do that a known topic got.
+        # Topics that appeared while this instance ran start at their beginning, like new partitions of known topics.
         appeared = self.snapshot.topics.keys() - self._begun_with
         known = frozenset(tp.topic for tp in commit_log.positions) | appeared
         begins_at = hold_latest_starts(
@@ -247,10 +251,10 @@ class Instance:
         return commit_log
 
     def _is_over(self, job: Job, asked: bool) -> bool:
-        """Whether the extent was reached: always at the end of a bounded job, unless others took something.
+        """Whether the extent is reached: always, after a job with an end, unless others took partitions over.
 
         Raises:
-            Superseded: They did.
+            Superseded: Others took over partitions of a run with an end.
         """
         if asked or job.superseded:
             return False
@@ -270,7 +274,7 @@ class Instance:
     # -- while the slots work -----------------------------------------------------------------------------------
 
     def _watch(self, job: Job, stop: threading.Event) -> bool:
-        """Waits for the end of a job; asks for it when told to stop, and when a new generation is needed.
+        """Waits for the end of a job; stops the slots when `stop` is set, and when a new generation is needed.
 
         Returns:
             Whether a new generation is needed.
@@ -294,28 +298,31 @@ class Instance:
         return asked
 
     def _write_stop(self, again: bool) -> None:
-        """To be repeated: who announces himself removes the records of those that have not claimed anything yet."""
+        """Writes the stop record; called again and again, because an instance that announces itself may remove it.
+
+        It removes the records of generations that have not claimed anything yet.
+        """
         self._asks_again = time.monotonic() + _ASK_AGAIN_SECONDS
         write_stop(self.pipeline, self._generation, again)
 
     def _ask_to_end(self, again: bool) -> None:
-        """Of a record that was not acknowledged nobody knows whether it is there."""
+        """Writes the stop record; logs an error, after which the record may be there or not."""
         try:
             self._write_stop(again)
         except K2KError as error:
             log.warning("the slots cannot be asked to end: %s", error)
 
     def _stand_by(self, stop: threading.Event) -> None:
-        """Waits until there is something to copy."""
+        """Waits until there is something to copy, or `stop` is set."""
         while not stop.wait(_POLL_SECONDS) and not self._needs_new_generation(copying=False):
             self._read_progress()
             self._observe()
 
     def _needs_new_generation(self, copying: bool) -> bool:
-        """Whether there is something to take up.
+        """Whether there are new or free partitions to copy, so that a new generation is needed.
 
         Args:
-            copying: Whether slots are at work: what is new on the source is theirs at once.
+            copying: Whether slots are at work; then new partitions need not wait for other instances.
         """
         if not isinstance(self.extent, Continuous):
             return False
@@ -330,38 +337,44 @@ class Instance:
             vacant = self.takeover.refresh(self.snapshot.topic_ids, self._would_stop_again)
         except K2KError as error:
             if isinstance(error, AssignmentTopicLost) and not copying:
-                raise  # who copies ends when it would draw a generation
+                raise  # an instance that copies ends only when it draws its next generation
             log.warning("what other instances do is not known: %s", error)
             return False
-        # Of a topic that was created anew the claims are under another id, which nobody looks for yet.
+        # Positions that were set by hand. If the topic was created anew, other instances' claims under the new topic id
+        # are not seen yet, so only partitions that nobody else had count.
         by_hand = self.progress.set_by_hand.items()
         mine = self.snapshot.topic_ids.keys() - self.takeover.waited_for if by_hand else ()
         return vacant or any(tp in mine and generation > self._generation for tp, generation in by_hand)
 
     def _would_stop_again(self) -> set[TopicPartition]:
-        """Partitions whose newest commit record says why they were stopped, or that has not changed since they were."""
+        """Partitions whose newest commit record has a stop reason, or is the same as when they were stopped."""
         newest = self.progress.newest
         recorded = {tp for tp, record in newest.items() if record.reason}
         return recorded.union(tp for tp, stop in self._stopped.items() if newest.get(tp) == stop.newest)
 
     def _read_progress(self) -> None:
-        """What cannot be seen now is seen later: a target that restarts is the slots' matter."""
+        """Reads what the slots did; logs an error only, because the slots themselves handle a target that restarts."""
         try:
             self._slot_events.tell()
         except K2KError as error:
             log.warning("progress is not known: %s", error)
 
     def _tell_end(self, job: Job, asked: bool) -> None:
-        """What the slots of a generation said when they ended; by themselves, if nobody had asked them to."""
+        """Emits the events in the slots' results: stops and hand-overs.
+
+        Args:
+            job: The job, which has ended.
+            asked: Whether its slots were asked to end.
+        """
         for tp, reason in job.stopped.items():
             self._stopped[tp] = _Stop(reason, self._generation, self.progress.newest.get(tp))
             if (newest := self.progress.newest.get(tp)) is None or newest.reason is None:
-                self.listener(PartitionStopped(tp, reason))  # without a position there is no commit record to say it
+                self.listener(PartitionStopped(tp, reason))  # no commit record has told this stop
         if elsewhere := job.superseded_by:
             self.listener(HandedOver(elsewhere, nothing_left=not asked and job.failure is None))
 
     def _observe(self) -> None:
-        """A source that does not answer now is the slots' matter, not a reason to end."""
+        """Asks the source for its ends about once a second; logs an error only: the slots handle a silent source."""
         if time.monotonic() < self._next_observation:
             return
         self._next_observation = time.monotonic() + _OBSERVE_SECONDS
@@ -376,7 +389,7 @@ class Instance:
         return sum(p.records for p in self.progress.current().partitions.values())
 
     def _outcome(self, seconds: float, stopped: bool) -> Outcome:
-        """From the commit log as it is now: nobody's memory. Who was told to stop does not wait long for it."""
+        """Sums up from the commit log, read anew, not from memory; a stopped run does not wait long for it."""
         patience = self.pipeline.coordination.commit.sync_timeout.total_seconds()
         deadline = Deadline(min(patience, _STOPPED_SECONDS) if stopped else patience)
         try:
@@ -397,7 +410,7 @@ class Instance:
         return outcome
 
     def _still_stopped(self) -> dict[TopicPartition, StopReason]:
-        """Without those that somebody has copied on since, or accepted."""
+        """Stopped partitions, without those that a newer generation or an override has continued since."""
         newest = self.progress.newest
         return {
             tp: stop.reason
@@ -407,7 +420,7 @@ class Instance:
 
 
 def _pause(times: int) -> float:
-    """Seconds before what went wrong so often in a row is tried again."""
+    """Seconds to wait after so many failures in a row."""
     return min(0.5 * 2.0 ** min(times, _MOST_DOUBLINGS), _LONGEST_PAUSE)
 
 
@@ -417,11 +430,11 @@ def _superseded(elsewhere: dict[TopicPartition, str]) -> Superseded:
 
 
 class _StoppedMeanwhile(K2KError):
-    """Asked to stop while the commit topic was read."""
+    """The instance was asked to stop while it read the commit topic."""
 
 
 class _HeldAtTheEnd(K2KError):
-    """The commit topic was not read to its end, and nothing depends on it any more."""
+    """The commit topic was not read to its end in time, when it is needed for the report only."""
 
 
 def _ensure_in_time(deadline: Deadline) -> None:

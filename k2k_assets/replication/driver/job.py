@@ -1,4 +1,4 @@
-"""The slots of one generation at work, and what became of them."""
+"""Runs the slots of one generation, and collects their results."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult
 
 Runner = Callable[[Sequence[SlotPlan]], list[SlotResult]]
-"""Runs one slot for each plan and returns when all have ended."""
+"""Runs one slot for each plan, and returns when all have ended."""
 
 
 class Job:
-    """The slots, run in a thread of its own: its rows come only when all slots have ended.
+    """Runs the slots in a thread of its own, because a Spark job returns its rows only when all slots have ended.
 
     Args:
         runner: Runs the slots.
-        plans: One a slot; without any the job has ended at once.
+        plans: One plan for each slot; without plans the job ends at once.
 
     Attributes:
-        done: Set at the end.
-        failure: What the runner raised: a killed worker, a lost executor.
+        done: Set when the job has ended.
+        failure: The error of the runner, as for a killed worker or a lost executor.
     """
 
     def __init__(self, runner: Runner, plans: Sequence[SlotPlan]) -> None:
@@ -39,24 +39,24 @@ class Job:
 
     @property
     def superseded(self) -> str | None:
-        """What a slot said that found commit records of a newer generation; None if none did."""
+        """The message of a slot that found commit records of a newer generation; None if none did."""
         return next((result.message for result in self._results if result.error == "Superseded"), None)
 
     @property
     def stopped(self) -> dict[TopicPartition, StopReason]:
-        """Partitions that were stopped, with the reason."""
+        """Stopped partitions, with their reasons."""
         return {tp: reason for result in self._results for tp, reason in result.stopped.items()}
 
     @property
     def superseded_by(self) -> dict[TopicPartition, str]:
-        """Partitions that were left to others, with who that is."""
+        """Partitions that were left to other instances, with these."""
         return {tp: owner for result in self._results for tp, owner in result.superseded_by.items()}
 
     def raise_errors(self) -> None:
-        """Raises what made a slot end, except that it was superseded.
+        """Raises the error of a slot, unless it was superseded.
 
         Raises:
-            K2KError: Of the class that the slot raised.
+            K2KError: The slot's error, in its own class.
         """
         for result in self._results:
             if result.error and result.error != "Superseded":

@@ -1,10 +1,11 @@
-"""Where the partitions of a topic begin that is copied for the first time, with `auto.offset.reset: latest`.
+"""Start positions for a topic that is copied for the first time with `auto.offset.reset: latest`.
 
-Slots commit the start positions of their partitions one after the other. A driver that dies in between leaves
-partitions without a position beside others that have one, which look like partitions that the topic has got since:
-those start at their beginning. So the driver notes all of them in the assignment topic before any slot starts, and
-takes the note away when all have a position. A topic that appeared while an instance ran begins at its beginning,
-which is noted too. A partition that has no leader then begins where its log ends when a slot first sees it.
+Slots commit the start positions of their partitions one after the other. If the driver dies in between, some partitions
+have a position and others have none; the latter look like partitions that were added to the topic since, and these
+start at their beginning. So the driver notes the start positions of all partitions in the assignment topic before any
+slot starts, and removes the note when all partitions have a position. A topic that appeared while an instance ran
+begins at its beginning, which is noted too. A partition that has no leader at that time begins at the end of its log
+when a slot first sees it.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ def hold_latest_starts(
     appeared: Collection[str],
     all_is_known: bool = True,
 ) -> dict[TopicPartition, int]:
-    """Start positions of partitions that begin where their topic was first seen; writes down those that are new.
+    """Returns start positions of partitions without a position, and notes those of new topics.
 
     Args:
         pipeline: Says where to start.
-        snapshot: The clusters as they are.
-        source: For the ends.
-        noted: What was written down before.
+        snapshot: The present clusters.
+        source: Is asked for the ends.
+        noted: The start positions that were noted before.
         committed: Partitions that have a position.
-        appeared: Topics that the source got while this instance ran.
-        all_is_known: Whether a partition that is not in `committed` surely has no position; else, at least once, what
-            seems new is copied from its beginning: it may have been copied up to anywhere.
+        appeared: Topics that appeared on the source while this instance ran.
+        all_is_known: Whether a partition that is not in `committed` certainly has no position. If not (at-least-once
+            only), partitions that seem new are copied from their beginning, because any part may have been copied.
 
     Returns:
-        `END_UNKNOWN` for one that begins where its log ends when a slot first sees it.
+        Start positions; `END_UNKNOWN` for a partition that begins at the end of its log when a slot first sees it.
     """
     if pipeline.start_from != "latest":
         return {}

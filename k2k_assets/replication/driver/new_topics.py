@@ -1,4 +1,4 @@
-"""Looks for topics and partitions that the source has got since a run began."""
+"""Looks for topics and partitions that were created on the source since a run began."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from k2k_assets.topics.selection import resolve_topics
 
 log = logging.getLogger("k2k.replication")
 
-# The driver does nothing else meanwhile; the next look goes on behind the last one tried.
+# Topics are tried one by one for so long, because the driver does nothing else meanwhile; the next look continues.
 _ONE_BY_ONE_SECONDS = 5.0
 
 
 class NewTopics:
-    """Asks the source each `sync.metadataInterval`.
+    """Asks the source for new topics and partitions each `sync.metadataInterval`.
 
     Args:
-        pipeline: What it selects.
+        pipeline: Selects the topics.
         source: The source cluster.
-        target: The target cluster, which gets what the new topics need.
-        only: Only these source topics; all that the pipeline selects if None.
+        target: The target cluster, on which missing topics are created.
+        only: Only these source topics; None: all that the pipeline selects.
         clock: Seconds that only rise.
     """
 
@@ -49,14 +49,14 @@ class NewTopics:
         self._last_tried = ""
 
     def refresh(self, snapshot: ClusterSnapshot) -> ClusterSnapshot | None:
-        """The clusters as they are now, if there is something new to copy and it is time to look; else nothing.
+        """Returns a new snapshot if it is time to look and there is something new to copy; else None.
 
-        What stands against copying it is logged, and does not disturb what is copied already.
+        If a new topic cannot be copied, that is logged, and the topics that are copied already go on.
         """
         if self._clock() < self._next:
             return None
         for cluster in self._clusters:
-            cluster.renew_if_disturbed()  # it could create nothing for the rest of the run
+            cluster.renew_if_disturbed()  # a disturbed client may fail to create topics for the rest of the run
         try:
             new = self._new(snapshot)
             if not new:
@@ -70,7 +70,7 @@ class NewTopics:
             self._next = self._clock() + self._interval
 
     def _new(self, snapshot: ClusterSnapshot) -> dict[str, str]:
-        """Topics that are new or have new partitions, in words."""
+        """Topics that are new or have new partitions, each with a text for the log."""
         found = resolve_topics(self._pipeline, self._clusters[0], partly=True)
         known = {topic: count for topic, (_, count) in snapshot.topics.items()}
         return {
@@ -80,7 +80,7 @@ class NewTopics:
         }
 
     def _with(self, snapshot: ClusterSnapshot, names: Sequence[str]) -> ClusterSnapshot | None:
-        """With those of them that can be copied: one holds up no others."""
+        """The snapshot with those new topics that can be copied: a topic that cannot does not delay the others."""
         try:
             return snapshot.with_new(prepare(self._pipeline, *self._clusters, names))
         except Refused as error:
@@ -103,7 +103,7 @@ class NewTopics:
         return None if found is snapshot else found
 
     def _say(self, words: str) -> None:
-        """The same is said once."""
+        """Logs an error, unless it is the same as last time."""
         if words and words != self._said:
             log.error("what is new on the source cannot be copied yet: %s", words)
         self._said = words

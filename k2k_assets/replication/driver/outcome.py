@@ -1,4 +1,4 @@
-"""What a replication did, as the commit log tells it."""
+"""The outcome of a replication, from the commit log."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from k2k_assets.replication.driver.progress import PartitionProgress, ProgressRe
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
-    """One source partition.
+    """The outcome for one source partition.
 
     Attributes:
         start: Position when the replication began.
         position: Position at its end.
         target_end: Target offset after the last record copied; None where several partitions are fed, or none yet.
-        readable_end: `Pipeline.readable_end` of the source when last looked at; `END_UNKNOWN` if it never said.
+        readable_end: `Pipeline.readable_end` of the source at the last look; `END_UNKNOWN` if it never answered.
         records: Records copied.
         bytes: Value bytes copied.
-        runs: Runs written to the mapping topic's records.
+        runs: Runs written to mapping records.
     """
 
     start: int
@@ -36,24 +36,24 @@ class PartitionOutcome:
 
     @property
     def lag(self) -> int:
-        """Source offsets still to be read, as far as is known."""
+        """Source offsets between the position and the readable end; 0 if the end is not known."""
         return max(0, self.readable_end - self.position)
 
     @property
     def is_end_known(self) -> bool:
-        """Whether the source has said where it ends: without that a lag of 0 says nothing."""
+        """Whether the source has told its end; if not, a lag of 0 means nothing."""
         return self.readable_end != END_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class TopicOutcome:
-    """One source topic.
+    """The outcome for one source topic, with sums over its partitions.
 
     Attributes:
-        target_topic: Where it went.
-        partitions: By source partition.
-        stopped: Why partitions of it were stopped; empty if none was.
-        seconds: How long the replication took.
+        target_topic: Target topic.
+        partitions: Outcomes by source partition.
+        stopped: Stop reasons of its partitions; empty if none was stopped.
+        seconds: Duration of the replication.
     """
 
     target_topic: str
@@ -63,33 +63,33 @@ class TopicOutcome:
 
     @property
     def records(self) -> int:
-        """Records copied."""
+        """Records copied from all partitions."""
         return sum(p.records for p in self.partitions.values())
 
     @property
     def bytes(self) -> int:
-        """Value bytes copied."""
+        """Value bytes copied from all partitions."""
         return sum(p.bytes for p in self.partitions.values())
 
     @property
     def runs(self) -> int:
-        """Runs written."""
+        """Runs written to mapping records for all partitions."""
         return sum(p.runs for p in self.partitions.values())
 
     @property
     def lag(self) -> int:
-        """Source offsets still to be read."""
+        """Sum of the partitions' lags, as far as their ends are known."""
         return sum(p.lag for p in self.partitions.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a replication did.
+    """The outcome of a replication.
 
     Attributes:
-        topics: By source topic.
-        generation: Of the instance.
-        seconds: How long it took, from the claim to the last commit.
+        topics: Outcomes by source topic.
+        generation: Last generation of the instance.
+        seconds: Its duration.
     """
 
     topics: dict[str, TopicOutcome] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Outcome:
 
     @property
     def stopped(self) -> dict[str, Stops]:
-        """Topics that were stopped, with the reasons."""
+        """Topics with stopped partitions, with the reasons."""
         return {name: topic.stopped for name, topic in self.topics.items() if topic.stopped}
 
 
@@ -114,11 +114,11 @@ def outcome_of(
 
     Args:
         topics: Source topic -> target topic and number of source partitions.
-        commit_log: As it is at the end.
-        progress: What was copied.
-        stopped: Partitions that were stopped, with the reason.
-        generation: Of the instance.
-        seconds: How long it took.
+        commit_log: The commit log at the end.
+        progress: Counts the copied records.
+        stopped: Stopped partitions, with the reasons.
+        generation: Last generation of the instance.
+        seconds: Duration of the replication.
     """
     partitions = progress.current().partitions
     outcomes: dict[str, TopicOutcome] = {}

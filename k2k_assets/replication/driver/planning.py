@@ -1,4 +1,4 @@
-"""What has to be true before the first record is copied, and the plan of each slot."""
+"""Prepares both clusters before the first record is copied, and plans the slots."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from k2k_assets.transport.errors import timeout_too_long
 
 log = logging.getLogger("k2k.replication")
 
-# librdkafka's own batch limit, and what a batch's frame may take of the topic's.
+# librdkafka's default batch limit, and the part of a topic's limit that the frame of a batch may need.
 _BATCH_BYTES = 1_000_000
 _BATCH_FRAME = 512
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """The clusters as they are when the run begins.
+    """A look at both clusters: the topics that are copied, and the control topics.
 
     Attributes:
         cluster_id: Source cluster id.
@@ -38,9 +38,9 @@ class ClusterSnapshot:
         descriptions: Source topics.
         targets: Target topics.
         control: The control topics.
-        batch_bytes: Largest batch that every target topic takes.
-        one_to_one: Whether each target partition is fed by one source partition only, of all that the pipeline
-            selects: a run of some topics is not alone on a shared target.
+        batch_bytes: Largest batch that every target topic accepts.
+        one_to_one: Whether one source partition, of all that the pipeline selects, feeds each target partition. A run
+            that copies only some topics is not alone on a shared target.
     """
 
     cluster_id: str
@@ -62,9 +62,9 @@ class ClusterSnapshot:
         return {tp: self.descriptions[tp.topic].topic_id for tp in self.partitions}
 
     def seen_again(self, source: Cluster, target: Cluster) -> ClusterSnapshot:
-        """With the topics as they are now: one that was created anew may be copied again since, by an override.
+        """The same snapshot with new topic descriptions: an override may have accepted a topic that was created anew.
 
-        A topic that is gone, or may not be seen any more, stays as it was: its slot tells.
+        A topic that is gone, or hidden from the principal, keeps its description; its slot will stop it.
 
         Raises:
             ClusterUnreachable: A cluster does not answer.
@@ -74,38 +74,38 @@ class ClusterSnapshot:
         return replace(self, descriptions=self.descriptions | on_source(), targets=self.targets | on_target())
 
     def with_new(self, new: ClusterSnapshot) -> ClusterSnapshot:
-        """With topics that were looked at since, and the control topics as they were then."""
+        """This snapshot with the topics and the control topics of a newer one."""
         return replace(
             new,
             topics=self.topics | new.topics,
             descriptions=self.descriptions | new.descriptions,
             targets=self.targets | new.targets,
             batch_bytes=min(self.batch_bytes, new.batch_bytes),
-            one_to_one=self.one_to_one and new.one_to_one,  # what is gone may come back
+            one_to_one=self.one_to_one and new.one_to_one,  # a topic that is gone may come back
         )
 
 
 def prepare(pipeline: Pipeline, source: Cluster, target: Cluster, only: Collection[str] | None) -> ClusterSnapshot:
-    """Checks both clusters, creates what is missing, describes what is there.
+    """Checks both clusters, creates missing topics on the target, and describes all topics.
 
     Args:
         pipeline: The pipeline.
         source: Source cluster.
         target: Target cluster.
-        only: Only these source topics; listed ones that do not exist are no matter then.
+        only: Only these source topics; then other listed topics need not exist.
 
     Raises:
-        Refused: Something stands against it.
+        Refused: A topic or a permission is missing, or a setting forbids the copy.
         ClusterUnreachable: A cluster does not answer.
     """
     return create_missing(pipeline, look_at_clusters(pipeline, source, target, only))
 
 
 def create_missing(pipeline: Pipeline, look: FirstLook) -> ClusterSnapshot:
-    """Creates what is missing after the first look, and describes what is there.
+    """Creates missing target and control topics after the first look, and describes all topics.
 
     Raises:
-        Refused: Something stands against it.
+        Refused: A topic cannot be created, or a setting forbids the copy.
         ClusterUnreachable: A cluster does not answer.
     """
     source, target, selected, names = look.source, look.target, look.topics, look.targets
@@ -133,7 +133,7 @@ def create_missing(pipeline: Pipeline, look: FirstLook) -> ClusterSnapshot:
 
 
 def _ensure_there(wanted: Collection[str], found: Collection[str], cluster: Cluster) -> None:
-    """Topics that were there a moment ago, or were created then."""
+    """Makes sure that a cluster still shows topics that it had, or that were created, a moment ago."""
     if gone := sorted(set(wanted) - set(found)):
         raise Refused(
             f"topics of the {cluster} were deleted while the run was prepared: {', '.join(gone)}. Start again"
@@ -141,11 +141,13 @@ def _ensure_there(wanted: Collection[str], found: Collection[str], cluster: Clus
 
 
 def ensure_transaction_timeout(pipeline: Pipeline, target: Cluster) -> None:
-    """Whether the target takes transactions of the pipeline's time-out; if it does not say, the first one tells.
+    """Makes sure that the target allows the pipeline's transaction time-out.
+
+    If the principal may not see the brokers' limit, the first transaction tells.
 
     Raises:
-        Refused: It does not.
-        ClusterUnreachable: It does not answer.
+        Refused: The time-out is too long for the target.
+        ClusterUnreachable: The target does not answer.
     """
     try:
         most = target.broker_config("transaction.max.timeout.ms")
@@ -167,25 +169,26 @@ def plan_slots(
     begins_at: Mapping[TopicPartition, int],
     dead: frozenset[tuple[int, int]] = frozenset(),
 ) -> list[SlotPlan]:
-    """One plan for each slot.
+    """Makes one plan for each slot.
 
     Args:
         pipeline: The pipeline.
-        snapshot: The clusters as they are.
-        source: For the ends.
-        generation: Of the instance.
+        snapshot: The present clusters.
+        source: Is asked for the ends.
+        generation: The new generation.
         shares: The partitions of each slot.
-        extent: When to end.
+        extent: When the slots end.
         known_topics: Source topics whose new partitions start at their beginning.
-        begins_at: Where partitions without a position start; the others start where their log does.
-        dead: Slots that need not be waited for.
+        begins_at: Start positions of partitions without a position; partitions that are missing here start at their
+            log start.
+        dead: Dead slots, whose release the new slots do not wait for.
     """
     ends, offline = ends_of_each_topic(source, [tp for share in shares for tp in share], pipeline.readable_end)
 
     def end_of(tp: TopicPartition) -> int:
         if tp in offline:
             return END_UNKNOWN
-        return ends.get(tp, 0)  # one that was deleted meanwhile is stopped by its slot
+        return ends.get(tp, 0)  # if the partition was deleted meanwhile, its slot stops it
 
     def plan(tp: TopicPartition) -> PartitionPlan:
         return PartitionPlan(
@@ -226,7 +229,7 @@ def _control_names(pipeline: Pipeline) -> list[str]:
 
 
 def _batch_bytes(target: Cluster, topics: Collection[str]) -> int:
-    """A batch of small records must not be larger than what the smallest topic takes."""
+    """The largest batch of several records that every topic accepts: a batch of small records must fit all of them."""
     limits = [
         int(configs["max.message.bytes"])
         for configs in target.topic_configs(topics, only_changed=False).values()

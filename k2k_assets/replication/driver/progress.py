@@ -1,4 +1,4 @@
-"""Live progress, read from the commit topic and the source's offsets; a running Spark task tells nothing itself."""
+"""Live progress from the commit topic and the source's offsets, because a running Spark task reports nothing itself."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.replication")
 
-# An open transaction on the source is ordinary for seconds; after a minute it is named.
+# An open transaction on the source is normal for seconds; after a minute the progress names it.
 HELD_WARNING_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """One source partition.
+    """The progress of one source partition.
 
     Attributes:
         position: Next source offset to copy.
-        readable_end: `Pipeline.readable_end` of the source: as far as can be copied now; `END_UNKNOWN` if it has
-            not said.
-        high_watermark: End of the source partition, with what open transactions hold back; likewise.
+        readable_end: `Pipeline.readable_end` of the source: offset up to which records can be copied now;
+            `END_UNKNOWN` if the source has not answered.
+        high_watermark: High watermark of the source, behind the records of open transactions; `END_UNKNOWN` likewise.
         records: Records copied by this run.
         bytes: Value bytes copied by this run.
         runs: Runs written by this run.
-        held_since: Since when an open source transaction holds everything up, monotonic seconds; None if it does not.
-        stopped: Why the partition was stopped; None if it was not.
+        held_since: Since when an open source transaction blocks all further records, in monotonic seconds; None if
+            none does.
+        stopped: Stop reason of the partition; None if it is not stopped.
     """
 
     position: int
@@ -57,11 +58,11 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All partitions of a run.
+    """The progress of a run.
 
     Attributes:
-        partitions: By source partition.
-        started: When the run began, monotonic seconds.
+        partitions: Progress by source partition.
+        started: Begin of the run, monotonic seconds.
     """
 
     partitions: Mapping[TopicPartition, PartitionProgress]
@@ -73,7 +74,8 @@ class OwnCommit(NamedTuple):
 
     Attributes:
         record: The record.
-        before: The one before it, of the same generation and partition; its counters are what this one's add to.
+        before: The previous record of the same generation and partition. The counters in records are totals, so the
+            difference to it is what this commit copied.
     """
 
     record: CommitRecord
@@ -81,19 +83,19 @@ class OwnCommit(NamedTuple):
 
 
 class ProgressReader:
-    """Follows a run.
+    """Follows the progress of a run.
 
     Args:
         pipeline: Names the commit topic.
         cluster_id: Source cluster id.
-        source: For the ends.
-        target: For the commit topic.
-        partitions: Which to follow.
-        clock: Tells how long something has lasted.
+        source: The source, which is asked for its ends.
+        target: The cluster of the commit topic.
+        partitions: The partitions to follow.
+        clock: Monotonic seconds.
 
     Attributes:
         starts: Position of each partition when the run began.
-        set_by_hand: Partitions that nobody has copied since their position was, with the generation of that.
+        set_by_hand: Partitions whose newest commit record is an override, with its generation.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class ProgressReader:
         self._which = pipeline.readable_end
         self._started = clock.monotonic()
         self._newest: NewestCommits[TopicPartition] = NewestCommits()
-        # Counters restart with each generation; a run may need several.
+        # The counters in commit records restart with each generation, and a run may have several.
         self._by_generation: NewestCommits[tuple[TopicPartition, int]] = NewestCommits()
         self._generations: set[int] = set()
         self.starts: dict[TopicPartition, int] = {}
@@ -133,32 +135,32 @@ class ProgressReader:
 
     @property
     def newest(self) -> Mapping[TopicPartition, CommitRecord]:
-        """The newest commit record of each partition that was seen."""
+        """The newest commit record of each partition, as far as it was read."""
         return self._newest.records
 
     def follow(self, partitions: Iterable[TopicPartition]) -> None:
-        """Follows these too."""
+        """Follows these partitions too."""
         for tp in partitions:
             self._partitions.setdefault(tp, PartitionProgress(0, END_UNKNOWN, END_UNKNOWN))
 
     def begin(self, commit_log: CommitLog) -> None:
-        """Takes in what was committed before the run."""
+        """Takes in the commit log from before the run."""
         for tp, record in commit_log.positions.items():
             self._take(record)
             self.starts.setdefault(tp, record.position)
 
     def counts_for(self, generation: int) -> None:
-        """Counts what this generation copies as the run's."""
+        """Counts the commits of this generation as commits of the run."""
         self._generations.add(generation)
 
     def read(self) -> list[OwnCommit]:
-        """Takes in what was committed since, and returns what this run did; does not wait.
+        """Takes in the commit records that have arrived; returns those of this run. It does not wait.
 
-        What was taken in before an error is returned by the next call: it is read once.
+        Records that it took in before it raised an error are returned by the next call.
 
         Raises:
-            ClusterUnreachable: The target does not let it read.
-            TopicLost: The commit topic is not the one any more that the run began with.
+            ClusterUnreachable: The target refuses the read.
+            TopicLost: The commit topic was deleted, created anew, or cut off.
         """
         while batch := self._follower.refresh():
             for record in records_of(batch, *self._identity):
@@ -185,7 +187,7 @@ class ProgressReader:
                 self.set_by_hand[record.source] = record.generation
 
     def refresh(self) -> Progress:
-        """Asks the source for its ends and returns all there is to know; where it does not say, what was known."""
+        """Asks the source for its ends and returns the progress; partitions without an answer keep their last ends."""
         now = self._clock.monotonic()
         readable, without_end = ends_of_each_topic(self._source, list(self._partitions), self._which, patience=0)
         asked = [tp for tp in self._partitions if tp not in without_end]
@@ -199,11 +201,11 @@ class ProgressReader:
         return self.current()
 
     def current(self) -> Progress:
-        """What was known at the last refresh, with the newest positions."""
+        """The progress with the newest positions, and the ends of the last refresh."""
         return Progress({tp: self._counted(tp, p) for tp, p in self._partitions.items()}, self._started)
 
     def close(self) -> None:
-        """Lets go of the client."""
+        """Closes the client."""
         self._follower.close()
 
     def _counted(self, tp: TopicPartition, progress: PartitionProgress) -> PartitionProgress:

@@ -1,4 +1,4 @@
-"""Runs a pipeline: one instance, from the checks before the first record to what the commit log says at the end."""
+"""Runs a pipeline as one instance, from the checks before the first record to the outcome from the commit log."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def replicate_with(
     run: str | None = None,
     await_runner: Callable[[], object] | None = None,
 ) -> Outcome:
-    """Copies a pipeline's topics, on anything that runs slots at the same time.
+    """Copies a pipeline's topics with a runner, which can run several slots at once.
 
     Args:
-        runner: Runs one slot for each plan and returns when all have ended.
-        cores: How many it runs at once.
-        pipeline: What to copy, and how.
-        extent: When to end.
-        topics: Only these source topics; all that the pipeline selects if None.
-        look: Of somebody who has just looked at the clusters for the same topics; its clients are used, not closed.
+        runner: Runs one slot for each plan, and returns when all have ended.
+        cores: Number of slots that the runner can run at once.
+        pipeline: The pipeline to copy.
+        extent: When the replication ends.
+        topics: Only these source topics; None: all that the pipeline selects.
+        look: A first look at the same topics that the caller has taken; its clients are used, and not closed.
         stop: When set, the slots commit what they have and end.
-        listener: Told what happens, from this thread.
-        run: Id of the Dagster run that this is; None outside Dagster.
+        listener: Called with each event, in this thread.
+        run: Id of the Dagster run; None outside Dagster.
         await_runner: Returns when the runner can be used, or raises if it never can. It is called when all else is
-            prepared: nothing is taken over from others before.
+            prepared, and before anything is taken over from other instances.
     """
     for info in pipeline.infos:
         log.info("%s", info)

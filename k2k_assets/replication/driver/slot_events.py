@@ -1,4 +1,4 @@
-"""Tells what slots do, as soon as it is read in the control topics."""
+"""Emits the events of slots when their records are read from the control topics."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from k2k_assets.replication.driver.progress import OwnCommit, ProgressReader
 
 
 class SlotEvents:
-    """Makes events of claims and commits.
+    """Turns claims and commits into events.
 
     Args:
         progress: Follows the commit topic.
-        peers: Knows the assignment topic.
-        listener: Told of each event.
+        peers: Follows the assignment topic.
+        listener: Called with each event.
     """
 
     def __init__(self, progress: ProgressReader, peers: Peers, listener: Listener) -> None:
@@ -27,17 +27,17 @@ class SlotEvents:
         self._unclaimed: dict[TopicPartition, str] = {}
 
     def begin(self, generation: int, partitions: Mapping[TopicPartition, str]) -> None:
-        """A generation has been planned.
+        """Begins with the claims of a new generation.
 
         Args:
-            generation: Its number.
-            partitions: What its slots are to claim, with the source topic ids.
+            generation: Number of the generation.
+            partitions: The partitions that its slots will claim, with their source topic ids.
         """
         self._generation = generation
         self._unclaimed = dict(partitions)
 
     def tell(self) -> None:
-        """Tells what was read since.
+        """Reads both control topics, and emits the new events.
 
         Raises:
             K2KError: A control topic cannot be read.
@@ -47,10 +47,10 @@ class SlotEvents:
         self._tell_claims()
 
     def _tell_commit(self, commit: OwnCommit) -> None:
-        """A commit of this instance, or a stop."""
+        """Emits a commit of this instance, or a stop."""
         record, before = commit.record, commit.before
         if record.generation == self._generation:
-            self._tell_claim(record.source, record.slot)  # a slot that ends at once has released all by now
+            self._tell_claim(record.source, record.slot)  # a short-lived slot has released its claim by now
         records, bytes_, runs = (before.records, before.bytes_, before.runs) if before else (0, 0, 0)
         if record.reason is None:
             self._listener(
@@ -70,7 +70,7 @@ class SlotEvents:
             self._listener(PartitionStopped(record.source, record.reason))
 
     def _tell_claims(self) -> None:
-        """What the slots of the newest generation have claimed since; asked for only until they have all."""
+        """Emits the new claims of the newest generation, until its slots have claimed everything."""
         if self._unclaimed:
             self._peers.refresh()
             for tp, slot in self._peers.claimed_by_newest(self._unclaimed).items():

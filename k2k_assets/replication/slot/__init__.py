@@ -1,1 +1,1 @@
-"""One copy task: sessions, transactions, start positions, stops."""
+"""A slot, which is one copy task: sessions, transactions, start checks, stops."""

@@ -1,34 +1,35 @@
-"""How much a transaction may hold, so that a slow target has taken it before it times out.
+"""Limits the size of a transaction, so that a slow target accepts it before it times out.
 
-As TCP finds the rate of a path: it begins small, grows while the target is quick, and shrinks where it is slow, or did
-not take what was sent at all. A transaction that timed out would otherwise be begun again at the same size for ever.
+The limit adapts as TCP adapts to a path: it begins small, grows while the target is fast, and shrinks when the target
+is slow or a transaction fails. Else a transaction that timed out would be repeated at the same size for ever.
 """
 
 from __future__ import annotations
 
-# What the first transaction may hold, in bytes: a target that takes 0.6 MB/s has it before the usual time-out.
+# Bytes of the first transaction: a target that accepts 0.6 MB/s has it before the usual time-out.
 _FIRST = 8_000_000
-# Less than that would not make it quicker: the answers take longer than the bytes.
+# The limit never shrinks below these: with fewer bytes the answers take longer than the data.
 _LEAST, _LEAST_RECORDS = 64_000, 100
-# More than the producer's queue and the consumer's together hold.
+# The limit never grows beyond this: more than the queues of producer and consumer together hold.
 _MOST = 1_000_000_000
-# Shares of the time-out: a transaction that took longer is too large; where one took less, the next may be twice that.
+# Shares of the time-out: a transaction that takes longer than the first is too large; after one that takes less than
+# the second the limit may double.
 _LONG, _SHORT = 1 / 2, 1 / 8
-# What fails sooner than that after its first record has not failed for its size.
+# A transaction that fails sooner than this after its first record has not failed for its size.
 _SOON_SECONDS = 1.0
-# Large records are remembered for some dozen transactions that had none.
+# Decay of the record size with each transaction: large records are remembered for some dozen transactions without any.
 _FORGETTING = 0.9
 
 
 class ByteBudget:
-    """Outlives the sessions of a slot: what one of them had in hand when it failed makes the next one careful.
+    """The limit for a slot's transactions. It outlives sessions: a transaction that failed makes the next one smaller.
 
-    Bytes are those of values, which cost nothing to know. Keys and headers may weigh more than they: so records are
-    counted as well, and limited where a transaction has failed.
+    It counts the bytes of values, which are known without cost. Keys and headers may be larger than values: so it
+    counts records as well, and limits them after a failed transaction.
 
     Attributes:
         most: Bytes that a transaction may hold.
-        most_records: Records that it may hold.
+        most_records: Records that a transaction may hold.
         in_hand: Bytes that are not committed yet.
         records: Records that are not committed yet.
     """
@@ -42,33 +43,33 @@ class ByteBudget:
 
     @property
     def spent(self) -> bool:
-        """Whether the transaction holds all that it may."""
+        """Whether the transaction has reached its limit."""
         return self.in_hand >= self.most or self.records >= self.most_records
 
     def room(self) -> int:
-        """How many more records the transaction may take; always one."""
+        """Number of records that still fit into the transaction; at least one."""
         return max(1, min(int((self.most - self.in_hand) / self._record_size), self.most_records - self.records))
 
     def take(self, records: int, size: int, now: float) -> None:
-        """Records go into the transaction.
+        """Counts records that go into the transaction.
 
         Args:
-            records: How many.
-            size: Their bytes.
+            records: Number of records.
+            size: Bytes of their values.
             now: Monotonic seconds.
         """
         if not self.records:
             self._since = now
         self.in_hand += size
         self.records += records
-        # The largest mean of the chunks: one topic's records may be a thousand times as large as another's.
+        # The largest mean of any chunk, because records of one topic may be a thousand times as large as another's.
         self._record_size = max(self._record_size, size / records)
 
     def committed(self, share: float) -> None:
-        """The target has taken what was in hand.
+        """Adapts the limit after a commit.
 
         Args:
-            share: How long that took once no more records came, as a share of the time that there is.
+            share: Time from closing the transaction to its commit, as a share of the transaction time-out.
         """
         if share > _LONG:
             self._set(max(self.in_hand // 2, self.most // 4), max(self.records // 2, self.most_records // 4))
@@ -81,7 +82,7 @@ class ByteBudget:
         self.in_hand = self.records = 0
 
     def given_up(self, now: float) -> None:
-        """What was in hand, if anything, was not committed: perhaps it was too much.
+        """Shrinks the limit after a transaction that was not committed, because it may have been too large.
 
         Args:
             now: Monotonic seconds.

@@ -1,32 +1,32 @@
-"""When the next transaction may be committed while records trickle in: as soon as the last one was cheap enough. Pure.
+"""Decides when a small transaction may be committed: after a pause half as long as a commit takes, at most 50 ms. Pure.
 
 ```
   |commit|pause|commit|pause|commit|pause|        a pause is half as long as a commit
   |   commit   |pause |   commit   |pause |       a slow target, a busy machine: fewer commits
 ```
 
-So commits take two thirds of the time at most, whatever they cost, and a record waits as short as that allows. A lone
-record waits for nothing: the last commit is long past. Where records come faster than they trickle, as in a copy of
-what has piled up, a pause is as long as it may be: the source has run dry for a moment only.
+So commits take at most two thirds of the time while a commit takes up to 100 ms, and a record waits no longer than that
+needs. A lone record does not wait, because the last commit is long past. If records come fast, as in the copy of a
+backlog, the pause is up to 50 ms: the source has run dry for a moment only.
 """
 
 from __future__ import annotations
 
-# Pauses are so many times as long as a commit.
+# A pause is so many times as long as a commit.
 _PAUSE = 0.5
-# A pause is never longer: then each commit is slow in itself, and waiting would only make it slower.
+# Longest pause in seconds: if commits are slow in themselves, longer pauses would only delay records more.
 _LONGEST_PAUSE = 0.05
-# Records per second that are no trickle any more.
+# The pause is at least so long that the transaction's records came at no more than this rate, per second.
 _FAST = 50_000
-# How much of what is known of the cost the newest commit replaces.
+# Weight of the newest commit in the moving average of the commit cost.
 _NEW = 0.2
 
 
 class CommitPace:
-    """Follows what a commit costs.
+    """Measures the cost of commits, and says when the next one is due.
 
     Args:
-        shortest: `sync.minCommitInterval`, seconds from the begin of one commit to that of the next.
+        shortest: `sync.minCommitInterval`: least seconds from the begin of one commit to the begin of the next.
         now: Monotonic seconds.
     """
 
@@ -36,12 +36,13 @@ class CommitPace:
         self._due = self._ended = now
 
     def committed(self, began: float, ended: float, small: bool) -> None:
-        """A transaction was committed.
+        """Takes in a commit.
 
         Args:
-            began: When its closing began, monotonic seconds.
-            ended: When it was committed.
-            small: Whether it was closed because nothing more was there: what large ones cost says nothing of these.
+            began: When the closing of its transaction began, monotonic seconds.
+            ended: When it was committed, monotonic seconds.
+            small: Whether the transaction was closed because the source had run dry; only these count for the cost,
+                because large transactions cost more.
         """
         if small:
             took = ended - began
@@ -50,9 +51,9 @@ class CommitPace:
         self._due, self._ended = max(began + self._shortest, ended + pause), ended
 
     def due(self, records: int) -> float:
-        """From when on the next small transaction may be closed, monotonic seconds.
+        """Earliest time to close the next small transaction, in monotonic seconds.
 
         Args:
-            records: How many it holds.
+            records: Number of records that it holds.
         """
         return max(self._due, self._ended + min(records / _FAST, _LONGEST_PAUSE))

@@ -1,4 +1,4 @@
-"""Folds what a transaction delivered into runs. Pure."""
+"""Folds the deliveries of a transaction into runs. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RunsByTarget = dict[int, list[Run]]
 
 
 def fold(deliveries: Iterable[Delivery]) -> dict[TopicPartition, RunsByTarget]:
-    """The merged runs of each source partition, by target partition."""
+    """Folds deliveries into the merged runs of each source partition, by target partition."""
     folded: dict[TopicPartition, RunsByTarget] = {}
     for delivery in deliveries:
         into = folded.setdefault(delivery.sent.source, {})

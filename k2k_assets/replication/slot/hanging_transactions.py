@@ -1,8 +1,9 @@
-"""Finds target partitions whose readers of committed records stand still, though nothing of ours is open there.
+"""Finds open transactions that do not end in target partitions, where none of our own is open.
 
-Somebody else's transaction ends in time. One whose marker a broker has lost (Kafka 4.3.1 can, when it restarts) never
-does: the coordinator takes it for ended, and the partition does not. The next marker of the same producer would end it
-too, so that aborted records would be shown, or committed ones hidden: nothing may be written beside it.
+Such a transaction blocks all read_committed readers of the partition. A foreign writer's transaction ends in time. A
+transaction whose marker a broker has lost (Kafka 4.3.1 can lose it in a restart) never ends: the coordinator takes it
+for ended, and the partition does not. The next marker of the same producer would end it too, and so show aborted
+records or hide committed ones. So nothing may be written beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from k2k_assets.replication.slot.partition_state import PartitionState
 
 log = logging.getLogger("k2k.replication")
 
-# How often somebody who waits for the end of a transaction looks for it.
+# How often to look whether a transaction has ended while waiting for it.
 _POLL_SECONDS = 0.2
 # How often to look while records are copied.
 _WATCH_SECONDS = 30.0
@@ -32,11 +33,11 @@ _WATCH_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class HangingTransaction:
-    """Where readers stand.
+    """The offsets that an open transaction hides from read_committed readers.
 
     Attributes:
-        at: The last stable offset: the first record of a transaction that is open.
-        end: The high watermark.
+        at: Last stable offset, which is the first record of the open transaction.
+        end: High watermark.
     """
 
     at: int
@@ -49,8 +50,8 @@ class HangingTransactions:
     Args:
         plan: The slot.
         target: The target cluster.
-        strict: Whether nobody else may write there, so that what is open stops its partition.
-        told: What was told of already, by target partition and first offset.
+        strict: Whether nobody else may write there, so that an open transaction stops its partition.
+        told: Transactions that were logged already, by target partition and first offset.
     """
 
     def __init__(self, plan: SlotPlan, target: Cluster, strict: bool, told: set[tuple[TopicPartition, int]]) -> None:
@@ -65,10 +66,12 @@ class HangingTransactions:
     def stopped(
         self, states: Collection[PartitionState], keep_waiting: Callable[[], None]
     ) -> Mapping[TopicPartition, StopReason]:
-        """Waits until all that is open now has ended, if nobody else may write; nothing of ours is open yet.
+        """Waits until all transactions that are open now have ended; only if nobody else may write (`strict`).
+
+        It is called before the slot opens its first transaction.
 
         Args:
-            states: The partitions that are to be copied.
+            states: The partitions to copy.
             keep_waiting: Called while it waits; may raise.
 
         Returns:
@@ -90,9 +93,9 @@ class HangingTransactions:
         }
 
     def watch(self, states: Collection[PartitionState], now: float) -> None:
-        """Says, once, what has been held at one offset for longer than any transaction of ours may be open.
+        """Logs, once, each transaction that has been open for longer than any of our own may be.
 
-        A target that does not answer now is asked again later.
+        If the target does not answer now, it is asked again later.
         """
         if self._next is not None and now < self._next:
             return
@@ -101,7 +104,7 @@ class HangingTransactions:
             return
         try:
             partitions = self._partitions(states)
-            # A partition without a leader is the next session's matter: nothing is waited for while records are copied.
+            # Partitions without a leader are left to the next session: the copy loop must not wait here.
             ends = self._target.offsets(partitions, "latest", without_leader={}, patience=0)
             held = self._held(ends, patience=0)
         except K2KError as error:
@@ -118,7 +121,7 @@ class HangingTransactions:
                 log.error("%s. %s", found, open_transaction_to_do(tp, at))
 
     def _partitions(self, states: Collection[PartitionState]) -> Collection[TopicPartition]:
-        """The target partitions, and those that positions and mappings are read from."""
+        """The target partitions, and the partitions of commit and mapping topic."""
         pipeline, control = self._plan.pipeline, self._plan.control
         bookkeeping = {
             *(TopicPartition(pipeline.coordination.commit.topic, p) for p in range(control.commit)),
@@ -136,7 +139,7 @@ class HangingTransactions:
 
 
 def patience_seconds(plan: SlotPlan) -> float:
-    """By then the target has aborted what a dead writer with our settings left open."""
+    """After so many seconds the target has aborted any transaction that a dead writer with our settings left open."""
     return (plan.pipeline.transaction_timeout + guarantees.SYNC_MARGIN).total_seconds()
 
 

@@ -1,8 +1,8 @@
-"""Partitions that have no leader, on the source or on the target: left out of a session, so that the others are copied.
+"""Leaves partitions without a leader, on the source or on the target, out of a session, so that the others are copied.
 
-They stay claimed and keep their committed positions. When they have a leader again the session is ended in the ordinary
-way, and the next one begins with them as with all others: claim, fence, read the position, seek. A run with an end
-waits some time for them, and then stops them by name.
+These partitions stay claimed and keep their committed positions. When they have a leader again, the session is ended in
+the ordinary way, and the next one begins with them as with all others: claim, fence, read the position, seek. A run
+with an end waits some time for them, and then stops them by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger("k2k.replication")
 
 # How often to look whether partitions have a leader again.
 _POLL_SECONDS = 10.0
-# How long a run with an end waits for it; a broker that is restarted is back by then.
+# How long a run with an end waits for a leader; a broker that restarts is back by then.
 _PATIENCE_SECONDS = 60.0
 
 
@@ -42,14 +42,14 @@ def without_leader(
     there: Mapping[str, TopicDescription],
     patience: float = ELECTION_SECONDS,
 ) -> dict[TopicPartition, str]:
-    """Source partitions whose records would go to a partition without a leader: it would hold up whole transactions.
+    """Source partitions whose target partition has no leader; they would delay whole transactions.
 
     Args:
-        pipeline: Says where records go: to the partition of the same number, or to any.
-        plans: Partitions that are to be copied.
+        pipeline: Says which target partition records go to: the one with the same number, or any.
+        plans: Partitions to copy.
         target: The target cluster.
-        there: Its topics.
-        patience: As for `Cluster.offsets`.
+        there: The target topics.
+        patience: Seconds to wait for leaders.
     """
     same = pipeline.routing.partition == "source"
     feeds = {
@@ -64,14 +64,14 @@ def without_leader(
 
 
 class LeftOut:
-    """What a slot leaves out for lack of a leader.
+    """The partitions that a slot leaves out because they have no leader.
 
     Args:
         plan: The slot.
-        memory: Remembers since when, and what is stopped.
+        memory: Remembers since when each is left out, and which partitions are stopped.
         source: The source cluster.
         target: The target cluster.
-        clock: Tells how long they have been without.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class LeftOut:
         """Begins a session without some partitions.
 
         Args:
-            found: These, with the reason.
-            others: What the session copies.
+            found: The partitions without a leader, with the reason.
+            others: The partitions that the session copies.
 
         Raises:
             ClusterUnreachable: There are no others, and a leader may yet be elected.
@@ -112,7 +112,7 @@ class LeftOut:
             )
 
     def are_back(self, now: float) -> bool:
-        """Whether one of them has a leader again; looks now and then, and never waits.
+        """Whether one of the partitions has a leader again; it asks now and then, in a thread, and never waits.
 
         Args:
             now: Monotonic seconds.
@@ -129,7 +129,9 @@ class LeftOut:
         return False
 
     def are_given_up(self, now: float) -> bool:
-        """At the end of a run: whether none is left to wait for; those that were waited for long enough are stopped.
+        """Stops the partitions that have been left out for long enough; returns whether none is left to wait for.
+
+        It is called when a run with an end has copied everything else.
 
         Args:
             now: Monotonic seconds.
@@ -138,7 +140,11 @@ class LeftOut:
         return not self._reasons
 
     def _stop_overdue(self, now: float) -> None:
-        """Not noted in the commit log: with a leader nothing is wrong with them, though they may be idle for long."""
+        """Stops the partitions that have been left out for long enough.
+
+        The commit log gets no stop record: once they have a leader, nothing is wrong with them, and an idle partition
+        might show the stop for long.
+        """
         extent = self._plan.extent
         is_over = isinstance(extent, Window) and now - self._memory.started >= extent.duration.total_seconds()
         patience = 0.0 if is_over else _PATIENCE_SECONDS
@@ -150,10 +156,10 @@ class LeftOut:
     def _with_leader(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         source, target = self._clusters
         for cluster in self._clusters:
-            cluster.topics()  # the client would go on with the leaders that it knows
+            cluster.topics()  # else the client goes on with the leaders that it knows
         plans = [plan for plan in self._plan.partitions if plan.source in partitions]
         there = target.describe({plan.target_topic for plan in plans})
-        gone = {plan.source for plan in plans if plan.target_topic not in there}  # the next session says so
+        gone = {plan.source for plan in plans if plan.target_topic not in there}  # the next session stops these
         plans = [plan for plan in plans if plan.source not in gone]
         on_target = without_leader(self._plan.pipeline, plans, target, there, patience=0)
         on_source = offsets_where_led(source, [plan.source for plan in plans], "latest").offline

@@ -1,4 +1,4 @@
-"""What a session knows of one partition it copies: committed, and in hand."""
+"""The state of a partition in a session: its committed position, and the records in hand."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from k2k_assets.transport.interface import Position
 
 @dataclass(slots=True)
 class PartitionState:
-    """One partition of a session.
+    """The state of one partition in a session.
 
     Attributes:
-        plan: What is to be copied.
+        plan: The partition, and its target.
         committed: Position in the newest commit record.
-        next: Position after what is in hand.
-        leader_epoch: Of the last record taken in, or else of the log when copying began; None if unknown.
-        epoch_end: Offset after that record, or else where copying began: only markers and aborted records lie between
-            it and the position.
-        unreleased: Whether the one that copied it last has not let go of it: at least once, what it had sent may
-            still come.
+        next: Position after the records in hand (polled, not yet committed).
+        leader_epoch: Leader epoch of the last record in hand, or of the log when copying began; None if unknown.
+        epoch_end: Offset after that record, or the position at which copying began. Only markers and aborted records
+            lie between it and the position.
+        unreleased: Whether its last owner has not released it: in at-least-once mode that owner's records may still
+            arrive.
         target_end: Target offset after the last record; None where several partitions are fed.
-        began: Where copying of the partition began; None if nobody noted it.
-        log_start: Log start of the source partition when copying of it began; None if nobody noted it.
-        records: Copied by this generation, with what is in hand once a commit record is made.
-        bytes: Likewise.
-        runs: Likewise.
+        began: Position at which copying of the partition began; None if nobody noted it.
+        log_start: Log start of the source partition at that time; None if nobody noted it.
+        records: Records copied by this generation, including those in hand.
+        bytes: Value bytes copied by this generation, including those in hand.
+        runs: Runs written by this generation.
     """
 
     plan: PartitionPlan
@@ -49,10 +49,10 @@ class PartitionState:
 
     @classmethod
     def of(cls, slot: SlotPlan, plan: PartitionPlan, record: CommitRecord) -> PartitionState:
-        """The state that a commit record tells of.
+        """Makes the state from a commit record.
 
-        The end of a topic that is no longer the target means nothing; nor does one where others write too, now or when
-        they do no more.
+        The record's target end is ignored if the target topic is another one now, or if several source partitions feed
+        the target partition.
         """
         target_end = record.target_end if slot.one_to_one and record.target_topic == plan.target_topic else None
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
@@ -65,9 +65,9 @@ class PartitionState:
 
     @property
     def reading_from(self) -> Position:
-        """Where to read on, so that the source checks whether its log still is the one that was copied (KIP-320).
+        """The position to read from, so that the source checks that its log still is the copied one (KIP-320).
 
-        The leader epoch holds only right after the last record, so the markers behind that are read once more.
+        The leader epoch is valid only right after the last record, so the markers behind it are read once more.
         """
         if self.leader_epoch is None or self.epoch_end is None:
             return Position(self.committed)
@@ -75,17 +75,17 @@ class PartitionState:
 
     @property
     def follows_on(self) -> bool:
-        """Whether what was copied before ends where the commit log says, so that others' records behind it are seen."""
+        """Whether the target end of the earlier copy is known, or there is none: then foreign records are detected."""
         return self.target_end is not None or self.committed == self.began
 
     @property
     def moved(self) -> bool:
-        """Whether there is something to commit."""
+        """Whether the position has advanced since the last commit."""
         return self.next > self.committed
 
 
 def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: int, time: int) -> CommitRecord:
-    """The commit record that a state amounts to."""
+    """Makes the commit record for a state."""
     plan = state.plan
     return CommitRecord(
         group=slot.pipeline.group,
@@ -113,7 +113,7 @@ def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: i
 
 
 def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: int, reason: StopReason) -> CommitRecord:
-    """The release of a partition that was stopped: at its position, with the topic ids that it was copied from."""
+    """Makes the release record of a stopped partition from its newest record: the same position and topic ids."""
     record = replace(
         newest,
         kind="release",
@@ -131,9 +131,10 @@ def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: in
 def mapping_record(
     slot: SlotPlan, state: PartitionState, runs: dict[int, list[Run]], sequence: int, time: int, follows_on: bool
 ) -> MappingRecord:
-    """The mapping record of one transaction: what it covered, and the runs by target partition.
+    """Makes the mapping record of one transaction: its covered range, and the runs by target partition.
 
-    Where what was copied before it ends nobody knows (`follows_on`), others may have written in between.
+    If it does not follow on (`PartitionState.follows_on`), others may have written before it, which the settings of the
+    record note.
     """
     plan = state.plan
     known = follows_on or not slot.one_to_one

@@ -1,4 +1,4 @@
-"""Reads a stretch of a target partition back, to tell markers and aborted records from somebody else's."""
+"""Reads target offsets back, to tell transaction markers and aborted records from foreign records."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _TIMEOUT = 10.0
 def count_records(
     target: Cluster, properties: Mapping[str, Any], tp: TopicPartition, start: int, end: int, committed_only: bool
 ) -> int:
-    """How many records a reader finds from `start` to `end` (exclusive).
+    """Counts the records from `start` to `end` (exclusive).
 
-    A stretch that stays unreadable because of an open transaction counts as one record: our own slot is fenced and
-    has none open there, so it is somebody else's.
+    If an open transaction blocks the read, that counts as one record: the transaction is not ours, because the former
+    holder of our slot's id is fenced.
 
     Args:
         target: The target cluster.
-        properties: Its consumer settings, librdkafka names.
+        properties: Consumer settings for the target, librdkafka names.
         tp: Target partition.
-        start: First offset; what retention has deleted of the stretch is passed over.
+        start: First offset; records that retention has deleted do not count.
         end: Offset after the last.
-        committed_only: Whether aborted records are passed over.
+        committed_only: Whether aborted records do not count.
 
     Raises:
-        ClusterUnreachable: The target does not let it read in time.
+        ClusterUnreachable: The records cannot be read in time.
     """
     start = max(start, target.offsets([tp], "earliest").get(tp, end))
     found = 0

@@ -1,4 +1,4 @@
-"""One life of a slot's clients: claim, fence, read the committed position, check, seek, copy.
+"""A session is one life of a slot's clients: claim, fence, read the committed position, check, seek, copy.
 
 After any error the session is thrown away and a new one starts from what the target holds; nothing is taken from
 memory. The steps are numbered as in `docs/architecture.md`.
@@ -45,22 +45,22 @@ log = logging.getLogger("k2k.replication")
 _CHUNK = 1000
 # How long an idle poll waits; a record ends it at once.
 _IDLE_SECONDS = 0.1
-# How long not to poll while there is time: the consumer's queue holds far more than comes meanwhile.
+# How long to let records gather in the consumer's queue before the next poll.
 _GATHER_SECONDS = 0.005
 # How often to look for higher claims and for the stop record.
 _POLL_SECONDS = 0.25
-# How long a poll waits at least, while there is something to commit.
+# Shortest wait of a poll while there is something to commit.
 _SHORTEST_WAIT = 0.001
-# How often to look whether idle topics still are the same.
+# How often to check the topic ids of idle topics.
 _TOPICS_SECONDS = 10.0
-# How often to collect garbage: errors and futures leave cycles behind.
+# How often to collect garbage: errors and futures leave reference cycles behind.
 _COLLECT_SECONDS = 5.0
 # A mapping record stays well below the usual limit of 1 MB with this many runs.
 _MOST_RUNS = 20_000
 
 
 class _AskedToStop(Exception):
-    """The stop record came while something was waited for."""
+    """The stop record came while the session waited."""
 
 
 class Session:
@@ -68,15 +68,15 @@ class Session:
 
     Args:
         plan: The slot.
-        memory: What outlives the session.
-        source: Reads.
-        sink: Writes.
+        memory: The state that outlives the session.
+        source: Reads the source.
+        sink: Writes to the target.
         clusters: Source and target, for metadata.
-        tail: The assignment topic.
-        transactional_id: That of the sink.
-        chain: Finds foreign writers; None where that cannot be told.
-        capabilities: What the transport of source and sink can do.
-        clock: Its clock.
+        tail: Follows the assignment topic.
+        transactional_id: The sink's transactional id.
+        chain: Finds foreign writers; None where they cannot be detected.
+        capabilities: The capabilities of the transport.
+        clock: The clock.
     """
 
     def __init__(
@@ -129,14 +129,14 @@ class Session:
         """Steps 1 to 4: claim the id and the partitions, read the commit topic, check, commit fresh starts.
 
         Returns:
-            Whether there is anything to do: not if the slot was asked to stop, or others copy all that it would.
+            Whether there is anything to copy; false if the slot was asked to stop, or others copy all its partitions.
 
         Raises:
             Superseded: A newer instance has copied since, and is gone.
-            Restart: The target did not take a step.
+            Restart: The target refused a step, or did not answer.
             K2KError: The slot cannot go on.
         """
-        # Where it ends before it has begun, nothing was copied under its claims, and nothing will be.
+        # If the start fails or is cut short, nothing was copied under these claims, so they are released.
         try:
             return self._start()
         except _AskedToStop:
@@ -155,7 +155,7 @@ class Session:
             wanted = []
         if not wanted and not self._slot_claims.left():
             return False
-        self._sink.open()  # 1: fences the former holder, aborts what it left open
+        self._sink.open()  # 1: fences the former holder, and aborts its open transaction
         self._slot_claims.claim(wanted)  # 2
         self._slot_claims.release_left()
         if not wanted:
@@ -183,12 +183,12 @@ class Session:
         self._commit_starts(starts.fresh, commit_log)
         if self._chain:
             self._chain.start(self._states)
-        # New clients know no leader epoch of their own: it makes the broker check that its log is still the same.
+        # The leader epoch makes the broker check that its log is still the same; a new client knows none itself.
         self._source.assign({tp: state.reading_from for tp, state in self._states.items()})
         return True
 
     def _ensure_newest(self, commit_log: CommitLog) -> None:
-        """Commit records of an older generation would count for nothing: this instance was superseded."""
+        """Raises `Superseded` if a newer generation has committed: commit records of this one would not count."""
         for tp in self._slot_claims.partitions:
             record = commit_log.positions.get(tp)
             if record and record.generation > self._plan.generation:
@@ -198,10 +198,11 @@ class Session:
                 )
 
     def _commit_starts(self, fresh: list[PartitionState], commit_log: CommitLog) -> None:
-        """A start position is committed before the first record is consumed: a crash then cannot move it.
+        """Commits new start positions before the first record is consumed, so that no crash can move them.
 
-        Outside transactions what is sent may come late, so the newest record has to tell even before the first commit
-        that somebody copies. Partitions that were stopped are released with their reason, at the position they have.
+        In at-least-once mode it also writes a start record for each released partition, because records of this slot
+        may arrive late: a later owner must know that somebody has copied since the release. Stopped partitions are
+        released with their reason, at their position.
         """
         held = self._slot_claims.partitions
         to_note = self._memory.stopped.to_note()
@@ -216,7 +217,7 @@ class Session:
         for state in starting:
             self._transactions.write_commit(state, "start")
         for tp, reason in stopped.items():
-            # As it stands in the log, topic ids too: what made it stop has to make the next run stop as well.
+            # The record keeps the topic ids of the log, so that the next run stops for the same reason.
             record = commit_log.positions[tp]
             self._transactions.write_commit_record(
                 stopped_record(self._plan, record, self._memory.sequence, now_ms(self._clock), reason)
@@ -224,14 +225,14 @@ class Session:
         self._transactions.commit()
 
     def _with_ends(self, commit_log: CommitLog) -> list[PartitionState]:
-        """Where others feed the target too, an end that was noted before they did is no longer one."""
+        """States whose commit record has a target end that is no longer valid, because others feed the target too."""
         if self._plan.one_to_one:
             return []
         noted = {tp for tp, record in commit_log.positions.items() if record.target_end is not None}
         return [state for tp, state in self._states.items() if tp in noted]
 
     def _last_sequence(self, commit_log: CommitLog) -> int:
-        """Of this slot in this generation: should Spark run its task a second time, the numbers still rise."""
+        """The last sequence of this slot in this generation: the sequence rises even if Spark runs its task again."""
         mine = [
             r.sequence
             for plan in self._plan.partitions
@@ -242,11 +243,11 @@ class Session:
     # -- copying ------------------------------------------------------------------------------------------------
 
     def copy(self) -> bool:
-        """Step 5: consume a chunk, run the stages, produce; close transactions; until the end. Then step 7.
+        """Step 5: consume a chunk, run the stages, produce, and close transactions, until the end. Then step 7.
 
         Returns:
-            Whether that was the end: not if partitions went to somebody else and the others are to be gone on with, or
-            if some that were left out are back.
+            Whether the slot's work is done; false if a new session has to follow, because partitions that were left
+            out have a leader again, or for the partitions that are left after a hand-over.
         """
         monotonic = self._clock.monotonic
         self._transactions.last_commit = self._last_record = monotonic()
@@ -285,21 +286,24 @@ class Session:
         return True
 
     def _poll(self, limit: int) -> Polled:
-        """What came; of a topic that was created anew the client says only that an offset is out of range."""
+        """Polls the source; if that fails, it checks the topic ids first.
+
+        For a topic that was created anew the client reports only an offset out of range.
+        """
         try:
             return self._source.poll(limit, self._patience())
         except SourceStopped as stopped:
             states = [state for tp, state in self._states.items() if tp == stopped.partition]
-            with suppress(K2KError, Restart):  # what cannot be asked now is told as the client says it
+            with suppress(K2KError, Restart):  # if the ids cannot be checked now, the client's error stands
                 self._ask_topic_ids(states)()
             raise
 
     def _ensure_source_answers(self, polled: Polled, now: float) -> None:
-        """librdkafka waits for a source that is down without a word; who waits for an end has to know.
+        """Watches for a silent source: librdkafka waits for a source that is down without reporting an error.
 
         Raises:
             ClusterUnreachable: The source does not answer.
-            Restart: It does, and has what does not come.
+            Restart: The source has records that the client does not return.
         """
         if polled.chunks or polled.ends or polled.passed:
             self._silent_source.heard(now)
@@ -308,11 +312,12 @@ class Session:
         self._silent_source.look_for_leaders(self._states, now)
 
     def _let_records_gather(self) -> None:
-        """Before the next commit is due a steady stream is taken in a few polls, not in one for each record.
+        """Sleeps before the next poll, so that a steady stream takes a few polls for each commit, not one a record.
 
-        Exactly once a transaction begins with the last of these polls. Begun at once after the last commit, it would
-        be refused while the target writes that one's markers (CONCURRENT_TRANSACTIONS), and the client asks again only
-        20 ms later. At least once a record is visible as soon as it is sent, so nothing waits before the first.
+        In exactly-once mode it sleeps until the next commit is due before the transaction begins. A transaction that
+        began right after the last commit would be refused while the target writes the markers of that commit
+        (CONCURRENT_TRANSACTIONS), and the client retries only 20 ms later. In at-least-once mode a record is visible as
+        soon as it is sent, so the first record of a transaction does not wait.
         """
         if self._transactions.records:
             longest = _GATHER_SECONDS
@@ -325,7 +330,7 @@ class Session:
             self._clock.sleep(min(wait, longest))
 
     def _patience(self) -> float:
-        """How long the next poll may wait for a record."""
+        """Longest wait of the next poll: until the next commit is due if there is something to commit."""
         if not (self._transactions.records or self._moved_past_markers):
             return _IDLE_SECONDS
         return max(
@@ -354,7 +359,7 @@ class Session:
             state.bytes += size
             self._last_record = now
         if fault is not None:
-            # The reason says that all before the record is copied. An end that was seen lies behind it.
+            # The stop reason promises that all records before the unreadable one are copied. `polled.ends` lie behind.
             self._close()
             raise fault
         for tp, end in polled.ends.items():
@@ -364,12 +369,12 @@ class Session:
             self._moved_past_markers |= state.moved
 
     def _staged(self, taken: Chunk) -> tuple[Chunk | None, StopReason | None]:
-        """A chunk behind the stages, as `Chunk.readable`; decoded only where a stage or the sink needs it."""
+        """Applies the stages; returns as `Chunk.readable`, but decodes only if a stage or the sink needs it."""
         chunk = reduce(_apply, self._stages, taken)
         return (chunk, None) if chunk.unchanged and not self._needs_decoding else chunk.readable()
 
     def _is_full(self, now: float) -> bool:
-        """Whether the transaction holds as much as it may, or is as old as it may become."""
+        """Whether the transaction has reached its largest size or its longest time."""
         current = self._transactions
         if not current.records:
             return False
@@ -377,7 +382,7 @@ class Session:
         return full or self._memory.budget.spent or now - current.opened >= self._batch_seconds
 
     def _is_due(self, dry: bool, now: float) -> bool:
-        """Nothing more is there now: a lone record is visible at once, and a steady stream soon."""
+        """Whether to close a small transaction: the source has run dry, and the pause since the last commit is over."""
         records = self._transactions.records
         worth_it = dry if records else self._moved_past_markers
         return worth_it and now >= self._pace.due(records)
@@ -385,11 +390,11 @@ class Session:
     def _close(self, releasing: Collection[TopicPartition] = (), small: bool = False) -> None:
         began = self._clock.monotonic()
         moved = [state for tp, state in self._states.items() if state.moved or tp in releasing]
-        # Topic ids are asked for now, answered while the flush runs, and looked at before the commit.
+        # The topic ids are requested now, arrive during the flush, and are checked before the commit.
         try:
             self._transactions.close(moved, self._ask_topic_ids(moved), releasing)
         except ForeignWriter as error:
-            # Outside transactions records of a new owner look like those of a stranger to one that has slept.
+            # Outside transactions, a slot that was frozen takes the records of its successor for foreign ones.
             self._tail.catch_up()
             if not self._slot_claims.still_holds(error.source):
                 raise Restart(f"{error.source} was taken over meanwhile") from None
@@ -405,7 +410,7 @@ class Session:
         return ask_topic_ids(self._plan, self._source_cluster, self._target_cluster, plans)
 
     def _ensure_idle_topics(self, now: float) -> None:
-        """A topic that moves is looked at with each commit; one that was deleted while nothing came, here."""
+        """Checks the topic ids of all topics now and then; each commit checks only topics with new records."""
         if now >= self._next_topics:
             self._next_topics = now + _TOPICS_SECONDS
             self._ask_topic_ids(self._states.values())()
@@ -422,13 +427,13 @@ class Session:
             raise _AskedToStop
 
     def _told_to_stop(self) -> bool:
-        """Remembered: before the slot has ended, the record may be removed, or be out of reach."""
+        """Whether a stop record was seen; this is remembered, because the record may be removed before the slot ends."""
         if self._memory.told_to_stop is None and self._plan.generation in self._tail.state.stops:
             self._memory.told_to_stop = self._clock.monotonic()
         return self._memory.told_to_stop is not None
 
     def _heartbeat(self) -> None:
-        """A heartbeat has a transaction of its own, so one that is open is closed before."""
+        """Writes a heartbeat if one is due. Heartbeats have transactions of their own, so it closes the open one first."""
         if self._slot_claims.heartbeat_is_due:
             if self._transactions.records:
                 self._close()
@@ -445,12 +450,12 @@ class Session:
         return False
 
     def _release(self) -> None:
-        """Step 7: the last commit, and only then the releases."""
+        """Step 7: makes the last commit, and only then writes the releases."""
         self._close(releasing=self._states)
         self._slot_claims.release()
 
     def _hand_over(self, partitions: Collection[TopicPartition]) -> None:
-        """Commits all that is in hand, then lets go of some partitions."""
+        """Commits all records in hand, then releases some partitions to their new owners."""
         self._close(releasing=partitions)
         self._slot_claims.yield_to(partitions)
 

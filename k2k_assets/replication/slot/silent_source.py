@@ -1,10 +1,10 @@
-"""Watches a source that says nothing: is it there, and does the consumer bring what it holds?
+"""Watches a silent source: does it answer, and does the consumer return the records that it has?
 
-librdkafka waits for a source that is down without a word, and has been seen to stand still beside one that is up. Only
-complete silence is looked into, so a source that is read from costs nothing here. But a partition that loses its leader
-falls silent alone: a run that waits for its end asks for the leaders now and then, whatever else comes.
+librdkafka reports no error while a source is down, and it has been seen to hang although the source is up. The watch
+asks only when the whole source is silent, so it costs nothing while records come. But a partition that loses its leader
+falls silent alone: so a run with an end asks for the leaders of its partitions now and then, whatever else comes.
 
-The question runs in a thread: a slot that waits for an answer still hears that it is to stop.
+The question runs in a thread, so that the slot still sees its stop record while it waits for the answer.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ from k2k_assets.transport.errors import Restart
 
 log = logging.getLogger("k2k.replication")
 
-# After this long without a word from the source it is asked, and again after each further time.
+# After so many seconds without anything from the source the watch asks, and again after each further so many.
 SILENCE_SECONDS = 15.0
 # How often a run that waits for the ends of its partitions asks whether they have a leader.
 LEADER_SECONDS = 15.0
-# A slow link may need long for one batch: what is there may stay out for twice as long each time, up to this.
+# Longest wait for records that the source has. A slow link may need long for one batch, so the wait doubles each time,
+# up to this.
 MOST_SECONDS = 600.0
 _MOST_DOUBLINGS = 10
-# Partitions that a message names.
+# A message names at most so many partitions.
 _NAMED = 5
 
 
 class SilentSourceWatch:
-    """Asks a silent source where it ends, and compares that with what has come.
+    """Asks a silent source for its ends, and compares them with the positions of the session.
 
     Args:
         plan: The slot.
-        memory: What outlives the session.
+        memory: The state that outlives the session.
         cluster: The source.
     """
 
@@ -62,7 +63,7 @@ class SilentSourceWatch:
         self._told = False
 
     def heard(self, now: float) -> None:
-        """Something came: a record, or word that a partition ends here.
+        """Notes that something came: a record, or the end of a partition.
 
         Args:
             now: Monotonic seconds.
@@ -72,15 +73,15 @@ class SilentSourceWatch:
         self._told = False
 
     def refresh(self, states: Mapping[TopicPartition, PartitionState], now: float) -> None:
-        """Nothing came: asks the source when that has been so for long, and looks at its answer when that is there.
+        """Notes that nothing came; asks the source if it has been silent for long, and checks its answer when it comes.
 
         Args:
             states: The partitions that are copied.
             now: Monotonic seconds.
 
         Raises:
-            ClusterUnreachable: The source does not answer; a continuous slot waits for it.
-            Restart: The source has had something to read for a long time, and it does not come; or partitions of a
+            ClusterUnreachable: The source does not answer; a continuous slot waits instead.
+            Restart: The source has had records for a long time that the consumer does not return; or partitions of a
                 slot with an end have lost their leader.
         """
         if self._asked is None:
@@ -92,14 +93,14 @@ class SilentSourceWatch:
             self._compare(answer, states, now)
 
     def look_for_leaders(self, states: Mapping[TopicPartition, PartitionState], now: float) -> None:
-        """Where an end is waited for: whether the partitions that have not come to theirs have leaders.
+        """In a run with an end: asks now and then whether the partitions that have not reached their end have leaders.
 
         Args:
             states: The partitions that are copied.
             now: Monotonic seconds.
 
         Raises:
-            Restart: One has lost its leader; the next session leaves it out.
+            Restart: A partition has lost its leader; the next session leaves it out.
         """
         if not self._waits_for_ends:
             return
@@ -114,7 +115,7 @@ class SilentSourceWatch:
             answer, self._leaders = self._leaders, None
             try:
                 _ensure_leaders(answer.result().offline)
-            except K2KError as error:  # if it says nothing else either, `refresh` finds that out
+            except K2KError as error:  # if the source is silent altogether, `refresh` finds that out
                 log.debug("whether the source's partitions have leaders is not known: %s", error)
 
     def _ask(self, partitions: Collection[TopicPartition]) -> LedOffsets:
@@ -129,7 +130,7 @@ class SilentSourceWatch:
             if not self._told:
                 log.warning("nothing comes from the source, and it does not say where it ends: %s", error)
                 self._told = True
-            self._owing_since = None  # while it is away nothing can come
+            self._owing_since = None  # while the source is away no records can come
             return
         if not self._waits_for_it:
             _ensure_leaders(offline_partitions)
@@ -137,13 +138,13 @@ class SilentSourceWatch:
         if not owed:
             self._owing_since = None
         elif self._owing_since is None:
-            self._owing_since = now  # it may have been written a moment ago
+            self._owing_since = now  # the records may have been written a moment ago
         elif now - self._owing_since >= self._longest():
             self._memory.stalls.add(self._memory.commits)
             raise Restart(f"the source has records that do not come: {_positions(owed, states)}")
 
     def _longest(self) -> float:
-        """How long what is there may stay out, in seconds."""
+        """Longest wait for records that the source has, in seconds."""
         stalls = self._memory.stalls.since(self._memory.commits)
         return min(SILENCE_SECONDS * 2.0 ** min(stalls, _MOST_DOUBLINGS), MOST_SECONDS)
 

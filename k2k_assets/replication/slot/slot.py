@@ -1,11 +1,11 @@
-"""One copy task: sessions, one after the other, until the slot's work is done.
+"""A slot is one copy task: it runs sessions one after the other, until its work is done.
 
-What each kind of trouble means:
+How it reacts to errors:
 
 - retriable: librdkafka retries by itself within the deadlines;
-- abortable, ambiguous, fatal, fenced: the session is thrown away, the next one starts at step 1;
-- superseded: a partition goes to whoever has the higher claim, the slot goes on with the others;
-- a partition that cannot go on: its topic is left out of the next session and released with its reason.
+- abortable, ambiguous, fatal, fenced: the session is thrown away, and the next one starts at step 1;
+- superseded: the slot leaves a partition to the owner with the higher claim, and goes on with the others;
+- a partition that cannot go on: the next session leaves its topic out and releases it with its reason.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from k2k_assets.transport.interface import Sink
 log = logging.getLogger("k2k.replication")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-# A bounded run gives up when nothing was committed for this long; a continuous one never does.
+# A run with an end gives up when nothing was committed for this long; a continuous one never does.
 _PATIENCE_SECONDS = 120.0
-# A slot that was told to stop, and has not been able to since, leaves.
+# A slot that was told to stop, but cannot commit and release, leaves after so many seconds.
 _LEAVE_SECONDS = 10.0
 
 
 @contextmanager
 def quiet_garbage_collection() -> Iterator[None]:
-    """No automatic collection: messages are many and make no cycles, looking for some costs a third of the loop.
+    """Turns automatic garbage collection off in its body.
 
-    The session collects between transactions instead. What lives already is set aside, so that this is quick.
+    Messages are many and form no reference cycles; searching them for cycles costs a third of the loop's time. The
+    session collects between transactions instead. Objects that exist already are frozen, so that this is fast.
     """
     gc.collect()
     gc.freeze()
@@ -65,7 +66,7 @@ class Slot:
     """Runs the sessions of one slot.
 
     Args:
-        plan: What to copy.
+        plan: The slot's plan.
     """
 
     def __init__(self, plan: SlotPlan) -> None:
@@ -78,14 +79,14 @@ class Slot:
         self._pause = _FIRST_PAUSE
 
     def run(self) -> SlotMemory:
-        """Copies until the end, or until nothing is left because others have taken over.
+        """Copies until the end, or until others have taken over all partitions.
 
         Returns:
-            What was stopped, and what was taken over.
+            The stopped partitions, and those that others have taken over.
 
         Raises:
             Superseded: A newer instance has copied since, and is gone.
-            K2KError: The slot cannot go on; nothing uncommitted was left behind.
+            K2KError: The slot cannot go on; it left no open transaction behind.
         """
         pipeline = self._plan.pipeline
         with ExitStack() as stack:
@@ -119,10 +120,10 @@ class Slot:
                 gc.collect()
 
     def _session(self, stack: ExitStack, source: Cluster, target: Cluster) -> bool:
-        """Runs one session; whether it was the last one."""
+        """Runs one session; returns whether it was the last one."""
         stack.callback(lambda: self._memory.budget.given_up(time.monotonic()))
         tail = stack.enter_context(AssignmentTail(self._plan.pipeline, target))
-        tail.catch_up()  # whoever was fenced looks first who did it, and never claims an id that is not its own
+        tail.catch_up()  # a fenced slot must know the newest claims before it initialises an id, which may be taken
         self._id = self._free_id(tail)
         sink = self._sink()
         stack.callback(sink.close)
@@ -139,7 +140,7 @@ class Slot:
         return fencing_rules.free_id(pipeline.name, pipeline.group, plan.slot, plan.slots, used)
 
     def _close_sinks(self) -> None:
-        """What is queued has a last chance, unless others copy these partitions now: it would only be duplicates."""
+        """Closes the sinks; drops queued records if others copy these partitions now: they would be duplicates."""
         self._sinks.close(
             discard=all(plan.source in self._memory.claims.superseded_by for plan in self._plan.partitions)
         )
@@ -159,7 +160,7 @@ class Slot:
         )
 
     def _refused(self, error: Undeliverable, progressed: bool) -> None:
-        """A record that the target refuses stops its topic, once it is known which one it is."""
+        """Stops the topic of a record that the target refuses, once it is known which record it is."""
         if not error.final or error.index is None:
             self._wait(Restart(error.why), progressed)
             return
@@ -169,7 +170,7 @@ class Slot:
         self._stop(self._of_topic(sent.source.topic), reason)
 
     def _cause(self, error: Exception, target: Cluster) -> Exception:
-        """Stops topics that may not be written any more; tells what is behind an error, if more can be known."""
+        """Stops topics that the principal may not write to any more; returns the cause of an error, or the error."""
         if isinstance(error, Forbidden):
             try:
                 for tp, reason in revoked(self._plan, target, error).items():
@@ -187,7 +188,7 @@ class Slot:
             self._memory.stopped.stop(tp, reason)
 
     def _has_to_leave(self, error: Exception) -> bool:
-        """Whoever was told to stop does not wait long for a cluster: what is left open others fence."""
+        """Whether a slot that was told to stop leaves although it cannot release; others will fence it."""
         told = self._memory.told_to_stop
         if told is None or time.monotonic() - told < _LEAVE_SECONDS:
             return False
@@ -195,7 +196,7 @@ class Slot:
         return True
 
     def _wait(self, error: Exception, progressed: bool) -> None:
-        """Backs off before the next session; a bounded run that gets nowhere ends with the error."""
+        """Waits before the next session; raises the error if a run with an end has made no progress for long."""
         now = time.monotonic()
         if progressed:
             self._quiet_since, self._pause = now, _FIRST_PAUSE

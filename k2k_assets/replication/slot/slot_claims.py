@@ -1,4 +1,4 @@
-"""The claims of one session of a slot: written, defended, given up. The rules are in `fencing_rules.py`."""
+"""The claims of one session of a slot: it writes, defends and releases them by `coordination/fencing_rules.py`."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from k2k_assets.transport.errors import Fenced
 
 log = logging.getLogger("k2k.replication")
 
-# How often somebody who waits for a release looks for it.
+# How often to look for the release of another owner while waiting for it.
 _POLL_SECONDS = 0.1
 
 
 class SlotClaims:
-    """What a slot holds during one session.
+    """The claims that a slot holds during one session.
 
     Args:
         plan: The slot.
-        history: The claims of former sessions, and what others have taken.
+        history: The claims of former sessions, and the partitions that others have taken over.
         transactions: Writes claims, heartbeats and releases, each in a transaction of its own.
-        tail: The assignment topic.
-        transactional_id: Of this session.
-        clock: Its clock.
+        tail: Follows the assignment topic.
+        transactional_id: The session's transactional id.
+        clock: The clock.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class SlotClaims:
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
-        """What is held."""
+        """The source partitions that the slot holds claims of."""
         return self._claims
 
     # -- before copying -----------------------------------------------------------------------------------------
 
     def wanted(self) -> list[PartitionPlan]:
-        """The partitions of the plan that nobody else has a better right to, by what was read of the topic."""
+        """The planned partitions without a higher claim, as far as the assignment topic was read."""
         state, history, by_partition = self._tail.state, self._history, self._tail.state.by_partition()
         mine = self._plan.generation, self._plan.slot
         alive = state.claims.values()
@@ -80,17 +80,17 @@ class SlotClaims:
         return [plan for plan in self._plan.partitions if plan.source not in history.superseded_by]
 
     def claim(self, partitions: Iterable[PartitionPlan]) -> None:
-        """Claims partitions under an id that was claimed just now."""
+        """Claims partitions under the transactional id, which was initialised just now."""
         fresh = self._written.new({plan.source: plan.source_topic_id for plan in partitions})
-        # Known before they are written: one whose commit failed may lie in the topic all the same, and must not be
-        # taken for that of another attempt of this slot.
+        # Noted before they are written: a claim whose commit failed may lie in the topic all the same, and must not be
+        # taken for the claim of another attempt of this slot.
         self._history.written.update(claim.claim for claim in fresh.values())
         self._claims = self._written.claim(fresh)
         offsets = (claim.offset for claim in self._claims.values())
         self._history.last_offset = max(offsets, default=self._history.last_offset)
 
     def left(self) -> list[Claim]:
-        """What former sessions of this slot claimed, and what others have taken before it was released."""
+        """Claims of former sessions of this slot that were never released, and that this session does not hold."""
         if self._history.is_superseded:  # a later attempt of this slot is at work, under the same id
             return []
         held = {claim.claim for claim in self._claims.values()}
@@ -98,7 +98,7 @@ class SlotClaims:
         return self._not_to_be_waited_for([c for c in claims if c.claim in self._history.written - held])
 
     def release_left(self) -> None:
-        """Releases that: whoever has taken it would wait for a heartbeat that never comes."""
+        """Fences and releases the claims that `left` finds: other instances would wait for their release."""
         if left := self.left():
             self._written.fence(left)
 
@@ -109,7 +109,7 @@ class SlotClaims:
             keep_waiting: Called about ten times a second; may raise.
 
         Raises:
-            Fenced: Somebody else has claimed the id.
+            Fenced: Another slot has fenced this one.
         """
         patience = Deadline(self._heartbeat_timeout)
         while True:
@@ -126,7 +126,10 @@ class SlotClaims:
             self._ensure_not_fenced()
 
     def _ensure_not_fenced(self) -> None:
-        """Only who has fenced the holder of a claim removes it, and who waits writes nothing that would be refused."""
+        """Raises `Fenced` if own claims are gone from the topic: only a slot that fenced their holder removes them.
+
+        While the slot waits, it writes nothing that the broker would refuse, so it has to look.
+        """
         claims = self._tail.state.claims
         gone = [str(tp) for tp, claim in self._claims.items() if claim.claim not in claims]
         if gone:
@@ -141,10 +144,10 @@ class SlotClaims:
         ]
 
     def _not_to_be_waited_for(self, claims: Iterable[Claim]) -> list[Claim]:
-        """What this very slot left under another id, and owners that the driver has found dead.
+        """The claims to fence without waiting: those that this slot left under another id, and those of dead slots.
 
-        But not under an id that somebody newer uses by now, or another slot of this instance: that one fences it, and
-        will say so.
+        Claims under an id that a newer generation or another slot of this instance uses by now are left out: that one
+        fences them when it initialises the id, and then writes their tombstones.
         """
         owners = {(self._plan.generation, self._plan.slot), *self._plan.dead}
         left = [claim for claim in claims if claim.owner in owners]
@@ -163,7 +166,7 @@ class SlotClaims:
     # -- while copying ------------------------------------------------------------------------------------------
 
     def superseded(self) -> list[TopicPartition]:
-        """Partitions that are held here though somebody has a higher claim."""
+        """Partitions of this slot of which another slot has a higher claim."""
         found = []
         by_partition = self._tail.state.by_partition()
         for tp, own in self._claims.items():
@@ -174,13 +177,13 @@ class SlotClaims:
         return found
 
     def still_holds(self, tp: TopicPartition) -> bool:
-        """Whether the topic, as far as it was read, still has the own claim of a partition, and none above it."""
+        """Whether the topic, as far as it was read, has the own claim of a partition and no higher one."""
         own = self._claims[tp]
         claims = self._tail.state.by_partition().get(own.what, ())
         return any(claim.claim == own.claim for claim in claims) and not fencing_rules.rivals(own, claims)[0]
 
     def yield_to(self, partitions: Iterable[TopicPartition]) -> None:
-        """Releases partitions to their new owners. Everything that was done for them has been committed or aborted."""
+        """Releases partitions to their new owners. All transactions with their records must be committed or aborted."""
         given = list(partitions)
         if given:
             log.warning(
@@ -191,9 +194,9 @@ class SlotClaims:
             self.release(given)
 
     def release(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Writes the tombstones of claims, if there are any; of all, and of the slot's heartbeats, if none are named.
+        """Writes the tombstones of claims; without an argument of all claims, and of the slot's heartbeats.
 
-        In a transaction of its own, after the last one that copied: so a release that can be seen is true.
+        The tombstones have a transaction of their own, after the last one with records: so a visible release is true.
         """
         if not self._claims:
             return
@@ -204,11 +207,11 @@ class SlotClaims:
 
     @property
     def heartbeat_is_due(self) -> bool:
-        """Whether a heartbeat has to be written, for which no transaction may be open."""
+        """Whether it is time for a heartbeat. No transaction may be open when it is written."""
         return self._clock.monotonic() >= self._next_heartbeat
 
     def heartbeat_if_due(self) -> None:
-        """Writes a heartbeat, if it is time for one."""
+        """Writes a heartbeat if it is time for one."""
         if self.heartbeat_is_due:
             self._written.write([(self._heartbeat_key(), time_value(now_ms(self._clock)))])
             self._next_heartbeat = self._clock.monotonic() + self._heartbeat_interval

@@ -1,4 +1,4 @@
-"""What outlives a session of a slot: nothing that progress depends on. Each part has one owner that writes it."""
+"""The state of a slot that outlives its sessions. Progress does not depend on it. One class writes each part of it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from k2k_assets.replication.slot.byte_budget import ByteBudget
 
 @dataclass(slots=True)
 class ClaimHistory:
-    """What `SlotClaims` has claimed in all sessions, and has lost to others.
+    """The claims of all sessions, and the partitions that others have taken over; written by `SlotClaims`.
 
     Attributes:
-        written: Ids of all claims that the slot has written.
-        last_offset: Offset of the last of them; -1 if there is none.
-        superseded_by: Partitions that somebody else has a better right to, with who that is.
+        written: Claim ids of all claims that the slot has written.
+        last_offset: Offset of the last claim that it has written; -1 if there is none.
+        superseded_by: Partitions of which another instance has a higher claim, with that instance.
         is_superseded: Whether another attempt of this slot has taken its place.
     """
 
@@ -28,10 +28,10 @@ class ClaimHistory:
 
 @dataclass(slots=True)
 class StoppedPartitions:
-    """The partitions that the slot has stopped; the first reason of each stays.
+    """The partitions that the slot has stopped; each keeps its first reason.
 
     Attributes:
-        reasons: Why each was stopped.
+        reasons: Stop reasons by partition.
     """
 
     reasons: dict[TopicPartition, StopReason] = field(default_factory=dict)
@@ -42,52 +42,53 @@ class StoppedPartitions:
 
         Args:
             tp: The source partition.
-            reason: Why.
-            is_noted: Whether the commit topic is to be told.
+            reason: The stop reason.
+            is_noted: Whether to write the stop to the commit topic.
         """
         if self.reasons.setdefault(tp, reason) is reason and not is_noted:
             self._unnoted.add(tp)
 
     def to_note(self) -> dict[TopicPartition, StopReason]:
-        """Those that the commit topic is to be told of."""
+        """The stops to write to the commit topic."""
         return {tp: reason for tp, reason in self.reasons.items() if tp not in self._unnoted}
 
 
 @dataclass(slots=True)
 class StallHistory:
-    """Sessions that ended because nothing came of what the source had (`SilentSourceWatch`)."""
+    """Counts sessions that `SilentSourceWatch` ended, because the client did not return records that the source had."""
 
     _in_a_row: int = 0
     _commits: int = 0
 
     def since(self, commits: int) -> int:
-        """How many there were in a row since the last commit.
+        """Number of such sessions since the last commit.
 
         Args:
-            commits: How many transactions the slot has committed by now.
+            commits: Number of transactions that the slot has committed by now.
         """
         return self._in_a_row if commits == self._commits else 0
 
     def add(self, commits: int) -> None:
-        """Notes one more."""
+        """Counts one more such session; a commit since the last one starts the count anew."""
         self._in_a_row, self._commits = self.since(commits) + 1, commits
 
 
 @dataclass(slots=True)
 class SlotMemory:
-    """All of it.
+    """All state of a slot that outlives its sessions.
 
     Attributes:
         started: When the slot began, monotonic seconds.
         claims: Claims of all sessions.
-        stopped: Partitions that were stopped.
-        stalls: Sessions that got nothing.
-        offline_since: Partitions that `LeftOut` leaves out for lack of a leader, with since when, monotonic seconds.
-        hanging: Transactions of others that were told of, by target partition and first offset.
-        budget: How much a transaction may hold.
-        sequence: Of the last transaction; it only has to rise.
-        commits: Transactions that closed well: tells whether there is any progress.
-        told_to_stop: Since when the slot knows that it is to stop, monotonic seconds; None if it does not.
+        stopped: Stopped partitions.
+        stalls: Sessions that ended because of a silent client.
+        offline_since: Partitions that `LeftOut` leaves out because they have no leader, with since when, in monotonic
+            seconds.
+        hanging: Transactions of others that were logged, by target partition and first offset.
+        budget: Size limit for transactions.
+        sequence: Sequence of the last transaction; it only has to rise.
+        commits: Number of committed transactions, by which the slot sees its progress.
+        told_to_stop: When the slot saw its stop record, in monotonic seconds; None if it has not.
     """
 
     started: float

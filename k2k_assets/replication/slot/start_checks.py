@@ -1,4 +1,8 @@
-"""Where to start each partition, and whether the clusters still are what the commit log says they are."""
+"""Resolves where each partition starts, and checks the positions of the commit log against both clusters.
+
+A truncated, recreated or shrunk topic is found here at the start of a session. While the slot copies,
+`transport/librdkafka/source_faults.py` finds truncations, and `topic_identity.py` recreated topics.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +39,14 @@ from k2k_assets.replication.slot.topic_identity import ask_topics
 
 @dataclass(slots=True)
 class Starts:
-    """Where to start.
+    """The result of the start checks.
 
     Attributes:
         states: Partitions to copy.
-        fresh: Those among them that have no commit record yet: their start has to be committed first.
+        fresh: States without a commit record; their start positions have to be committed first.
         stopped: Partitions that cannot be copied, with the reason.
-        offline_partitions: Partitions that cannot be copied now, with what was said: they or their target have no
-            leader. A run with an end that they have reached already does without them.
+        offline_partitions: Partitions that cannot be copied now because they or their target have no leader, with the
+            error. Partitions that a run with an end has copied completely are left out.
     """
 
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
@@ -51,7 +55,7 @@ class Starts:
     offline_partitions: dict[TopicPartition, str] = field(default_factory=dict)
 
     def stop(self, reasons: Mapping[TopicPartition, StopReason]) -> None:
-        """Takes partitions out of those to copy."""
+        """Moves partitions from those to copy to the stopped ones."""
         self.stopped.update(reasons)
         self.states = {tp: state for tp, state in self.states.items() if tp not in reasons}
         self.fresh = [state for state in self.fresh if state.plan.source not in reasons]
@@ -64,8 +68,8 @@ def resolve_starts(
 
     Args:
         slot: The slot.
-        leave_out: Partitions that were stopped already.
-        log: What the commit topic says.
+        leave_out: Partitions that are stopped already, or that others copy.
+        log: The commit log.
         source: The source cluster.
         target: The target cluster.
     """
@@ -120,7 +124,7 @@ def resolve_starts(
             starts.stopped[plan.source] = reason
             continue
         if state.reading_from.offset < low:
-            state.leader_epoch = None  # the markers behind the last record begin below the log start
+            state.leader_epoch = None  # with the epoch, reading would begin at markers that are deleted by now
         starts.states[plan.source] = state
         if record is None:
             starts.fresh.append(state)
@@ -132,25 +136,25 @@ def resolve_starts(
 
 
 def _is_done(plan: PartitionPlan, record: CommitRecord | None) -> bool:
-    """Whether nothing is left that was there when the run was planned: such a partition needs no leader."""
+    """Whether the partition is copied up to its end at the time of planning, so that it needs no leader."""
     return record is not None and plan.readable_end != END_UNKNOWN and record.position >= plan.readable_end
 
 
 def _with_ends(pipeline: Pipeline, plans: Sequence[PartitionPlan], source: Cluster) -> list[PartitionPlan]:
-    """Those without a leader when the run was planned, and with one now, are copied up to where they end now."""
+    """Sets the present end for partitions that had no leader when the run was planned, and have one now."""
     ends = source.offsets([plan.source for plan in plans if plan.readable_end == END_UNKNOWN], pipeline.readable_end)
     return [replace(plan, readable_end=ends[plan.source]) if plan.source in ends else plan for plan in plans]
 
 
 def _note_epochs(states: Collection[PartitionState], source: Cluster) -> None:
-    """Where no record was copied that would tell, the log's newest leader epoch does: it ends behind the position."""
+    """Sets the log's newest leader epoch for partitions without a copied record; it is valid at their position."""
     epochs = source.leader_epochs([state.plan.source for state in states])
     for state in states:
         state.leader_epoch, state.epoch_end = epochs.get(state.plan.source), state.committed
 
 
 def _partitions_copied(log: CommitLog) -> dict[str, int]:
-    """How many partitions of each topic have a position."""
+    """Number of partitions of each topic that have a position."""
     return dict(Counter(tp.topic for tp in log.positions))
 
 
@@ -190,7 +194,7 @@ def _target_reason(
 
 
 def _topic_ids_copied(log: CommitLog) -> dict[str, list[str]]:
-    """Of which topic ids the partitions of each topic have positions."""
+    """The source topic ids in the positions of each topic."""
     ids: dict[str, dict[str, None]] = {}
     for tp, record in log.positions.items():
         ids.setdefault(tp.topic, {})[record.source_topic_id] = None
@@ -200,7 +204,10 @@ def _topic_ids_copied(log: CommitLog) -> dict[str, list[str]]:
 def _former_reason(
     plan: PartitionPlan, ids: Mapping[str, list[str]], known: Mapping[str, TopicDescription]
 ) -> StopReason | None:
-    """Of a partition without a position: all others of its topic are those of a former topic, which had fewer."""
+    """The stop reason of a partition without a position if all positions of its topic belong to a former topic.
+
+    The former topic had fewer partitions than the present one.
+    """
     topic, sources = known[plan.source.topic], ids.get(plan.source.topic)
     if sources and topic.topic_id not in sources:
         return SourceRecreated(topic.name, sources[0], topic.topic_id)
@@ -208,10 +215,10 @@ def _former_reason(
 
 
 def _ensure_planned_with(topic: TopicDescription, planned: str, expected: str) -> None:
-    """A topic that was created anew, and accepted by an override since: the plan is of the former one.
+    """Refuses a plan from before an override accepted a topic that was created anew.
 
     Raises:
-        Superseded: It is.
+        Superseded: The plan has the id of the former topic.
     """
     if topic.topic_id == expected != planned:
         raise Superseded(
@@ -230,10 +237,10 @@ def _range_reason(state: PartitionState, low: int, high: int) -> StopReason | No
 def _first_state(
     slot: SlotPlan, plan: PartitionPlan, low: int, given: int | None, all_is_known: bool
 ) -> PartitionState:
-    """A partition without a trace starts where the file or the plan says, a later one of the topic at its beginning.
+    """The state of a partition without a commit record: it starts where the file or the plan says, else at its beginning.
 
-    One that is to begin at the end of now, and may have a position that was not read, too: it was copied up to
-    anywhere.
+    A partition that would start at its present end starts at its beginning if it may have a position that was not
+    read, because any part of it may have been copied.
     """
     if slot.pipeline.start_from == "none" and plan.source.topic not in slot.known_topics:
         raise Refused(

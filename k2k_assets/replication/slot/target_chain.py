@@ -1,9 +1,9 @@
-"""Finds foreign writers: chunks have to lie one behind the other on the target.
+"""Finds foreign writers: our chunks have to lie one behind the other on the target.
 
-Only where one source partition feeds one target partition. A gap in the chain is read back: transaction markers and
-aborted records leave gaps too, but nothing that a reader sees. Outside transactions what the former owner of the
-partition had sent may come late, if it did not let go of it; and what one before it had sent, that slept meanwhile,
-also behind its release. Such records cannot be told from somebody else's, and are only named.
+This works only where one source partition feeds one target partition. A gap in the chain is read back: transaction
+markers and aborted records leave gaps too, but no records that a reader sees. Outside transactions, records of a former
+owner of the partition may arrive late: those of the last owner if it did not release the partition, and those of an
+owner before it that was frozen, even after a release. They look like foreign records, so they are only logged.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from k2k_assets.transport.interface import Delivery
 
 log = logging.getLogger("k2k.replication")
 
-# How a gap is read back: target partition, from, to (exclusive), whether it lies before the open transaction's first
-# record (then only committed records count). Returns how many records a reader finds in it.
+# Reads a gap back: target partition, start, end (exclusive), and whether the gap lies before the open transaction's
+# first record (then only committed records count). Returns the number of records in the gap.
 ReadBack = Callable[[TopicPartition, int, int, bool], int]
 
 
@@ -29,8 +29,8 @@ class ForeignWriter(Exception):
     """Somebody else writes to the target partition.
 
     Args:
-        source: The source partition that feeds it.
-        reason: What was found.
+        source: The source partition that feeds the target partition.
+        reason: The stop reason.
     """
 
     def __init__(self, source: TopicPartition, reason: StopReason) -> None:
@@ -47,11 +47,11 @@ class TargetChain:
 
     Args:
         fail: Whether a foreign record stops the partition (else it is only logged).
-        markers: How many offsets a commit takes on each partition it touched: 1 in transactions, else 0.
-        read_back: How to read a gap.
+        markers: Number of offsets that a commit takes on each of its partitions: 1 in transactions, else 0.
+        read_back: Reads a gap.
 
     Attributes:
-        strict: Whether the transactions of this slot are the only ones in its target partitions.
+        strict: Whether nobody but this slot may write to its target partitions, and it writes in transactions.
     """
 
     def __init__(self, fail: bool, markers: int, read_back: ReadBack) -> None:
@@ -66,7 +66,10 @@ class TargetChain:
         self._floors: dict[TopicPartition, int] = {}
 
     def start(self, states: Mapping[TopicPartition, PartitionState]) -> None:
-        """Begins with the committed target ends. Outside transactions the own tail of a former life may follow."""
+        """Begins the chain at the committed target ends.
+
+        Outside transactions, records that were sent and not committed may lie behind these ends.
+        """
         if not self._markers:
             self._doubtful = {source for source, state in states.items() if state.unreleased}
             self._floors = {source: s.target_end for source, s in states.items() if s.target_end is not None}
@@ -82,7 +85,7 @@ class TargetChain:
         """Takes in the deliveries of one transaction.
 
         Raises:
-            ForeignWriter: Somebody else's records lie between ours.
+            ForeignWriter: Foreign records lie between ours, or the target was truncated.
         """
         in_transaction: set[TopicPartition] = set()
         for delivery in deliveries:
@@ -92,7 +95,7 @@ class TargetChain:
                 if first < (floor := self._floors.pop(source, first)):
                     raise ForeignWriter(source, TargetTruncated(source, target, floor, first))
                 expected = self._expected.get(source)
-                # At-least-once leaves no marker behind: a pipeline that was switched over goes on right at its end.
+                # At-least-once mode leaves no marker: after a switch to exactly-once the chain goes on at that end.
                 if expected is not None and first not in (expected, self._committed.pop(source, expected)):
                     self._gap(source, target, expected, first, before=source not in in_transaction)
                 in_transaction.add(source)
@@ -105,7 +108,7 @@ class TargetChain:
         if end < start:
             raise ForeignWriter(source, TargetTruncated(source, target, start, end))
         if before:
-            start -= self._markers  # right behind our last record may lie a foreign one, and our marker behind that
+            start -= self._markers  # a foreign record may lie right behind our last record, before our marker
         found = self._read_back(target, start, end, before)
         if not found:
             return
@@ -120,7 +123,7 @@ class TargetChain:
 
 
 def _pieces(delivery: Delivery) -> list[tuple[int, int, int]]:
-    """The stretches (partition, first, last) that a chunk lies in on the target."""
+    """The contiguous pieces of a chunk on the target: partition, first offset, last offset."""
     if delivery.each is None:
         return [(delivery.partition, delivery.first, delivery.last)]
     cuts = [i + 1 for i, (a, b) in enumerate(pairwise(delivery.each)) if b[0] != a[0] or b[1] != a[1] + 1]

@@ -1,4 +1,4 @@
-"""A slot as a task: it runs to its end, and tells how it ended."""
+"""Runs a slot as a task, to its end, and returns how it ended."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class SlotResult:
     """How a slot ended.
 
     Attributes:
-        slot: Which.
-        error: Name of the error class in `errors`; empty if it ended well.
+        slot: Number of the slot.
+        error: Name of the error class in `core/errors.py`; empty if it ended well.
         message: The error's message.
-        stopped: Partitions that were stopped, with the reason.
-        superseded_by: Partitions that were left to others, with who that is.
+        stopped: Stopped partitions, with the reasons.
+        superseded_by: Partitions that were left to other instances, with these.
     """
 
     slot: int
@@ -35,7 +35,7 @@ def copy_slot(plan: SlotPlan) -> SlotResult:
     """Runs one slot to its end; a slot that cannot go on asks the others of its generation to end too."""
     try:
         memory = Slot(plan).run()
-        if memory.claims.is_superseded:  # Spark would take this for the slot's result, and end the attempt that copies
+        if memory.claims.is_superseded:  # Spark would take a result for the slot's, and end the attempt that copies
             raise RuntimeError(f"another attempt of slot {plan.slot} of generation {plan.generation} copies instead")
         return SlotResult(plan.slot, "", "", memory.stopped.reasons, memory.claims.superseded_by)
     except K2KError as failure:
@@ -44,7 +44,7 @@ def copy_slot(plan: SlotPlan) -> SlotResult:
 
 
 def _end_the_others(plan: SlotPlan, failure: K2KError) -> None:
-    """Asks the other slots to end, or fails as a task does, which ends the job: nobody else would ever do so."""
+    """Asks the other slots to end. If that fails, it lets this task fail, which ends the job: nobody else would."""
     try:
         write_stop(plan.pipeline, plan.generation)
     except K2KError as unwritten:

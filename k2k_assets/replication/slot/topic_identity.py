@@ -1,6 +1,8 @@
-"""Whether the topics of a session still are those that it began with.
+"""Checks that the topics of a session still are those that it began with.
 
-librdkafka goes on silently at the old offset when a topic was deleted and created anew; only the topic id tells.
+When a topic is deleted and created anew, librdkafka goes on silently at the old offset; only the topic id tells. A
+truncated log keeps its topic id: `start_checks.py` finds that at the start of a session, and
+`transport/librdkafka/source_faults.py` while records are copied.
 """
 
 from __future__ import annotations
@@ -21,17 +23,17 @@ Topics = Mapping[str, TopicDescription]
 def ask_topic_ids(
     slot: SlotPlan, source: Cluster, target: Cluster, plans: Collection[PartitionPlan]
 ) -> Callable[[], None]:
-    """Asks both clusters now; the answer is checked when called, so the wait can overlap a flush.
+    """Requests topic ids from both clusters now; returns a check of the answers, so that the wait overlaps a flush.
 
     Args:
         slot: The slot.
         source: The source cluster.
         target: The target cluster.
-        plans: The partitions whose topics are asked for.
+        plans: The partitions whose topics are checked.
 
     Returns:
-        The check. It raises `SourceStopped` where a topic is gone or another one, or may not be seen any more,
-        `Forbidden` where that is one of the target, and `Refused` where it is the commit topic that is gone.
+        The check. It raises `SourceStopped` if a topic is gone, created anew, or a source topic is hidden; `Forbidden`
+        if a target topic is hidden; and `Refused` if the commit topic is gone or created anew.
     """
     answers = ask_topics(slot, source, target, plans)
 
@@ -47,12 +49,12 @@ def ask_topic_ids(
 def ask_topics(
     slot: SlotPlan, source: Cluster, target: Cluster, plans: Collection[PartitionPlan]
 ) -> Callable[[], tuple[Topics, Topics]]:
-    """Asks both clusters now for the topics of partitions, and for that of the positions; answers when called.
+    """Requests the topics of partitions and the commit topic from both clusters now; returns a function that waits.
 
     Returns:
-        What is on the source and on the target. It raises `SourceStopped` for a topic of the source that may not be
-        seen, `Forbidden` for one of the target, and `Refused` if the commit topic is gone or another one: positions
-        that were read after that, and before this was asked, count for nothing.
+        A function that returns the topics of source and target. It raises `SourceStopped` if a source topic is hidden,
+        `Forbidden` if a target topic is hidden, and `Refused` if the commit topic is gone or created anew: then
+        positions that were read before this request are not valid.
     """
     commit_topic = slot.pipeline.coordination.commit.topic
     of_source = source.describe_async({plan.source.topic for plan in plans})

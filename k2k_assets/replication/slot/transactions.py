@@ -1,7 +1,7 @@
-"""The transactions of one session: records, commit records and mapping records go into the target together.
+"""The transactions of one session: records, commit records and mapping records are committed together.
 
-The letters are those of step 5 in `docs/architecture.md`: (a) flush, all deliveries good; (b) source and target
-offsets become runs; (c) commit and mapping records; (d) flush again; (e) EndTxn alone, timed.
+The letters are those of step 5 in `docs/architecture.md`: (a) flush, all deliveries good; (b) fold source and target
+offsets into runs; (c) produce commit and mapping records; (d) flush again; (e) EndTxn alone, timed.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Control = tuple[str, int, bytes, bytes]
 
 
 class Transactions:
-    """One transaction after the other, through one sink.
+    """Writes one transaction after the other, through one sink.
 
     Args:
         plan: The slot.
-        memory: What outlives the session.
-        sink: Writes.
-        chain: Finds foreign writers; None where that cannot be told.
-        one_stretch: Whether a chunk lies on the target as one stretch, where nothing is wrong.
-        clock: That of the session.
+        memory: The state that outlives the session.
+        sink: Writes to the target.
+        chain: Finds foreign writers; None where they cannot be detected.
+        one_stretch: Whether the records of a chunk lie one behind the other on the target, unless something is wrong.
+        clock: The session's clock.
 
     Attributes:
         records: Records in the open transaction.
-        possible_runs: The most runs that they may fold into.
-        opened: When the first of them came, monotonic seconds.
+        possible_runs: The most runs that these records may fold into.
+        opened: When the first of these records came, monotonic seconds.
         last_commit: When the last transaction was committed, monotonic seconds.
     """
 
@@ -59,7 +59,7 @@ class Transactions:
         self._sink = sink
         self._chain = chain
         self._one_stretch = one_stretch
-        # The sink waits no longer for a flush, however long the transaction may be open.
+        # The sink's time-out bounds each flush, however long the transaction may be open.
         self._timeout = min(plan.pipeline.transaction_timeout.total_seconds(), SINK_SECONDS)
         self._begun = False
         self.records = self.possible_runs = 0
@@ -85,7 +85,7 @@ class Transactions:
         self._sink.write_control(topic, partition, key, value)
 
     def write_commit(self, state: PartitionState, kind: Kind) -> None:
-        """Queues the commit record that a state amounts to."""
+        """Queues the commit record of a state."""
         self.write_commit_record(self._commit_record(state, kind))
 
     def write_commit_record(self, record: CommitRecord) -> None:
@@ -106,15 +106,15 @@ class Transactions:
         ids_match: Callable[[], None],
         releasing: Collection[TopicPartition] = (),
     ) -> None:
-        """Writes the progress of partitions and commits it with their records.
+        """Writes the progress of partitions, and commits it with their records.
 
         Args:
-            moved: What the commit records speak of.
-            ids_match: Asked before the commit; raises where a topic is no longer the same.
-            releasing: Partitions whose last commit by this slot it is.
+            moved: The partitions that get a commit record.
+            ids_match: Called before the commit; raises if a topic is no longer the same.
+            releasing: Partitions for which this is the slot's last commit.
 
         Raises:
-            Restart: Nothing, or nothing certain, was committed.
+            Restart: Nothing was committed, or it is not known.
         """
         started = self._clock.monotonic()
         self.begin()
@@ -134,7 +134,7 @@ class Transactions:
             state.committed = state.next
 
     def commit(self) -> None:
-        """Commits what was queued."""
+        """Commits the open transaction."""
         self._sink.commit()  # d and e
         self._begun = False
         self.records = self.possible_runs = 0
@@ -152,7 +152,7 @@ class Transactions:
             controls += self._mapping_control(state, of_state, follows_on)
             kind: Kind = "release" if state.plan.source in releasing else "commit"
             controls.append(self._commit_control(self._commit_record(state, kind)))
-        # All at once: the client adds partitions to a transaction by one request after the other.
+        # All records at once: the client adds the partitions of a transaction by one request after the other.
         for control in controls:
             self._sink.write_control(*control)
 

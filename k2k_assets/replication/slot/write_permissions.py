@@ -1,4 +1,4 @@
-"""What to do when the target no longer lets records be written: whoever had the right at the start has lost it."""
+"""Finds the topics that a slot may not write to any more, although it had the right at its start."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from k2k_assets.transport.errors import Forbidden
 
 
 def revoked(plan: SlotPlan, target: Cluster, said: Forbidden) -> dict[TopicPartition, TargetWriteDenied]:
-    """The partitions of a slot whose target topic may not be written any more, with the reason.
+    """The partitions of a slot whose target topic the principal may not write to any more, with the reason.
 
-    The error itself names no topic where it is about a whole transaction.
+    It asks the target for the rights, because the error of a whole transaction names no topic.
 
     Args:
         plan: The slot.
-        target: Is asked.
-        said: The error; it is told what is lacking where that concerns no single partition.
+        target: The target cluster.
+        said: The error, which an error about the control topics quotes.
 
     Raises:
         ClusterUnreachable: The target does not answer.
-        Forbidden: The control topics may not be written, so that nothing can be copied until they may be again.
+        Forbidden: The principal may not write to the control topics, so that nothing can be copied.
     """
     pipeline = plan.pipeline
     target_of = {plan.source: plan.target_topic for plan in plan.partitions}
     control = [pipeline.coordination.commit.topic, pipeline.coordination.assignment.topic]
     control += [pipeline.offset_mapping.topic] if plan.control.mapping else []
     granted = on_topics(target, {topic: ["Write"] for topic in (*target_of.values(), *control)})()
-    # A broker that does not say what is allowed has said it of this one.
+    # Brokers that do not tell the rights have refused this topic in the error.
     lacking = {*granted.lacking, *({said.topic} & {*granted.untold})}
 
     def missing(topic: str) -> Missing:

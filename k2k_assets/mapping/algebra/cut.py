@@ -1,6 +1,6 @@
-"""Positions in a target partition that several source partitions feed: pure, in bulk.
+"""Translates positions into a target partition that several source partitions feed. Pure, in bulk.
 
-Records of the sources lie mixed, and a group has read each source up to its own position:
+The records of the sources lie mixed, and a group has read each source up to another position:
 
 ```
  source a   0  1  2  3  4          position 3: 0, 1 and 2 are read
@@ -14,15 +14,15 @@ The answer is right only at a *cut*. In this order:
 
 1. take L, the last stable offset of the target partition;
 2. take the committed positions of the copy and, at-least-once, the ends of the source partitions;
-3. take the ends of the mapping topic, with what is not committed yet;
+3. take the high watermarks of the mapping topic, which include uncommitted records;
 4. read mapping records until they pass those ends.
 
-Then every record below L is mapped: mappings are committed with their records, so what is not mapped lies at or
-above L. The answer is the smallest unread target offset below L over all sources, and L if there is none.
+Then every record below L is mapped: mappings are committed with their records, so unmapped records lie at or above L.
+The answer is the smallest unread target offset below L over all sources, and L if there is none.
 
-At least once, records are on the target before their mapping: those of a source that is mapped to less than its end
-may lie anywhere after its last mapped record, so such a source holds the answer there; unless the group has read all
-of it, for then none of them is unread.
+In at-least-once mode, records are on the target before their mapping. If a source is mapped to less than its end, its
+unmapped records may lie anywhere after its last mapped record; so the answer is at most the offset after that record,
+unless the group has read all of the source.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """One source partition of a target partition, and what was read of it.
+    """One source partition that feeds a target partition, and the positions of groups in it.
 
     Attributes:
-        mapping: Of the source partition.
-        positions: Next offset to read on the source, one for each answer that is wanted (each group); `NO_OFFSET`
-            where this source is left out. Where nothing of it was read, where copying of it began, or 0.
-        copied_to: Committed position of the copy. A mapping that ends before it lacks something: mapping is off.
-            None skips that look.
+        mapping: Map of the source partition.
+        positions: Next offset to read on the source, one for each wanted answer (each group); `NO_OFFSET` leaves this
+            source out. For a group that has read nothing of it: the offset where copying of it began, or 0.
+        copied_to: Committed position of the copy. If the mapping ends before it, mapping records are missing, because
+            mapping is off. None skips this check.
         source_end: At-least-once: end of the source partition. None with exactly-once.
-        floor: At-least-once: log start of the target partition, where the first record of a source may lie of which
-            nothing is mapped there.
+        floor: At-least-once: log start of the target partition, at which the first record of a source without any
+            mapped record may lie.
         alone: Whether the source partition goes to no other target partition (`translate.translate`).
     """
 
@@ -67,17 +67,17 @@ class Feed:
 
 
 def combine(target: Target, feeds: Sequence[Feed], stable_end: int) -> Translated:
-    """Where groups go on in a target partition.
+    """Translates positions in all source partitions of a target partition into one position for each group.
 
     Args:
         target: The target partition.
-        feeds: All source partitions that may be routed to it, with positions of one length; at least one.
+        feeds: All source partitions that may be routed to it, with equally many positions; at least one.
         stable_end: L, last stable offset of the target partition at the cut.
 
     Returns:
-        One answer for each position. Exact: the smallest unread record, or L. Ahead: an end, that will move on with
-        more mappings, because a position lies beyond them or an unmapped source holds it. Unknown: the coverage of
-        a source is broken behind its position. Not replicated: none of the sources is covered.
+        One answer for each group. Exact: the smallest unread record, or L. Ahead: an end that will move with more
+        mappings, because a position lies beyond them, or a source has unmapped records. Unknown: the coverage of a
+        source is broken behind its position. Not replicated: none of the sources is covered.
     """
     shape = np.shape(feeds[0].positions)
     unread = np.full(shape, _NONE, dtype=np.int64)
@@ -87,9 +87,9 @@ def combine(target: Target, feeds: Sequence[Feed], stable_end: int) -> Translate
         positions = np.asarray(feed.positions, dtype=np.int64)
         asked = positions >= 0
         record, proven = _unread(feed, target, positions)
-        held, placed = _held(feed, target, positions)
+        unmapped, placed = _unmapped(feed, target, positions)
         unread = np.where(asked, np.minimum(unread, record), unread)
-        end = np.where(asked, np.minimum(end, held), end)
+        end = np.where(asked, np.minimum(end, unmapped), end)
         beyond |= asked & (positions > feed.mapping.covered_end)
         unknown |= asked & ~(proven & placed)
         replicated |= asked & bool(feed.mapping.covered)
@@ -102,10 +102,10 @@ def combine(target: Target, feeds: Sequence[Feed], stable_end: int) -> Translate
 
 
 def _unread(feed: Feed, target: Target, positions: Offsets) -> tuple[Offsets, _Flags]:
-    """Target offset of the first unread mapped record (`_NONE`: there is none), and whether the mappings prove it."""
+    """Target offset of the first unread mapped record (`_NONE` if there is none), and whether the mappings prove it."""
     mapping, runs = feed.mapping, feed.mapping.runs.get(target, NO_RUNS)
     offsets = np.full(positions.shape, _NONE, dtype=np.int64)
-    # Copied, but not mapped, and not read: it may lie anywhere.
+    # Records that are copied but not mapped may lie anywhere; only a group that has read them has a proven answer.
     proven = np.maximum(positions, mapping.covered_end) >= (feed.copied_to or 0)
     if not mapping.covered:
         return offsets, proven
@@ -120,8 +120,8 @@ def _unread(feed: Feed, target: Target, positions: Offsets) -> tuple[Offsets, _F
     return offsets, proven
 
 
-def _held(feed: Feed, target: Target, positions: Offsets) -> tuple[Offsets, _Flags]:
-    """Where unread records of a source may lie that are not mapped yet (`_NONE`: nowhere); false: that is not known."""
+def _unmapped(feed: Feed, target: Target, positions: Offsets) -> tuple[Offsets, _Flags]:
+    """Lowest target offset at which unread, unmapped records may lie (`_NONE`: nowhere), and whether it is known."""
     runs = feed.mapping.runs.get(target, NO_RUNS)
     may = np.maximum(positions, feed.mapping.covered_end) < (feed.source_end or 0)
     place = runs.target_end if len(runs) else feed.floor

@@ -3,10 +3,10 @@
 ```
  records, by (generation, sequence):   [0,5) [5,9)            [7,12)     <- a re-copy that starts at 7
  covered before the re-copy:           [0,9)
- after it:                             [0,7) + [7,12) = [0,12)           <- what was mapped at 7 and 8 is cancelled
+ after it:                             [0,7) + [7,12) = [0,12)           <- the runs at 7 and 8 are cancelled
 ```
 
-A record that is missing leaves a hole in the covered ranges; it is never filled by a guess.
+A missing record leaves a gap in the covered ranges; it is never filled by a guess.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Target(NamedTuple):
 
 
 class Covered(NamedTuple):
-    """A source range that is answered for: start inclusive, end exclusive."""
+    """A covered source range: start inclusive, end exclusive."""
 
     start: int
     end: int
 
 
 class Order(NamedTuple):
-    """The order of mapping records."""
+    """The order of mapping records of one group: generation, then sequence."""
 
     generation: int
     sequence: int
@@ -46,11 +46,11 @@ NEVER = Order(-1, -1)
 
 @dataclass(slots=True)
 class PartitionMapping:
-    """All that is known of one source partition.
+    """The mapping of one source partition, folded from mapping records.
 
     Attributes:
-        runs: By target partition; ordered by source offset, disjoint, merged.
-        covered: Ordered, disjoint, not adjacent.
+        runs: Runs by target partition: ordered by source offset, disjoint, merged.
+        covered: Covered ranges: ordered, disjoint, not adjacent.
         newest: Order of the newest record folded in.
     """
 
@@ -67,14 +67,14 @@ def fold(mapping: PartitionMapping, records: Iterable[MappingRecord]) -> Partiti
     """Adds records to a partition's mapping, in their own order.
 
     Args:
-        mapping: Changed in place.
-        records: Of the same source partition and topic id, in any order.
+        mapping: The mapping, which is changed in place.
+        records: Records of this source partition and topic id, in any order.
 
     Returns:
         The mapping.
 
     Raises:
-        LateRecord: One of them is older than `mapping.newest`.
+        LateRecord: A record is older than `mapping.newest`.
     """
     added: dict[Target, list[Run]] = {}
     for record in sorted(records, key=lambda r: (r.generation, r.sequence)):

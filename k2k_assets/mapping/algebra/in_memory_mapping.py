@@ -1,13 +1,13 @@
-"""What a running mapper holds in memory of one source partition: pure, no I/O.
+"""The part of a source partition's mapping that a running mapper keeps in memory. Pure, no I/O.
 
 ```
  source     0 ............... since ............ end of the coverage
  index      [═════════════════════)                 on disk; may be newer than when it was opened
- held                  [═════════════════════════)  tables of runs, extended by each mapping record
+ in memory             [═════════════════════════)  tables of runs, extended by each mapping record
 ```
 
-Positions at or above `since` are looked up here. Below, the runs were let go of, or never loaded because the index
-has them; all that stays of them is where they end in each target partition.
+Positions at or above `since` are looked up here. The runs below were dropped, or never loaded because the index has
+them; only their ends in each target partition are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Tables = Mapping[Target, RunTable]
 
 
 class Placed(NamedTuple):
-    """A mapping record, and where it lies in the mapping topic."""
+    """A mapping record with its partition and offset in the mapping topic."""
 
     partition: int
     offset: int
@@ -33,21 +33,21 @@ class Placed(NamedTuple):
 
 
 Records = dict[tuple[str, SourcePartition], list[Placed]]
-"""By `group.id` of the pipeline that wrote them and source partition, in the order of the mapping topic."""
+"""Mapping records by their pipeline's `group.id` and their source partition, in the order of the mapping topic."""
 
 
 class NotInMemory(Exception):
-    """A re-copy cancels runs that are not held; only reading the records anew tells what is left of them."""
+    """A re-copy cancels runs that are not in memory; only reading the records anew tells what is left of them."""
 
 
 @dataclass(slots=True)
 class Mark:
-    """All records of the partition up to one of them.
+    """A mapping record up to which all older ones can be dropped together.
 
     Attributes:
-        time: Wall time of that record, milliseconds since the epoch.
+        time: Wall time of the record, milliseconds since the epoch.
         offset: Its offset in the mapping topic.
-        covered_to: Source offset up to which it answers.
+        covered_to: End of its covered range.
     """
 
     time: int
@@ -56,31 +56,31 @@ class Mark:
 
 
 class End(NamedTuple):
-    """Offsets after a record, on both sides."""
+    """Source and target offset after a record."""
 
     source: int
     target: int
 
     @classmethod
     def of(cls, table: RunTable) -> End:
-        """After the last record of a table that is not empty."""
+        """The offsets after the last record of a table, which must not be empty."""
         return cls(table.source_end, table.target_end)
 
 
 @dataclass(slots=True)
 class InMemoryMapping:
-    """One source partition.
+    """The mapping of one source partition in memory.
 
     Attributes:
         since: Lowest source position that can be looked up here.
-        covered: Ordered, disjoint, not adjacent; also of what is not held.
+        covered: Covered ranges, also below `since`: ordered, disjoint, not adjacent.
         newest: Order of the newest record folded in.
         tables: Runs from `since` on, by target partition. Tables are replaced, never changed.
         ends: Offsets after the last record below `since`, by target partition.
-        recopied: Next offsets in the mapping topic behind the records that cancelled others, by its partitions.
-        is_doubtful: Whether records of it may have been deleted before they were read: what comes next may be of a
+        recopied: Offsets in the mapping topic behind the records that cancelled others, by its partitions.
+        is_doubtful: Whether records may have been deleted before they were read; then the next record may belong to a
             copy that began anywhere.
-        marks: What `drop` goes by, oldest first.
+        marks: Records at which `drop` can cut, oldest first.
     """
 
     since: int = 0
@@ -94,7 +94,7 @@ class InMemoryMapping:
 
     @classmethod
     def behind(cls, known: PartitionMap, newest: Order = NEVER, is_doubtful: bool = False) -> InMemoryMapping:
-        """Goes on where an index ends.
+        """Makes a mapping that continues where an index ends.
 
         Args:
             known: The index's coverage, and the last run into each target partition.
@@ -112,19 +112,19 @@ class InMemoryMapping:
 
     @property
     def runs(self) -> int:
-        """How many runs are held."""
+        """Number of runs in memory."""
         return sum(map(len, self.tables.values()))
 
     def extend(self, placed: Sequence[Placed], mark_every: int) -> None:
         """Adds mapping records.
 
         Args:
-            placed: In the order of the mapping topic; at least one.
+            placed: Records in the order of the mapping topic; at least one.
             mark_every: Milliseconds between marks.
 
         Raises:
-            LateRecord: One is older than what was folded before.
-            NotInMemory: One cancels what is not held.
+            LateRecord: A record is older than one that was folded before.
+            NotInMemory: A record cancels runs that are not in memory.
         """
         records = [each.record for each in placed]
         start, end = min(record.covered_from for record in records), self.covered_end
@@ -145,15 +145,15 @@ class InMemoryMapping:
             self._mark(each.offset, each.record, mark_every)
 
     def drop(self, older_than: int | None = None, log_start: int = 0, most_runs: int | None = None) -> bool:
-        """Lets go of the oldest runs.
+        """Drops the oldest runs.
 
         Args:
-            older_than: Those of records written before this time, milliseconds since the epoch.
-            log_start: Those of records below this offset of the mapping topic: it has deleted them.
-            most_runs: Those that are more than so many into one target partition.
+            older_than: Drop runs of records written before this time, in milliseconds since the epoch.
+            log_start: Drop runs of records below this offset of the mapping topic, which has deleted them.
+            most_runs: Keep at most so many runs into one target partition.
 
         Returns:
-            Whether there were any.
+            Whether any runs were dropped.
         """
         since, passed = self.since, 0
         for mark in self.marks:
@@ -176,17 +176,17 @@ class InMemoryMapping:
         return True
 
     def alone(self) -> tuple[tuple[Covered, ...], Tables]:
-        """Coverage and runs from `since` on; every position below is unknown."""
+        """Coverage and runs from `since` on; positions below are unknown."""
         covered = self._with_end(without(self.covered, Covered(0, self.since)))
         return covered, {target: self._from_since(target) for target in {*self.tables, *self.ends}}
 
     def with_index(self, below: PartitionMap) -> tuple[tuple[Covered, ...], Tables]:
-        """Coverage and runs, also below `since`, where both this and the index answer.
+        """Coverage and runs, also below `since` where both this mapping and the index cover.
 
-        The index may have been pruned or built anew meanwhile: what it has lost is unknown, though it was held once.
+        The index may have been pruned or built anew meanwhile: positions that it has lost are unknown.
 
         Args:
-            below: What the index has of positions below `since`.
+            below: The index's map of positions below `since`.
         """
         covered = self._covered_with(below.covered)
         tables = {}
@@ -196,7 +196,7 @@ class InMemoryMapping:
             if target in self.ends:
                 last = self.ends[target]
                 if len(first) and (first.source_end > last.source or first.target_end > last.target):
-                    return self.alone()  # another copy: the index has read further than this
+                    return self.alone()  # the index has read a later copy, which is not in memory yet
                 reached = len(first) and End.of(first) == last
                 if not (reached and any(each.start <= last.source and self.since <= each.end for each in covered)):
                     second = self._from_since(target)
@@ -213,7 +213,7 @@ class InMemoryMapping:
         return self._with_end(joined)
 
     def _with_end(self, covered: tuple[Covered, ...]) -> tuple[Covered, ...]:
-        """How far was copied is still known where it is not known what."""
+        """Adds an empty range at the end of the coverage, which still tells how far the partition was copied."""
         if self.covered and not (covered and covered[-1].end >= self.covered_end):
             return (*covered, Covered(self.covered_end, self.covered_end))
         return covered
@@ -223,18 +223,18 @@ class InMemoryMapping:
         if target not in self.ends:
             return table
         end = self.ends[target]
-        # Where a mapping record is missing in between, another record may have been the last.
+        # If a mapping record is missing in between, the last record below `since` may be another one.
         whole = any(each.start <= end.source and self.since <= each.end for each in self.covered)
         return run_tables.joined(run_tables.end_of_read(self.since if whole else end.source, end.target), table)
 
     def _break_off_before(self, record: MappingRecord) -> None:
-        """What is known ends before it, unless it goes on where the same generation stood."""
+        """Ends the known coverage before a record, unless it continues where the same generation stood."""
         self.is_doubtful = False
         if record.generation != self.newest.generation or record.covered_from < self.covered_end:
             last = record.covered_from - 1
             self.covered = list(without(self.covered, Covered(last, max(self.covered_end, last))))
             self._cancel_from(last)
-            # What an index has of it ends there too.
+            # The coverage from an index ends there too.
             self.since = min(self.since, max(0, last))
 
     def _cancel_from(self, start: int) -> None:
@@ -251,7 +251,7 @@ class InMemoryMapping:
 
 
 def without(covered: Sequence[Covered], gap: Covered) -> tuple[Covered, ...]:
-    """Covered ranges without a stretch of them."""
+    """Covered ranges without the offsets of a gap."""
     if gap.end <= gap.start:
         return tuple(covered)
     left: list[Covered] = []
@@ -267,7 +267,7 @@ def without(covered: Sequence[Covered], gap: Covered) -> tuple[Covered, ...]:
 
 
 def intersection(first: Sequence[Covered], second: Sequence[Covered]) -> tuple[Covered, ...]:
-    """What lies in both of two lists of ranges that are ordered and disjoint."""
+    """The intersection of two lists of ordered, disjoint ranges."""
     found: list[Covered] = []
     i = j = 0
     while i < len(first) and j < len(second):

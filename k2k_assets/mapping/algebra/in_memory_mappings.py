@@ -1,4 +1,4 @@
-"""What a running mapper holds in memory of all source partitions: pure, no I/O."""
+"""The mappings of all source partitions that a running mapper keeps in memory. Pure, no I/O."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInM
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 
 ANY_GROUP = "*"
-"""In the place of a pipeline's `group.id`: whoever maps a source partition first is right."""
+"""Stands for any `group.id`: the first pipeline that maps a source partition counts as the own one."""
 
 _NOTHING = InMemoryMapping()
 
 
 class InMemoryMappings:
-    """The pipeline's own mappings, and those of others that share the mapping topic.
+    """The pipeline's own mappings, and those of other pipelines that share the mapping topic.
 
     Args:
         group: The pipeline's `group.id`, or `ANY_GROUP`.
-        mark_every: Milliseconds of records that are let go of together.
+        mark_every: Records of so many milliseconds are dropped together.
     """
 
     def __init__(self, group: str, mark_every: int) -> None:
@@ -33,43 +33,43 @@ class InMemoryMappings:
         self._alone: dict[SourcePartition, tuple[tuple[Covered, ...], Tables]] = {}
 
     def begin(self, held: Mapping[SourcePartition, InMemoryMapping], read_to: Mapping[int, int] | None = None) -> None:
-        """Starts with what is given, and nothing else.
+        """Starts with the given mappings, and nothing else.
 
         Args:
-            held: By source partition.
-            read_to: Offsets of the mapping topic, by partition, up to which everything is read anew: an index that has
-                not read so far may hold what that cancels. None: what is given is the index's.
+            held: Mappings by source partition.
+            read_to: Offsets of the mapping topic, by partition, up to which everything was read anew. An index that has
+                not read so far may hold runs that these records cancel. None: the mappings come from the index.
         """
         self._own = dict(held)
         self._began_at = dict(read_to or {})
         self._others, self._alone = {}, {}
 
     def sources(self) -> Iterable[SourcePartition]:
-        """The source partitions that the pipeline's mappings are of."""
+        """The source partitions that the pipeline maps."""
         return self._own.keys()
 
     def held(self, source: SourcePartition) -> InMemoryMapping:
-        """What is held of a source partition."""
+        """The mapping of a source partition in memory."""
         return self._own.get(source, _NOTHING)
 
     def alone(self, source: SourcePartition) -> tuple[tuple[Covered, ...], Tables]:
-        """Coverage and runs of what is held; made anew only after it changed."""
+        """Coverage and runs in memory; computed again only after a change."""
         if source not in self._alone:
             self._alone[source] = self.held(source).alone()
         return self._alone[source]
 
     def others_of(self, source: SourcePartition) -> dict[str, PartitionMap]:
-        """What the others' mappings say of a source partition, by their `group.id`."""
+        """The maps of a source partition by other pipelines' mappings, by their `group.id`."""
         found = ((group, held) for (group, at), held in self._others.items() if at == source)
         return {group: PartitionMap(source, None, *held.alone()) for group, held in found}
 
     def read_to(self, source: SourcePartition) -> Mapping[int, int]:
-        """Offsets of the mapping topic, by partition, up to which an index has to have read to agree with this."""
+        """Offsets of the mapping topic, by partition, up to which an index must have read to fit these mappings."""
         recopied = self.held(source).recopied
         return {p: max(self._began_at.get(p, 0), recopied.get(p, 0)) for p in {*self._began_at, *recopied}}
 
     def doubt(self) -> None:
-        """Records of the mapping topic were deleted before they were read."""
+        """Marks all mappings as doubtful, because mapping records were deleted before they were read."""
         for held in (*self._own.values(), *self._others.values()):
             held.is_doubtful = True
 
@@ -77,8 +77,8 @@ class InMemoryMappings:
         """Adds mapping records.
 
         Raises:
-            LateRecord: One is older than what was folded before.
-            NotInMemory: One cancels what is not held.
+            LateRecord: A record is older than one that was folded before.
+            NotInMemory: A record cancels runs that are not in memory.
         """
         for (group, source), placed in records.items():
             try:
@@ -86,7 +86,7 @@ class InMemoryMappings:
             except (LateRecord, NotInMemory):
                 if (group, source) not in self._others:
                     raise
-                del self._others[group, source]  # what follows is enough to tell that there is another mapping
+                del self._others[group, source]  # the next records show again that there is another mapping
 
     def see(self, group: str, source: SourcePartition) -> None:
         """Notes that a pipeline maps a source partition, before its records are added."""
@@ -96,8 +96,8 @@ class InMemoryMappings:
         """Adds mapping records of one source partition.
 
         Raises:
-            LateRecord: One is older than what was folded before; what is held of the partition is not right any more.
-            NotInMemory: One cancels what is not held.
+            LateRecord: A record is older than one that was folded before; the partition's mapping is invalid now.
+            NotInMemory: A record cancels runs that are not in memory.
         """
         if group != self._owner(source, group):
             self._others.setdefault((group, source), InMemoryMapping()).extend(placed, self._mark_every)
@@ -110,7 +110,7 @@ class InMemoryMappings:
         return self._owners.setdefault(source, group) if self._group == ANY_GROUP else self._group
 
     def drop(self, older_than: int | None, log_starts: Mapping[int, int], most_runs: int | None) -> None:
-        """Lets go of the oldest runs; the arguments as for `InMemoryMapping.drop`, with a log start by partition."""
+        """Drops the oldest runs; arguments as for `InMemoryMapping.drop`, but with a log start for each partition."""
         everything = [*self._own.items(), *((source, held) for (_, source), held in self._others.items())]
         for source, held in everything:
             if held.drop(older_than, log_starts.get(self._partition_of.get(source, -1), 0), most_runs):

@@ -1,4 +1,4 @@
-"""All that is known of where one source partition went, at one moment: immutable, pure, ready for bulk look-ups.
+"""The map of one source partition at one moment: its runs and its coverage. Immutable, pure, ready for bulk look-ups.
 
 ```
  source    0  1  2  3  .  .  6  7  8 │ 9 10 11 │ 12 13          (. = marker, aborted, compacted, filtered)
@@ -11,9 +11,9 @@ Invariants, which `k2k_assets.mapping.algebra.fold` keeps:
 
 - the runs into one target partition are ordered and disjoint on the source side and on the target side;
 - every mapped source offset lies in a covered range, and no run crosses the end of one;
-- covered ranges are ordered, disjoint and not adjacent: between two of them something is missing.
+- covered ranges are ordered, disjoint and not adjacent: between two of them a mapping record is missing.
 
-A covered offset that is in no run went nowhere. An offset that is not covered is not answered for at all.
+A covered offset that is in no run was copied nowhere. Of an offset that is not covered nothing is known.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Offsets = NDArray[np.int64]
 
 
 class SourcePartition(NamedTuple):
-    """One partition of one source topic; a topic that was created anew under the same name is another one."""
+    """One partition of one source topic; after the topic was created anew under the same name, it is another one."""
 
     cluster: str
     topic: str
@@ -90,7 +90,7 @@ class RunTable:
             and np.array_equal(self.counts, other.counts)
         )
 
-    __hash__ = None  # type: ignore[assignment]  # equal by content, and the content is in arrays
+    __hash__ = None  # type: ignore[assignment]  # tables are compared by their arrays, which cannot be hashed
 
 
 NO_RUNS = RunTable.of(())
@@ -98,15 +98,15 @@ NO_RUNS = RunTable.of(())
 
 @dataclass(frozen=True, slots=True)
 class PartitionMap:
-    """All that is known of one source partition.
+    """The map of one source partition.
 
     Attributes:
-        source: Which one.
-        began: Position at which copying of it began, from the commit record; None if that is not known.
-        covered: Source ranges that are answered for: ordered, disjoint, not adjacent. The last may be empty: it marks
-            how far was copied.
-        runs: By target partition.
-        log_start: Log start of the source partition when copying of it began; None if that is not known.
+        source: The source partition.
+        began: Position at which copying of it began, from the commit record; None if not known.
+        covered: Covered source ranges: ordered, disjoint, not adjacent. The last may be empty: it marks how far the
+            partition was copied.
+        runs: Runs by target partition.
+        log_start: Log start of the source partition when copying of it began; None if not known.
     """
 
     source: SourcePartition
@@ -119,33 +119,33 @@ class PartitionMap:
     def of(
         cls, source: SourcePartition, began: int | None, mapping: PartitionMapping, log_start: int | None = None
     ) -> PartitionMap:
-        """What a fold of mapping records says; the fold may go on afterwards."""
+        """Makes a map from a fold of mapping records; the fold may be extended afterwards."""
         runs = {target: RunTable.of(runs) for target, runs in mapping.runs.items() if runs}
         return cls(source, began, tuple(mapping.covered), runs, log_start)
 
     def reaching(self, position: int) -> PartitionMap:
-        """The map, with the committed position of the copy known too: an empty covered range marks a far one.
+        """The map, extended to the committed position of the copy by an empty covered range.
 
-        So what was copied without mapping records is unknown, and not ahead of the copy.
+        So positions in records that were copied without mapping records are unknown, not ahead of the copy.
         """
         if self.covered and position <= self.covered_end:
             return self
         return replace(self, covered=(*self.covered, Covered(position, position)))
 
     def complete_from(self, target: Target, alone: bool = False) -> int:
-        """Source offset from which on all that was copied went to the topic of a target partition, as far as is known.
+        """Source offset from which on the topic of a target partition has all copied records, as far as is known.
 
-        A group that stands below it has not read what went elsewhere: to a topic of that name that was deleted, or
-        where an earlier routing sent it. Nor what was on the source below the place where copying began.
+        Records below it may have gone elsewhere: to a deleted topic of that name, or to another topic by an earlier
+        routing. Or they were on the source before copying began. A group that stands below it has not read these.
 
         Args:
             target: The target partition.
-            alone: Whether all that is copied today goes to it, and nothing to other partitions of its topic.
+            alone: Whether all records go to this target partition today, and none to others of its topic.
         """
         return max(self._left_out_below, self.elsewhere_to(target, alone))
 
     def elsewhere_to(self, target: Target, alone: bool = False) -> int:
-        """Source offset after the last record that went elsewhere; 0: none did. The arguments as above."""
+        """Source offset after the last record that went elsewhere; 0 if none did. Arguments as for `complete_from`."""
 
         def is_elsewhere(other: Target) -> bool:
             same_topic = (other.topic, other.topic_id) == (target.topic, target.topic_id)
@@ -156,24 +156,24 @@ class PartitionMap:
 
     @property
     def _left_out_below(self) -> int:
-        """Where the coverage begins, unless the source had nothing below the place where copying began."""
+        """Source offset below which records were not copied; 0 if the source had none below where copying began."""
         if self.began is not None and self.began <= (self.log_start or 0):
             return 0
         return self.covered[0].start if self.covered else self.began or 0
 
     def answers_all(self, start: int, end: int) -> bool:
-        """Whether everything between two source positions is answered for, or lies below where copying began."""
+        """Whether all offsets between two source positions are covered, or lie below where copying began."""
         begin = max(start, self.covered[0].start) if self.from_the_beginning else start
         return begin >= end or any(each.start <= begin and end <= each.end for each in self.covered)
 
     @property
     def from_the_beginning(self) -> bool:
-        """Whether coverage begins where copying began: then nothing of what lies below it is on the target."""
+        """Whether coverage begins where copying began, so that no record below it is on the target."""
         return self.began is not None and bool(self.covered) and self.covered[0].start <= self.began
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that was copied is answered for, from where copying began on; also where nothing was."""
+        """Whether the coverage is one range from where copying began on; also true if nothing was copied."""
         return not self.covered or (self.from_the_beginning and len(self.covered) == 1)
 
     @property

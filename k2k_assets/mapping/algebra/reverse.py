@@ -1,9 +1,9 @@
-"""Positions in a partition that holds records of its own and copies of the other side's, by two maps. Pure.
+"""Translates positions between two partitions that are copied into each other, each with records of its own. Pure.
 
 ```
  here    a0 a1 b0' a2 | b1'            a: written here, b: written there, ': copies, |: a marker
  there   a0' a1' b0 a2' b1             a group stands there at 3: a2 and b1 are not read
-                                       here it goes on at 3, the first record that it has not read
+                                       here it continues at 3, the first record that it has not read
 ```
 """
 
@@ -24,18 +24,18 @@ def first_unread(
     """The first record here that a group has not read there.
 
     Args:
-        forth: Of the partition here, which was copied there.
+        forth: Map of the partition here, which was copied there.
         there: The partition there.
-        back: Of the partition there, which is copied here.
+        back: Map of the partition there, which is copied here.
         here: The partition here.
         position: Next offset that the group reads there.
 
     Returns:
-        Its offset. Ahead if the group has read there what is not yet copied here; unknown, with `NO_OFFSET`, if the
-        mappings do not prove it.
+        Its offset. The state is ahead if the group has read records there that are not copied here yet; it is unknown,
+        with `NO_OFFSET`, if the mappings do not prove the answer.
     """
     copies = back.runs.get(here, NO_RUNS)
-    # The reverse pipeline may have begun behind what came from there: `forth` answers for that.
+    # The reverse pipeline may have begun behind copies that came from here: `forth` covers these.
     begun = replace(back, log_start=back.began)
     copied = translate(begun, here, np.array([position]))
     state = TranslationState(int(copied.states[0]))
@@ -43,7 +43,7 @@ def first_unread(
         return NO_OFFSET, state
     own = _first_own(forth, there, position)
     if own is None:
-        # All that was copied from here is read; what comes after it may not have been copied.
+        # The group has read all copies from here; later records may not have been copied.
         if len(forth.covered) != 1:
             return NO_OFFSET, TranslationState.UNKNOWN
         own = _past_read_copies(copies, forth.covered_end, position)
@@ -55,7 +55,7 @@ def first_unread(
 
 
 def _first_own(forth: PartitionMap, there: Target, position: int) -> int | None:
-    """The first record that was written here and is not read there; None if all that were copied are."""
+    """The first own record here whose copy there is not read; None if the group has read all copies."""
     runs = forth.runs.get(there, NO_RUNS)
     unread = next_records(runs.target_starts, runs.counts, np.array([position]))
     run = int(unread.run[0])
@@ -65,7 +65,7 @@ def _first_own(forth: PartitionMap, there: Target, position: int) -> int | None:
 
 
 def _past_read_copies(copies: RunTable, offset: int, position: int) -> int:
-    """The first offset from `offset` on that is no copy of a record read there."""
+    """The first offset from `offset` on that is no copy of a record that was read there."""
     for start, origin, count in zip(copies.target_starts, copies.source_starts, copies.counts, strict=True):
         read = min(int(count), max(0, position - int(origin)))
         if start <= offset < start + read:

@@ -1,6 +1,6 @@
-"""Cutting and joining tables of runs at a source offset: pure, without a loop over runs.
+"""Cuts and joins tables of runs at a source offset. Pure, without a loop over runs.
 
-Each function gives a new table; arrays of the old one are shared, never changed.
+Each function returns a new table, which may share arrays with the old one; arrays are never changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from k2k_assets.mapping.algebra.partition_map import RunTable
 
 
 def before(table: RunTable, source_offset: int) -> RunTable:
-    """What was mapped below a source offset; a run that straddles it is cut."""
+    """The runs below a source offset; a run that straddles it is cut."""
     kept = int(np.searchsorted(table.source_starts, source_offset, side="left"))
     counts = table.counts[:kept]
     if kept and table.source_starts[kept - 1] + counts[-1] > source_offset:
@@ -21,7 +21,7 @@ def before(table: RunTable, source_offset: int) -> RunTable:
 
 
 def since(table: RunTable, source_offset: int) -> RunTable:
-    """What was mapped at or above a source offset; a run that straddles it is cut."""
+    """The runs at or above a source offset; a run that straddles it is cut."""
     first = int(np.searchsorted(table.source_starts, source_offset, side="left"))
     straddles = first > 0 and table.source_starts[first - 1] + table.counts[first - 1] > source_offset
     first -= straddles
@@ -36,12 +36,12 @@ def since(table: RunTable, source_offset: int) -> RunTable:
 
 
 def end_of_read(source_offset: int, target_offset: int) -> RunTable:
-    """A run of no records: says only that what lies below the source offset ends at the target offset."""
+    """A run of no records, which only tells that the runs below the source offset end at the target offset."""
     return RunTable(*(np.array([value], dtype=np.int64) for value in (source_offset, target_offset, 0)))
 
 
 def joined(first: RunTable, second: RunTable) -> RunTable:
-    """Two merged tables, one behind the other; merged where they meet."""
+    """Joins two merged tables, one behind the other; merges the runs where they meet."""
     if not len(first):
         return second
     if not len(second):

@@ -1,6 +1,6 @@
-"""The position in a source partition that was spread over several target partitions: pure.
+"""Translates positions back to a source partition that was spread over several target partitions. Pure.
 
-A group that comes back from the target has read each target partition up to its own position:
+A group that comes back from the target has read each target partition up to another position:
 
 ```
  source      0  1  2  3  4  5  6        (. = marker, or filtered: not on the target)
@@ -9,7 +9,7 @@ A group that comes back from the target has read each target partition up to its
  answer: 3, the source offset after the last record below all unread ones
 ```
 
-With one target partition the answer is that of `translate_back`, but for offsets of which nothing was copied.
+With one target partition the answer is that of `translate_back`, except for offsets of records that were not copied.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _NONE = np.iinfo(np.int64).max
 
 
 def combine_back(mapping: PartitionMap, positions: Mapping[Target, int]) -> tuple[int, TranslationState]:
-    """Where a group goes on in a source partition that was spread over several target partitions.
+    """Translates a group's positions in several target partitions to its position in the source partition.
 
     Args:
-        mapping: Of the source partition, at a cut: all that the group may have read is mapped.
-        positions: Next offset to read in each target partition that it went to; 0 where nothing was read. Target
-            partitions that are left out are not looked at.
+        mapping: Map of the source partition, at a cut: all records that the group may have read are mapped.
+        positions: Next offset to read in each target partition that it went to; 0 where nothing was read. Other target
+            partitions are ignored.
 
     Returns:
-        The source offset after the last record below all unread ones: nothing unread is skipped, and what lies
-        between it and the first unread record was not copied. Unknown if coverage is broken around an answer, not
-        replicated if there are no runs; both with `NO_OFFSET`.
+        The source offset after the last record below all unread ones: no unread record is skipped, and records between
+        it and the first unread one were not copied. Unknown if coverage is broken around an answer, not replicated if
+        there are no runs; both with `NO_OFFSET`.
     """
     tables = {target: runs for target in positions if len(runs := mapping.runs.get(target, NO_RUNS))}
     if not mapping.covered or not tables:
@@ -49,16 +49,16 @@ def combine_back(mapping: PartitionMap, positions: Mapping[Target, int]) -> tupl
     if any(not side.proven and side.read_to < first_unread for side in sides):
         return NO_OFFSET, TranslationState.UNKNOWN
     before = [end for runs in tables.values() if (end := _end_before(runs, first_unread)) is not None]
-    # Nothing was read at all: the first record, as in `translate_back`.
+    # If nothing was read, the answer is the first record, as in `translate_back`.
     return (max(before) if before else first_unread), TranslationState.EXACT
 
 
 class _Sides(NamedTuple):
     """The source offsets around a position on the target."""
 
-    read_to: int  # after the last record that was read; -1 if none was
-    unread: int  # the first record that was not read; `_NONE` if all were
-    proven: bool  # whether nothing else lies between the two
+    read_to: int  # offset after the last record that was read; -1 if none was
+    unread: int  # offset of the first record that was not read; `_NONE` if all were read
+    proven: bool  # whether the mappings prove that no other record lies between the two
 
 
 def _sides(mapping: PartitionMap, runs: RunTable, position: int) -> _Sides:
@@ -75,7 +75,7 @@ def _sides(mapping: PartitionMap, runs: RunTable, position: int) -> _Sides:
 
 
 def _nothing_known(mapping: PartitionMap) -> _Sides:
-    """Of a target partition without runs: what is not covered may lie there, unread."""
+    """The sides for a target partition without runs: uncovered records may lie there, unread."""
     return _Sides(-1, _NONE, mapping.from_the_beginning and len(mapping.covered) == 1)
 
 

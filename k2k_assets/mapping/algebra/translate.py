@@ -1,4 +1,4 @@
-"""Positions of one source partition as positions of one target partition, and back: pure, in bulk.
+"""Translates positions of one source partition to positions of one target partition, and back. Pure, in bulk.
 
 A *position* is the offset of the next record to read. It is translated to the smallest target offset of a copied
 record that has not been read:
@@ -19,19 +19,20 @@ and back, where `|` at 9 is a marker and belongs to no run:
  answer     0 0  1  2  3  4  6  7  8  9  9
 ```
 
-An answer is given only where the mappings prove it. Let *unbroken* mean: in one covered range.
+An answer is given only where the mappings prove it. *Unbroken* means: in one covered range.
 
-- A record is copied at or after the position: exact if the coverage is unbroken from the position to that record.
-  A position below all coverage counts as its start, if coverage begins where copying began.
-- None is: the offset after the last mapped record; exact up to the end of the coverage, ahead beyond it, if the
-  coverage is unbroken from the last mapped record (or from where copying began, if there is none) to its end.
-  A broken one would answer with a record that was read already.
-- Otherwise *unknown*: mapping was switched on later, a mapping record was lost, or the index was pruned.
-- Unknown too, whatever the coverage says: a position below records that went elsewhere (the target topic was deleted
-  and created anew, or records were routed otherwise, to another topic or to other partitions), and one below the place
-  where copying began if the source had records there. A group that stands there would skip them.
+- If a record is copied at or after the position, its target offset is the answer. It is exact if the coverage is
+  unbroken from the position to that record. A position below all coverage counts as the start of the coverage, if
+  coverage begins where copying began.
+- If none is, the answer is the offset after the last mapped record: exact up to the end of the coverage, ahead beyond
+  it. The coverage must be unbroken from the last mapped record (or from where copying began, if there is none) to its
+  end; with broken coverage the answer might be a record that was read already.
+- Otherwise the answer is *unknown*: mapping was switched on later, a mapping record was lost, or the index was pruned.
+- It is unknown too, whatever the coverage, for a position below records that went elsewhere (the target topic was
+  deleted and created anew, or records were routed to another topic or to other partitions), and for a position below
+  the offset where copying began, if the source had records there. A group that stands there would skip these records.
 
-Not responsible for the bounds of the target's log, nor for several sources in one target partition (`cut.py`).
+This module does not handle the bounds of the target's log, nor several sources in one target partition (`cut.py`).
 """
 
 from __future__ import annotations
@@ -51,33 +52,33 @@ _Flags = NDArray[np.bool_]
 
 
 class TranslationState(IntEnum):
-    """What is known of a translated position. The mappings tell the first four, the clusters the other two."""
+    """The state of a translated position. The first four follow from the mappings, the other two from the clusters."""
 
     EXACT = 0
     AHEAD = 1
     UNKNOWN = 2
     NOT_REPLICATED = 3
     EXPIRED = 4
-    """The answer lay below the log start of its partition, and was raised to that."""
+    """The answer lay below the log start of its partition, and was raised to it."""
     MAY_REPEAT = 5
-    """Back to the source, at least once: records that were read already may be read again (`may_repeat`)."""
+    """Translation back, at least once: records that were read already may be read again (`may_repeat`)."""
 
     @property
     def label(self) -> str:
-        """As people are told."""
+        """The text for people."""
         return "may be read again" if self is TranslationState.MAY_REPEAT else self.name.lower().replace("_", " ")
 
 
 STATE_LABELS = tuple(state.label for state in TranslationState)
-"""By value of the state."""
+"""The texts for people, by value of the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """Answers, in the order of the positions asked for.
+    """Translated positions, in the order of the given ones.
 
     Attributes:
-        offsets: `NO_OFFSET` (-1) where the state is unknown or not replicated.
+        offsets: The translated positions; `NO_OFFSET` (-1) where the state is unknown or not replicated.
         states: Values of `TranslationState`.
     """
 
@@ -86,10 +87,10 @@ class Translated:
 
 
 def unknown_where(flags: NDArray[np.bool_], found: Translated) -> Translated:
-    """Without the answers to some positions, of which something else tells that they mean nothing.
+    """Sets some answers to unknown, because their positions have no meaning.
 
     Args:
-        flags: Which, in the order of the answers.
+        flags: Which answers, in their order.
         found: The answers.
     """
     flags = flags & (found.states != TranslationState.NOT_REPLICATED)
@@ -100,16 +101,16 @@ def unknown_where(flags: NDArray[np.bool_], found: Translated) -> Translated:
 def translate(
     mapping: PartitionMap, target: Target, positions: Offsets, floor: int | None = None, alone: bool = False
 ) -> Translated:
-    """Positions on the source as positions on the target.
+    """Translates positions on the source to positions on the target.
 
     Args:
-        mapping: Of the source partition.
+        mapping: Map of the source partition.
         target: The target partition.
         positions: Next offsets to read on the source, any shape and order.
-        floor: The answer where the coverage proves that nothing of the partition ever went to the target partition: its
+        floor: The answer if the coverage proves that no record of the partition ever went to the target partition: its
             log start if this is its only source. None: such positions are not replicated.
-        alone: Whether the source partition goes to no other target partition today: what went to others was routed
-            otherwise.
+        alone: Whether the source partition goes to no other target partition today, so that records in others were
+            routed there earlier.
 
     Returns:
         The answers, same shape.
@@ -134,18 +135,18 @@ def translate(
 def translate_back(
     mapping: PartitionMap, target: Target, positions: Offsets, mapped_to: int | None = None
 ) -> Translated:
-    """Positions on the target as positions on the source: what was read there need not be read here.
+    """Translates positions on the target back to positions on the source.
 
     Args:
-        mapping: Of the source partition.
+        mapping: Map of the source partition.
         target: The target partition.
         positions: Next offsets to read on the target, any shape and order.
-        mapped_to: Target offset below which every copied record is known to be mapped (the last stable offset of a
-            cut). A position up to it is exact also behind the last mapped record; without it such a one is ahead.
+        mapped_to: Target offset below which every copied record is mapped (the last stable offset of a cut). Positions
+            up to it are exact even behind the last mapped record; without it these are ahead.
 
     Returns:
-        The answers, same shape: in a gap the source offset after the record before it, since nothing between them
-        was copied.
+        The answers, same shape. In a gap the answer is the source offset after the record before the gap, because no
+        record in between was copied.
     """
     positions = np.asarray(positions, dtype=np.int64)
     runs = mapping.runs.get(target, NO_RUNS)
@@ -155,7 +156,7 @@ def translate_back(
     found = unread.run < len(runs)
     run = np.minimum(unread.run, len(runs) - 1)
     in_gap = ~found | (positions < runs.target_starts[run])
-    # The run that was read last; meaningless (and not used) where none was.
+    # The run that was read last; not used where none was.
     last = np.maximum(unread.run - 1, 0)
     read_to = runs.source_starts[last] + runs.counts[last]
     in_run = runs.source_starts[run] + (positions - runs.target_starts[run])
@@ -175,7 +176,7 @@ def translate_back(
 
 
 def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets) -> _Flags:
-    """At least once: whether a reader that goes back may read again what it has read on the target.
+    """At least once: whether a reader that goes back to the source may read records again.
 
     ```
      source   0  1  2  3  4  5               the copy crashed after it had sent 3 and 4, and sent them again
@@ -183,11 +184,11 @@ def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets) -> _Fl
      copy of  0  1  2 (3  4) 3  4  5         at 5 a reader has read 3 and 4, and goes back to 3
     ```
 
-    What lies unmapped in a gap of n offsets are copies of at most n records, which come again right behind the gap: who
-    has read n records since has read none of them in vain.
+    The unmapped offsets of a gap of n offsets hold copies of at most n records, which are copied again right behind the
+    gap. So a reader that has read n mapped records since the gap will read none of these records again.
 
     Args:
-        mapping: Of the source partition.
+        mapping: Map of the source partition.
         target: The target partition.
         positions: Next offsets to read on the target.
     """
@@ -198,7 +199,7 @@ def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets) -> _Fl
     ends = runs.target_starts + runs.counts
     gaps = runs.target_starts - np.concatenate(([0], ends[:-1]))
     mapped = np.concatenate(([0], np.cumsum(runs.counts)))[:-1]
-    # How many mapped records have to be read before all copies in the gaps so far have come again.
+    # Number of mapped records after which all copies in the gaps so far have been copied again.
     enough = np.maximum.accumulate(np.where(gaps > 0, mapped + gaps, 0))
     run = np.searchsorted(runs.target_starts, positions, side="right") - 1
     at = np.maximum(run, 0)
@@ -211,8 +212,8 @@ class NextRecords:
     """The first record at or after each position.
 
     Attributes:
-        run: Index of its run; the number of runs where there is none.
-        record: Its offset; the position itself where there is none.
+        run: Index of the record's run; the number of runs if there is no such record.
+        record: Offset of the record; the position itself if there is no such record.
     """
 
     run: NDArray[np.int64]
@@ -220,12 +221,12 @@ class NextRecords:
 
 
 def next_records(starts: Offsets, counts: Offsets, positions: Offsets) -> NextRecords:
-    """The first record at or after each position, in runs that are ordered and disjoint.
+    """Finds the first record at or after each position, in ordered, disjoint runs.
 
     Args:
         starts: First offset of each run, on the side of the positions.
-        counts: Records of each run.
-        positions: Any shape.
+        counts: Number of records of each run.
+        positions: Positions, any shape.
     """
     if not len(starts):
         return NextRecords(np.zeros(positions.shape, dtype=np.int64), positions)
@@ -236,7 +237,7 @@ def next_records(starts: Offsets, counts: Offsets, positions: Offsets) -> NextRe
 
 
 def next_copied(runs: RunTable, positions: Offsets) -> NextRecords:
-    """The next records on the source, past a run of no records (`run_tables.end_of_read`) that others follow."""
+    """The next records on the source; skips a run of no records (`run_tables.end_of_read`) if other runs follow it."""
     unread = next_records(runs.source_starts, runs.counts, positions)
     last = len(runs) - 1
     nothing = (unread.run < last) & (runs.counts[np.minimum(unread.run, last)] == 0) if len(runs) else np.False_
@@ -247,12 +248,12 @@ def next_copied(runs: RunTable, positions: Offsets) -> NextRecords:
 
 
 def unbroken(mapping: PartitionMap, positions: Offsets, records: Offsets) -> _Flags:
-    """Whether coverage is unbroken from each position up to and with the record at or after it.
+    """Whether coverage is unbroken from each position up to and including a record at or after it.
 
     Args:
-        mapping: Has at least one covered range.
-        positions: One below all coverage counts as its start, if coverage begins where copying began.
-        records: Offsets, same shape.
+        mapping: The map, with at least one covered range.
+        positions: Positions; one below all coverage counts as its start, if coverage begins where copying began.
+        records: Offsets of the records, same shape.
     """
     starts, ends = np.array(mapping.covered, dtype=np.int64).T
     if mapping.from_the_beginning:
@@ -263,7 +264,7 @@ def unbroken(mapping: PartitionMap, positions: Offsets, records: Offsets) -> _Fl
 
 
 def _tail_is_unbroken(mapping: PartitionMap, last: int | None) -> bool:
-    """Whether coverage is unbroken from the source offset after the last mapped record (None: no record) to its end."""
+    """Whether coverage is unbroken from `last`, the offset after the last mapped record (None: no record), on."""
     if last is None:
         return mapping.from_the_beginning and len(mapping.covered) == 1
     return mapping.covered[-1].start <= last

@@ -1,1 +1,1 @@
-"""The mapping topic, followed: what is mapped now, in memory and by the index."""
+"""Live mappings: follows the mapping topic, and joins the mappings in memory with the index."""

@@ -1,4 +1,4 @@
-"""How far each source partition is copied, and where that began: the commit topic, followed."""
+"""Follows the commit topic: how far each source partition is copied, and where its copying began."""
 
 from __future__ import annotations
 
@@ -37,21 +37,18 @@ class CopiedPositions:
         self._unreadable: Refused | None = None
 
     def read(self, patience: float) -> None:
-        """Takes in what was committed, up to the end as it is now.
-
-        Arguments and errors are those of `TopicFollower.catch_up`.
-        """
+        """Reads the commit topic to its present end. Arguments and errors: see `TopicFollower.catch_up`."""
         if self._unreadable:
-            raise self._unreadable  # the reader is past it, and must not go on as if it were not there
+            raise self._unreadable  # the follower is past the unreadable record, which must not be ignored
         for batch in self._follower.catch_up(patience):
             self._take(batch)
 
     def newest(self) -> dict[SourcePartition, CommitRecord]:
-        """The newest record of each source partition, by topic id."""
+        """The newest record of each source partition; a topic that was created anew has other source partitions."""
         return self._newest.records
 
     def close(self) -> None:
-        """Lets go of the client."""
+        """Closes the client."""
         self._follower.close()
 
     def _take(self, batch: Iterable[Message]) -> None:

@@ -1,4 +1,4 @@
-"""The index, for what a running mapper does not hold: opened when it is asked for, and again when it was extended."""
+"""Reads from the index the mappings that a running mapper has not in memory; opens it on demand, and when it grew."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.mapping")
 
-# How often to look whether the index was extended, where the version at hand does not reach.
+# How often to look for a new version of the index, when the open one does not reach far enough.
 _REFRESH_SECONDS = 5.0
-# Larger ones are read anew each time they are needed, instead of being held.
+# Maps with more runs are read anew each time, instead of kept in memory.
 _MOST_RUNS_KEPT = 200_000
 _UNREADABLE = (IndexReplaced, OSError, pa.ArrowException)
 
 
 class IndexAccess:
-    """A pipeline's mapping index, if it has one that is its own.
+    """Access to a pipeline's mapping index, if there is one.
 
     Args:
-        pipeline: Whose.
-        source_cluster: Cluster id.
-        target_cluster: Cluster id.
-        mapping_topic_id: Topic id of the mapping topic as it is now.
+        pipeline: The pipeline.
+        source_cluster: Source cluster id.
+        target_cluster: Target cluster id.
+        mapping_topic_id: Present topic id of the mapping topic.
 
     Attributes:
-        reader: The version that was opened last; None: there is no index.
+        reader: The version that was opened last; None if there is no index.
     """
 
     def __init__(self, pipeline: Pipeline, source_cluster: str, target_cluster: str, mapping_topic_id: str) -> None:
@@ -47,14 +47,15 @@ class IndexAccess:
 
     @property
     def offsets(self) -> dict[int, int]:
-        """Next offset to read after the index, by partition of the mapping topic."""
+        """First offset that the index has not read, by partition of the mapping topic."""
         manifest = self.reader.manifest if self.reader else None
         return dict(manifest.offsets) if manifest and manifest.mapping_topic_id == self._topic_id else {}
 
     def doubtful(self) -> set[SourcePartition]:
-        """Source partitions of which mapping records may have been lost behind the newest one in the index.
+        """Source partitions whose mapping records may have been lost behind the newest one in the index.
 
-        All of them, if the mapping topic was created anew since: nobody knows what the former one held last.
+        If the mapping topic was created anew since, these are all, because the last records of the former topic may
+        never have been read.
         """
         if self.reader is None:
             return set()
@@ -70,7 +71,7 @@ class IndexAccess:
             found = IndexReader.open(self._pipeline)
         except (IndexUnusable, OSError) as reason:
             log.info("no mapping index is used: %s", reason)
-            # A disk may come back with all of it; one that was deleted can only be built anew, from the same topic.
+            # A disk may come back with the whole index; a deleted index can only be built anew, from the same topic.
             self._is_missed |= self.reader is not None and isinstance(reason, IndexUnusable)
             self.reader = None
             return None
@@ -85,23 +86,23 @@ class IndexAccess:
         return self.reader
 
     def take_missed(self) -> bool:
-        """Whether a version was gone, or turned out not to be readable, since this was asked last; once for each."""
+        """Whether a version was missing or unreadable since the last call."""
         missed, self._is_missed = self._is_missed, False
         return missed
 
     def below(
         self, source: SourcePartition, lowest: int, since: int, read_to: Mapping[int, int]
     ) -> PartitionMap | None:
-        """What the index has of a source partition's positions from `lowest` to `since`.
+        """The index's map of a source partition, for positions from `lowest` to `since`.
 
         Args:
-            source: Which.
+            source: The source partition.
             lowest: Lowest position that will be looked up.
-            since: End of what is wanted.
+            since: End of the wanted positions.
             read_to: Offsets of the mapping topic, by partition, up to which the index must have read.
 
         Returns:
-            None: there is no index that has read so far, or it cannot be read just now.
+            The map; None if no index has read so far, or if it cannot be read now.
         """
         if time.monotonic() >= self._next_look and not self._reaches(source, since, read_to):
             self.refresh()
@@ -126,7 +127,7 @@ class IndexAccess:
     def _read(
         self, source: SourcePartition, lowest: int, since: int, read_to: Mapping[int, int]
     ) -> PartitionMap | None:
-        """From the version at hand, else from the current one: its files may be gone, or the disk not give them."""
+        """Reads from the open version; if its files are gone or unreadable, from the current one."""
         assert self.reader
         try:
             return self.reader.partition_map(source, lowest, since)

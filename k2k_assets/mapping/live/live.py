@@ -1,15 +1,15 @@
-"""The mappings as they are now, without Spark: the index, and the mapping topic followed from where the index ends.
+"""The present mappings, without Spark: the index, and the mapping topic followed from where the index ends.
 
-Everything that is mapped can be looked up; what is not held in memory is read from the index. `catch_up` takes the cut
-at which answers are right (`cut.py`), in this order:
+All mappings can be looked up: those that are not in memory are read from the index. `catch_up` takes the cut at which
+answers are right (`mapping/algebra/cut.py`), in this order:
 
 1. L, the last stable offset of each target partition;
-2. the ends of the commit topic, with what is not committed yet, and its records up to them: so whatever lies below L
-   is known as copied, also of a source partition that was never seen before;
-3. the ends of the mapping topic likewise, and its records up to them.
+2. the high watermarks of the commit topic, and its records up to them: so all records below L are known as copied, even
+   those of a source partition that was never seen before;
+3. the high watermarks of the mapping topic, and its records up to them.
 
-What cannot be read any more (deleted by retention before it was read, unreadable and ignored) is a hole in the
-coverage. So is what the commit topic says is copied though no mapping record covers it.
+Mapping records that cannot be read any more (deleted by retention before they were read, or unreadable and ignored)
+leave a gap in the coverage. So do records that are copied by the commit topic, and that no mapping record covers.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ log = logging.getLogger("k2k.mapping")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What was seen of the target before the mappings were read.
+    """The state of the target before the mappings were read.
 
     Attributes:
-        topic_ids: Of the target topics that exist.
+        topic_ids: Ids of the target topics that exist.
         starts: Log start of each of their partitions.
         stable: Last stable offset of each of their partitions (L). Every record below it is mapped, if its mapping was
             written in its transaction.
-        offline_partitions: Partitions that have no leader, with the reason: they are in neither of the two.
+        offline_partitions: Partitions without a leader, with the reason; they are in neither `starts` nor `stable`.
     """
 
     topic_ids: Mapping[str, str]
@@ -57,16 +57,16 @@ class Cut:
 
 
 class LiveMappings:
-    """Follows the mappings of a pipeline. To be used by one thread at a time.
+    """Follows the mappings of a pipeline. Only one thread at a time may use it.
 
     Args:
-        pipeline: Whose.
+        pipeline: The pipeline.
         source_cluster: Id of the source cluster.
         target: The target cluster.
         others: Whether other pipelines' mappings of the same source partitions are followed too.
 
     Raises:
-        Refused: The mapping topic does not exist, or is not what the index has read.
+        Refused: The mapping topic does not exist, or is not the one that the index has read.
         ClusterUnreachable: The target does not answer.
     """
 
@@ -80,7 +80,7 @@ class LiveMappings:
         self._held = InMemoryMappings(pipeline.group, int(self._retention.schedule.total_seconds() * 1000))
         self._began: dict[SourcePartition, tuple[int | None, int | None]] = {}
         self._warned: set[SourcePartition] = set()
-        self._anew = False  # a reading from the start was begun and not finished
+        self._anew = False  # whether a reading from the start was begun and not finished
         self._out_of_order: set[Owned] = set()
         self._unreadable: Refused | None = None
         self._next_drop = time.monotonic() + self._retention.schedule.total_seconds()
@@ -96,18 +96,18 @@ class LiveMappings:
 
         Args:
             topics: Target topics.
-            patience: Seconds without a record after which it is given up.
+            patience: Give up after so many seconds without a record.
 
         Raises:
-            ClusterUnreachable: Not read to the end: the target does not answer, or a transaction hangs.
-            Refused: A control topic is not the one that was followed, or holds a record that cannot be read.
+            ClusterUnreachable: The target does not answer, or a transaction hangs.
+            Refused: A control topic was deleted or created anew, or holds a record that cannot be read.
         """
         described = self._describe(topics)
         if self._copied is None:
             self._follow_commits(described)
         names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
         starts, stable, offline = ranges_where_led(self._target, names, "stable")
-        # Before the mapping topic's ends are taken: so what is known as copied has its mapping records below them.
+        # Read before the mapping topic's ends are taken: so all known positions have mapping records below these ends.
         if self._copied:
             self._copied.read(patience)
         self._read(self._follower.ends(), patience)
@@ -118,7 +118,7 @@ class LiveMappings:
         return Cut(ids, starts, stable, offline)
 
     def sources(self) -> list[SourcePartition]:
-        """The source partitions that are mapped or copied, also of topics that were created anew since."""
+        """The source partitions that are mapped or copied, including those of topics that were created anew since."""
         return sorted({*self._held.sources(), *self.copied()})
 
     def copied(self) -> Mapping[SourcePartition, CommitRecord]:
@@ -126,11 +126,11 @@ class LiveMappings:
         return self._copied.newest() if self._copied else {}
 
     def map_of(self, source: SourcePartition, lowest: int | None = None) -> PartitionMap:
-        """What is known of a source partition.
+        """The map of a source partition.
 
         Args:
-            source: Which.
-            lowest: Lowest source position that will be looked up; None: whatever is held.
+            source: The source partition.
+            lowest: Lowest source position that will be looked up; None: positions in memory only.
         """
         held = self._held.held(source)
         if lowest is None or lowest >= held.since:
@@ -141,11 +141,11 @@ class LiveMappings:
         return self._map(source, *(held.with_index(below) if below else held.alone()))
 
     def others_of(self, source: SourcePartition) -> dict[str, PartitionMap]:
-        """What other pipelines' mappings say of a source partition, by their `group.id`."""
+        """The maps of a source partition by other pipelines' mappings, by their `group.id`."""
         return self._held.others_of(source)
 
     def close(self) -> None:
-        """Lets go of the clients."""
+        """Closes the clients."""
         self._follower.close()
         if self._copied:
             self._copied.close()
@@ -164,14 +164,14 @@ class LiveMappings:
         if newest.began is not None:
             began, log_start = newest.began, newest.log_start
         if newest.position > (covered[-1].end if covered else -1):
-            # Copied, and no mapping record covers it: positions up to there are unknown, not ahead of the copy.
+            # Records up to there are copied without mapping records: positions in them are unknown, not ahead.
             covered = (*covered, Covered(newest.position, newest.position))
         return PartitionMap(source, began, covered, tables, log_start)
 
     def _warn_of_lookup(self, source: SourcePartition, lowest: int, since: int) -> None:
         if source not in self._warned:
             self._warned.add(source)
-            # An index holds the mappings of one replicator.
+            # An index holds the mappings of one pipeline's group only.
             own = "give the mapper the replicator's file and " if self._pipeline.group == ANY_GROUP else ""
             log.warning(
                 "positions of %s from %d on are asked for, mappings are held from %d on, and no index has the rest: "
@@ -192,7 +192,7 @@ class LiveMappings:
         return found
 
     def _follow_commits(self, described: Mapping[str, TopicDescription]) -> None:
-        """The commit topic may be created later than the mapping topic: nothing was copied before."""
+        """Follows the commit topic if it exists; it may be created later than the mapping topic."""
         commits = described.get(self._pipeline.coordination.commit.topic)
         if commits:
             self._copied = CopiedPositions(self._pipeline, self._cluster, commits, self._target)
@@ -202,7 +202,7 @@ class LiveMappings:
         return TopicFollower(topic, self._target, properties, committed_only=True, starts=starts)
 
     def _behind_index(self) -> dict[SourcePartition, InMemoryMapping]:
-        """The coverage of the index, and where its runs end; they stay on disk."""
+        """Mappings that continue the index: its coverage, and the ends of its runs, which stay on disk."""
         reader = self._index.reader
         if reader is None:
             return {}
@@ -217,7 +217,7 @@ class LiveMappings:
 
     def _read(self, ends: Mapping[TopicPartition, int], patience: float) -> None:
         if self._unreadable:
-            raise self._unreadable  # the reader is past it, and must not go on as if it were not there
+            raise self._unreadable  # the follower is past the unreadable record, which must not be ignored
         if self._index.take_missed():
             log.info("what the index cannot give any more is looked for in %s, from its start", self._topic)
             self._anew = True
@@ -245,7 +245,7 @@ class LiveMappings:
             )  # fmt: skip
 
     def _read_anew(self, patience: float) -> None:
-        """From the topic alone, whatever the order in which its partitions are read."""
+        """Reads all mappings anew from the topic alone, in whatever order its partitions are read."""
         self._anew = True
         while found := self._read_from_the_start(patience):
             log.info("mapping records of %d source partitions are out of order: read once more", len(found))
@@ -253,19 +253,22 @@ class LiveMappings:
         self._anew = False
 
     def _read_from_the_start(self, patience: float) -> set[Owned]:
-        """What was found to be out of order, and so is not held as it should be."""
+        """Reads the topic once from its start; returns source partitions whose records came out of order.
+
+        Their mappings in memory are not valid.
+        """
         before, self._follower = self._follower, self._followed(self._follower.topic, {})
         before.close()
         ends = self._follower.ends()
         self._held.begin({}, {tp.partition: end for tp, end in ends.items()})
-        self._note_lost()  # of nothing that is held
+        self._note_lost()  # nothing is in memory yet, so nothing becomes doubtful
         reading = ReadingAnew(self._held, self._messages, self._out_of_order)
         for batch in self._follower.read_until(ends, patience):
             reading.take(batch)
         return reading.finish()
 
     def _drop_if_due(self) -> None:
-        """Lets go of what `offsetMapping.retention` does not want held."""
+        """Drops runs from memory by `offsetMapping.retention`, if it is time."""
         if time.monotonic() < self._next_drop:
             return
         self._next_drop = time.monotonic() + self._retention.schedule.total_seconds()
@@ -278,5 +281,5 @@ class LiveMappings:
         self._held.drop(limit, starts, self._retention.count)
 
 
-# A source position that no log reaches.
+# A source position beyond the end of any log.
 _BEYOND = 2**62

@@ -1,4 +1,4 @@
-"""Messages of the mapping topic as records, by whose they are and of which source partition."""
+"""Reads messages of the mapping topic as records, by group and source partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("k2k.mapping")
 
 
 class MappingMessages:
-    """Reads what concerns one pipeline.
+    """Reads the mapping records that concern one pipeline.
 
     Args:
         pipeline: Names group and policy.
@@ -33,10 +33,10 @@ class MappingMessages:
         self._fail = pipeline.error_handling.on_control_message_deserialization_error == "fail"
 
     def read(self, messages: Iterable[Message]) -> Records:
-        """The records.
+        """Reads messages as records.
 
         Raises:
-            Refused: One cannot be read, and the policy says fail.
+            Refused: A record cannot be read, and the policy says fail.
         """
         found: Records = defaultdict(list)
         for message in messages:

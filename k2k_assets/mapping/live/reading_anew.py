@@ -1,14 +1,13 @@
-"""A reading of the whole mapping topic, in bounded memory, whatever the order in which its partitions are read: no I/O.
+"""Folds the whole mapping topic in bounded memory, in whatever order its partitions are read. No I/O.
 
 ```
- messages ──a few at a time──> fold ──────────────────────> held
+ messages ──a few at a time──> fold ──────────────────────> in memory
                                 │ out of order: noted, the topic is read once more
-                                └──> set aside, compressed ──all read, sorted──> held
+                                └──> set aside, compressed ──all read, sorted──> in memory
 ```
 
 All records of a source partition lie in one partition of the mapping topic, in their order, unless partitions were
-added or a record was written late. Only of such source partitions the records are set aside until all of them are
-known.
+added or a record was written late. Only for these source partitions are the records set aside until all are read.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.live.mapping_messages import MappingMessages
 
-# Of messages that are records in memory at once: those are some twenty times as large.
+# Bytes of messages that are decoded at once; decoded records take some twenty times as much memory.
 MOST_BYTES = 2 * 1024 * 1024
 
 Owned = tuple[str, SourcePartition]
@@ -32,7 +31,7 @@ Owned = tuple[str, SourcePartition]
 
 
 def few_at_a_time(messages: Iterable[Message]) -> Iterator[list[Message]]:
-    """The messages in order, some `MOST_BYTES` at a time."""
+    """Splits messages into lists of about `MOST_BYTES` each, in order."""
     some: list[Message] = []
     size = 0
     for message in messages:
@@ -49,9 +48,9 @@ class ReadingAnew:
     """One reading from the start of the topic.
 
     Args:
-        held: Holds nothing yet.
+        held: The mappings to fill, still empty.
         messages: Reads the messages.
-        out_of_order: What earlier readings have found to be out of order.
+        out_of_order: Source partitions that earlier readings have found to be out of order.
     """
 
     def __init__(self, held: InMemoryMappings, messages: MappingMessages, out_of_order: Collection[Owned]) -> None:
@@ -62,10 +61,10 @@ class ReadingAnew:
         self._late: set[Owned] = set()
 
     def take(self, batch: Sequence[Message]) -> None:
-        """Takes the next messages.
+        """Takes in the next messages.
 
         Raises:
-            Refused: One cannot be read.
+            Refused: A message cannot be read.
         """
         for some in few_at_a_time(batch):
             for owned, placed in self._messages.read(some).items():
@@ -82,10 +81,10 @@ class ReadingAnew:
                 self._late.add(owned)
 
     def finish(self) -> set[Owned]:
-        """Folds what was set aside, once all was taken.
+        """Folds the records that were set aside, after the last message.
 
         Returns:
-            What else is out of order: if there is any, another reading is needed, which is to know it.
+            Further source partitions that are out of order; if there are any, another reading has to set them aside.
         """
         while self._aside and not self._late:
             owned, aside = self._aside.popitem()
@@ -109,7 +108,7 @@ class SetAside:
         self._values.append(zlib.compress(b"\n".join(p.record.value_bytes() for p in placed), 1))
 
     def in_order(self) -> Iterator[list[Placed]]:
-        """The records by generation and sequence, a few at a time."""
+        """Yields the records by generation and sequence, a few at a time."""
         values = [value for some in self._values for value in zlib.decompress(some).split(b"\n")]
         some: list[Placed] = []
         size = 0

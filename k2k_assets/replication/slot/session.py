@@ -427,13 +427,13 @@ class Session:
             raise _AskedToStop
 
     def _told_to_stop(self) -> bool:
-        """Whether a stop record was seen; this is remembered, because the record may be removed before the slot ends."""
+        """Whether a stop record was seen; remembered, because the record may be removed before the slot ends."""
         if self._memory.told_to_stop is None and self._plan.generation in self._tail.state.stops:
             self._memory.told_to_stop = self._clock.monotonic()
         return self._memory.told_to_stop is not None
 
     def _heartbeat(self) -> None:
-        """Writes a heartbeat if one is due. Heartbeats have transactions of their own, so it closes the open one first."""
+        """Writes a heartbeat if one is due; it closes the open transaction first, because heartbeats have their own."""
         if self._slot_claims.heartbeat_is_due:
             if self._transactions.records:
                 self._close()

@@ -2,15 +2,15 @@
 
 ```
  mapping topic ──fold──> segment ──merge──> larger segment         written once, never changed
-                            │ portions: what of which segment is valid, by source partition
+                            │ portions: the valid part of each segment, by source partition
                             v
                         version <── manifest.json, switched last
 ```
 
-An update reads what is new in the mapping topic and adds a segment; it touches no older one, but that small neighbours
-become one large now and then. What a re-copy has replaced is cut off in the table of portions only. A crash anywhere
-leaves the old version; a reader that has opened a version keeps it until the index was updated twice. The index holds
-nothing that a build from the topic would not, as long as the topic keeps it.
+An update reads the new records of the mapping topic and adds a segment. It changes no older segment, but now and then
+it merges small neighbours into a large one. Runs that a re-copy has replaced are cut off in the table of portions only.
+A crash anywhere leaves the old version; a reader that has opened a version can use it until the index was updated
+twice. The index can be built anew from the mapping topic, as long as the topic keeps its records.
 
 `update_index` and `MappingIndex` work with Spark; `IndexReader` looks up without it.
 """
@@ -36,7 +36,7 @@ __all__ = ["IndexReader", "IndexReplaced", "IndexUnusable", "MappingIndex", "upd
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is asked for only then: a look-up must not wait for Spark, nor a sensor for Parquet."""
+    """Imports each name on first use: a look-up must not wait for the import of Spark, nor a sensor for Parquet."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

@@ -1,6 +1,6 @@
 """The mapping index for Spark: an update by PySpark jobs, and its runs and coverage as DataFrames.
 
-Not responsible for translation, nor for judging what it holds (`k2k_assets.verification`).
+Translation is in `k2k_assets.translation`, the checks of an index in `k2k_assets.verification`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MappingIndex:
     Attributes:
         root: Directory of the index.
         manifest: The version's manifest.
-        portions: What its segments hold, columns `portion_table.PORTIONS`, sorted by source partition and order.
+        portions: Table of portions: columns `portion_table.PORTIONS`, sorted by source partition and order.
     """
 
     root: Path
@@ -58,15 +58,15 @@ class MappingIndex:
 
     @classmethod
     def open(cls, pipeline: Pipeline) -> MappingIndex:
-        """The current version of a pipeline's index.
+        """Opens the current version of a pipeline's index.
 
         Raises:
-            IndexUnusable: There is none yet, or it cannot be read.
+            IndexUnusable: There is no index yet, or it cannot be read.
         """
         return cls(*open_version(pipeline))
 
     def runs(self, spark: SparkSession) -> DataFrame:
-        """The runs, columns `schemas.RUNS`: merged within each segment, not where one goes on in the next."""
+        """The runs, columns `schemas.RUNS`: merged within each segment, but not across segments."""
         cut = self._cut_segments()
         rows = self.portions.filter(pc.not_equal(self.portions["file"], ""))
         is_cut = of_segments(rows, cut)
@@ -83,7 +83,7 @@ class MappingIndex:
         return spark.createDataFrame(coverage(self.portions), schemas.COVERAGE)
 
     def _cut_segments(self) -> list[str]:
-        """The segments of which not everything is valid."""
+        """The segments that are only partly valid."""
         mapped = by_segment(self.portions, mapped_of(self.portions))
         return [segment.name for segment in self.manifest.segments if mapped.get(segment.name, 0) != segment.mapped]
 
@@ -108,17 +108,17 @@ class MappingIndex:
 
 
 def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, target: Cluster) -> MappingIndex:
-    """Brings the index up to what is committed now.
+    """Extends the index by all mapping records that are committed now.
 
     Args:
-        spark: Runs the jobs; drivers and executors must share the index's directory.
-        pipeline: Whose index.
-        source: Asked for its id only.
-        target: Holds the mapping topic and the commit log.
+        spark: Runs the jobs; driver and executors must share the index's directory.
+        pipeline: The pipeline.
+        source: The source cluster, which is asked for its id only.
+        target: The cluster of the mapping topic and the commit topic.
 
     Raises:
-        IndexUnusable: The index belongs to another pipeline or cluster, or must be built anew and cannot, or another
-            build does not end, or its directory cannot be written.
+        IndexUnusable: The index belongs to another pipeline or cluster, must be built anew and cannot, is locked by
+            another build that does not end, or its directory cannot be written.
         Refused: The mapping topic does not exist.
         ClusterUnreachable: A cluster does not answer.
     """
@@ -151,7 +151,7 @@ def _milliseconds(duration: timedelta | None) -> int | None:
 
 @contextmanager
 def _locked(root: Path) -> Iterator[None]:
-    """One build of an index at a time on this machine; the lock goes with the process."""
+    """Locks an index, so that only one build at a time runs on this machine; the lock ends with the process."""
     root.mkdir(parents=True, exist_ok=True)
     with (root / ".lock").open("a") as file:
 

@@ -1,7 +1,7 @@
-"""Folds the rows of mapping records into runs and covered ranges, as `algebra.fold` does, in columns.
+"""Folds the rows of mapping records into runs and covered ranges: the same as `mapping/algebra/fold.py`, in columns.
 
-A record that starts at s cancels all earlier ones from s on. So of each record that is valid what lies below the
-lowest start of those after it, and no record has to be looked at twice:
+A record that starts at s cancels all earlier ones from s on. So the part of a record below the lowest start of all
+later records is valid, and no record has to be looked at twice:
 
 ```
  records in order     [0 ── 5)  [5 ─ 9)  [7 ─── 12)  [12 ── 15)
@@ -34,7 +34,7 @@ _NO_LIMIT = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What records say of one source partition; fields as in `Portion`."""
+    """The fold of one source partition's records; fields as in `Portion`."""
 
     source: SourcePartition
     start: int

@@ -1,4 +1,4 @@
-"""Groups of neighbouring rows in sorted Arrow tables, without a Python object for each row."""
+"""Finds groups of neighbouring rows in sorted Arrow tables, without a Python object for each row."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Column = NDArray[np.int64]
 
 
 def groups(table: pa.Table, columns: Sequence[str]) -> list[int]:
-    """The rows at which the value of any of the columns changes, the first row and the end among them.
+    """The rows at which the value of any of the columns changes, including row 0 and the number of rows.
 
     Args:
-        table: Sorted by the columns.
-        columns: Of texts or whole numbers.
+        table: A table that is sorted by the columns.
+        columns: Columns of texts or whole numbers.
     """
     if not len(table):
         return [0]
@@ -29,11 +29,11 @@ def groups(table: pa.Table, columns: Sequence[str]) -> list[int]:
 
 
 def ranks(columns: Sequence[str], *tables: pa.Table) -> list[Column]:
-    """A number for what each row has in some columns: from 0 on without gaps, in the order of the values.
+    """Numbers the rows by their values in some columns: from 0 on without gaps, in the order of the values.
 
     Args:
-        columns: Of texts or whole numbers.
-        tables: The same values have the same number in all of them.
+        columns: Columns of texts or whole numbers.
+        tables: Tables; equal values get the same number in all of them.
     """
     sizes = [len(table) for table in tables]
     found = np.zeros(sum(sizes), np.int64)
@@ -46,7 +46,7 @@ def ranks(columns: Sequence[str], *tables: pa.Table) -> list[Column]:
 
 
 def _ranks(column: pa.ChunkedArray) -> tuple[Column, int]:
-    """Numbers in the order of the values, and how many there are at most."""
+    """Numbers in the order of the values, and an upper bound of their count."""
     if not pa.types.is_string(column.type):
         values, rank = np.unique(numbers(column), return_inverse=True)
         return rank, len(values)
@@ -58,12 +58,12 @@ def _ranks(column: pa.ChunkedArray) -> tuple[Column, int]:
 
 
 def codes_of(column: pa.ChunkedArray) -> Column:
-    """Numbers that differ where the values do."""
+    """Numbers for the values: equal for equal values, in no order."""
     if not pa.types.is_string(column.type):
         return numbers(column)
     return numbers(pa.chunked_array([chunk.indices for chunk in column.dictionary_encode().chunks], pa.int32()))
 
 
 def numbers(column: pa.ChunkedArray) -> Column:
-    """A column of whole numbers."""
+    """A column of whole numbers as a NumPy array."""
     return np.asarray(column.to_numpy(), dtype=np.int64)

@@ -1,8 +1,8 @@
-"""The Spark jobs of the index: mapping records out of Kafka into a new segment, and several segments into one.
+"""The Spark jobs of the index: one folds mapping records from Kafka into a new segment, one merges segments.
 
-The tasks read and write Parquet themselves, on a path that drivers and executors share, and hand the driver a few rows
-about what they wrote. So a task that is tried again leaves a file that nobody names, and runs cross into the JVM only
-once, packed, to come together with the others of their source partition.
+The tasks read and write Parquet themselves, on a path that driver and executors share, and return a few rows about
+their files to the driver. So a task that is tried again only leaves an unused file, and runs cross into the JVM only
+once, in packed form, when Spark shuffles the records of a source partition together.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class SparkJobs:
     """The jobs on Spark.
 
     Args:
-        spark: Runs them.
-        pipeline: Names the group, and how the target is reached.
+        spark: The session.
+        pipeline: Names the group, and has the settings for the target.
     """
 
     def __init__(self, spark: SparkSession, pipeline: Pipeline) -> None:
@@ -81,7 +81,7 @@ class SparkJobs:
         return complete(frame.repartition(tasks, *SOURCE).mapInArrow(write, _PORTIONS).toArrow())
 
 
-# Stands where a cluster id would, in the row that says how far a range of the mapping topic was read.
+# Stands for the cluster id in the extra row that tells how far a range of the mapping topic was read.
 _PROGRESS = ""
 
 
@@ -107,17 +107,17 @@ def _records(
 
 
 def up_to(chunks: Iterable[list[Message]], most: int | None) -> Iterator[tuple[list[Message], bool]]:
-    """The messages up to the one with which so many bytes of values are reached.
+    """Yields messages until their values reach a number of bytes.
 
-    Where that is depends on the messages alone, never on how they came in chunks: Spark may read a range a second time,
-    when an executor is lost, and joins what was folded of the first reading with what is folded of the second one.
+    The last message depends on the messages alone, never on how they are split into chunks: when an executor is lost,
+    Spark may read a range a second time, and joins folds of the first reading with folds of the second one.
 
     Args:
         chunks: Messages in order.
-        most: Bytes; None: all of them.
+        most: Number of bytes; None: no limit.
 
     Yields:
-        Messages, and whether they are the last ones because there was enough.
+        Messages, and whether they are the last ones because the limit is reached.
     """
     size = 0
     for chunk in chunks:

@@ -1,12 +1,12 @@
-"""The manifest of a mapping index: the one small file that says which version is the index, and what it has read.
+"""The manifest of a mapping index: the small file that names the current version, and what the index has read.
 
 ```
  <index>/manifest.json                                   switched atomically, last
- <index>/versions/00000003-1f2e3d4c/portions.parquet     what of which segment is valid, by source partition
+ <index>/versions/00000003-1f2e3d4c/portions.parquet     the valid part of each segment, by source partition
  <index>/segments/00000003-5a6b7c8d/<name>.parquet       runs; never changed once a version names them
 ```
 
-A version and a segment stay as long as the manifest names the version as the current one or as one to keep.
+Files of a version and its segments are kept while the manifest names the version as the current one or as one to keep.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Model(BaseModel):
 
 
 class NotedPosition(_Model):
-    """A committed position, as it was before the mapping topic's ends were taken."""
+    """A committed position from before the build took the mapping topic's ends."""
 
     topic: str
     partition: int
@@ -59,7 +59,7 @@ class Lost(_Model):
 
 
 class Pruned(_Model):
-    """Of a source partition, what `index.retention` has taken out of the index."""
+    """The part of a source partition that `index.retention` has removed from the index."""
 
     topic: str
     partition: int
@@ -68,7 +68,7 @@ class Pruned(_Model):
 
 
 class Segment(_Model):
-    """A directory of runs, as it was written."""
+    """A segment: a directory of files with runs, which never change."""
 
     name: str
     runs: int
@@ -78,7 +78,7 @@ class Segment(_Model):
 
 
 class IndexIdentity(_Model):
-    """Whose index it is, and what it was read from."""
+    """The group of an index, and the part of the mapping topic that it has read."""
 
     group: str
     target_cluster: str
@@ -90,7 +90,7 @@ class IndexIdentity(_Model):
 
 
 class Manifest(IndexIdentity):
-    """What the index consists of."""
+    """The manifest: the current version of the index, its segments, and what it has read."""
 
     version: int = VERSION
     pipeline: str
@@ -114,11 +114,11 @@ class Manifest(IndexIdentity):
 
 
 class IndexOutdated(IndexUnusable):
-    """An older release built the index; its files mean nothing to this one, but it can be built anew.
+    """An older release built the index: this release cannot read its files, but can build it anew.
 
     Args:
-        path: Its manifest.
-        identity: Whose it is.
+        path: Path of the manifest.
+        identity: The identity of the index.
     """
 
     def __init__(self, path: Path, identity: IndexIdentity) -> None:
@@ -127,11 +127,11 @@ class IndexOutdated(IndexUnusable):
 
 
 def read_manifest(root: Path) -> Manifest | None:
-    """The manifest of an index; None when there is no index.
+    """Reads the manifest of an index; None if there is no index.
 
     Raises:
-        IndexOutdated: An older release wrote it.
-        IndexUnusable: It cannot be read, or a newer release wrote it.
+        IndexOutdated: An older release wrote the manifest.
+        IndexUnusable: The manifest cannot be read, or a newer release wrote it.
     """
     path = root / MANIFEST
     try:
@@ -149,15 +149,15 @@ def read_manifest(root: Path) -> Manifest | None:
 
 
 def switch(root: Path, manifest: Manifest) -> None:
-    """Makes a version the index: everything that it names has been written before."""
+    """Makes a version the current one; all files that the manifest names must be written before."""
     write_atomically(root / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
 
 
 def new_identity() -> str:
-    """A name that no other index has had."""
+    """Makes a unique name for an index."""
     return uuid.uuid4().hex
 
 
 def new_name(number: int) -> str:
-    """A name for a version or a segment that no other build, not even a crashed one, has used."""
+    """Makes a name for a version or a segment that no other build has used, not even a crashed one."""
     return f"{number:08}-{uuid.uuid4().hex[:8]}"

@@ -1,17 +1,17 @@
-"""Which segments an update merges, so that there are few of them and each run is written a few times only: pure.
+"""Decides which segments an update merges, so that there are few, and each run is written a few times only. Pure.
 
-Segments have tiers by their number of runs. When the newest ones, none above a tier, are `MOST_OF_A_TIER`, they become
-one of the next tier; those that have `SEALED_RUNS` together become one that is never written again. So an update
-rewrites less than twice that, a run is written about once for each tier, and an index of N runs has at most
-N / `SEALED_RUNS` segments and `MOST_OF_A_TIER` of each tier. An update that is sealed as it comes would cut small ones
-off from all that follow: they become one first.
+Segments have tiers by their number of runs. When `MOST_OF_A_TIER` of the newest segments are in a tier or below, they
+are merged into one of the next tier; segments with `SEALED_RUNS` runs together are merged into one that is never
+written again. So an update rewrites less than twice `SEALED_RUNS`, a run is written about once for each tier, and an
+index of N runs has at most N / `SEALED_RUNS` sealed segments and `MOST_OF_A_TIER` of each tier. If an update adds a
+segment that is sealed at once, the small ones before it are merged first, because no later merge could reach them.
 
 ```
  before     [sealed 4.2M] [sealed 4.1M] [280k] [36k] [36k] [36k] [36k] [36k] [36k] [36k] [36k]
  after      [sealed 4.2M] [sealed 4.1M] [280k] [288k]
 ```
 
-With `index.retention` a merged segment spans an eighth of it at most, so that segments grow old as a whole.
+With `index.retention` a merged segment spans at most an eighth of it, so that segments expire as a whole.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ SPANS_OF_RETENTION = 8
 
 @dataclass(frozen=True, slots=True)
 class Ageing:
-    """How old a segment may get; times in milliseconds.
+    """How old segments may get; times in milliseconds.
 
     Attributes:
-        expired: What is older will be pruned as soon as nothing keeps it.
+        expired: Older records are pruned, unless they are the last ones of their partition.
         span: Longest time between the oldest and the newest record of a merged segment.
     """
 
@@ -42,7 +42,7 @@ class Ageing:
 
     @classmethod
     def of(cls, now: int, retention: int) -> Ageing:
-        """For an `index.retention`."""
+        """Makes the ages for an `index.retention`."""
         return cls(now - retention, retention // SPANS_OF_RETENTION)
 
 
@@ -51,10 +51,10 @@ class Candidate:
     """A segment that may be merged; times as in `Segment`.
 
     Attributes:
-        name: Its name.
-        runs: Its valid runs.
+        name: Name of the segment.
+        runs: Number of its valid runs.
         since: Time of its oldest record.
-        until: Time of its newest.
+        until: Time of its newest record.
     """
 
     name: str
@@ -64,21 +64,21 @@ class Candidate:
 
 
 def candidates(segments: Iterable[Segment], runs: Mapping[str, int]) -> list[Candidate]:
-    """The segments with the runs that are still valid, in their order.
+    """Makes candidates of segments, in their order.
 
     Args:
-        segments: Oldest first.
-        runs: Valid ones, by segment.
+        segments: Segments, oldest first.
+        runs: Number of valid runs, by segment.
     """
     return [Candidate(s.name, runs.get(s.name, 0), s.since, s.until) for s in segments]
 
 
 def to_merge(segments: Sequence[Candidate], ageing: Ageing | None = None) -> list[str]:
-    """Names of the segments that should become one, neighbours; empty when none should.
+    """Names of neighbouring segments to merge into one; empty if there are none.
 
     Args:
-        segments: Oldest first.
-        ageing: With `index.retention`.
+        segments: Segments, oldest first.
+        ageing: Ages by `index.retention`; None without it.
     """
     for group in _groups(_cut_off(segments), ageing):
         if len(group) > 1:
@@ -97,7 +97,7 @@ def _runs(segments: Sequence[Candidate]) -> int:
 
 
 def _cut_off(segments: Sequence[Candidate]) -> Sequence[Candidate]:
-    """The unsealed ones before a newest one that is sealed."""
+    """The unsealed segments before the newest one, if that one is sealed."""
     if segments and segments[-1].runs >= SEALED_RUNS:
         return _newest_below(segments[:-1], SEALED_RUNS)
     return ()
@@ -111,7 +111,7 @@ def _newest_below(segments: Sequence[Candidate], runs: int) -> Sequence[Candidat
 
 
 def _groups(segments: Sequence[Candidate], ageing: Ageing | None) -> list[list[Candidate]]:
-    """Neighbours, oldest first, as far as they may become one segment."""
+    """Groups neighbours that may become one segment, oldest first."""
     groups: list[list[Candidate]] = []
     for segment in segments:
         if groups and _fits(groups[-1], segment, ageing):
@@ -128,5 +128,5 @@ def _fits(group: list[Candidate], segment: Candidate, ageing: Ageing | None) -> 
         return True
     since = min(s.since for s in (*group, segment))
     until = max(s.until for s in (*group, segment))
-    # What has expired and is still there is kept for its last mapping only: it may lie together however old it is.
+    # Expired segments are kept only for the last mappings of some partitions: these may be merged whatever their age.
     return until - max(since, ageing.expired) <= ageing.span

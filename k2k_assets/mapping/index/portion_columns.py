@@ -1,8 +1,8 @@
-"""What an update does with the table of portions, in columns: without a `Portion` for each row.
+"""Updates the table of portions in columns, without a `Portion` object for each row.
 
-The algebra is that of `portions` and `pruning`. Here is found of which source partitions it changes anything; only
-their rows become portions, and all others are passed on as they are. Tables have columns `portion_table.PORTIONS` and
-are sorted by source partition and order, as `portion_table.to_table` leaves them.
+The algebra is in `portions.py` and `pruning.py`. This module finds the source partitions for which it changes anything;
+only their rows become `Portion` objects, all others are passed on as they are. Tables have columns
+`portion_table.PORTIONS` and are sorted by source partition and order, as `portion_table.to_table` sorts them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class PortionsBySource:
     """Looks up the portions of single source partitions; safe to use from several threads.
 
     Args:
-        rows: The table.
+        rows: Table of portions.
     """
 
     def __init__(self, rows: pa.Table) -> None:
         self._rows = rows.combine_chunks()
 
     def sources(self) -> list[SourcePartition]:
-        """The source partitions that there are, in order."""
+        """All source partitions of the table, in order."""
         return list(self._places)
 
     def of(self, source: SourcePartition) -> list[Portion]:
@@ -59,10 +59,10 @@ class PortionsBySource:
 
 
 def extended(rows: pa.Table, added: pa.Table, load: Load, doubtful: Collection[SourcePartition] = ()) -> pa.Table:
-    """`portions.extended`, of tables.
+    """Does `portions.extended` for tables.
 
     Raises:
-        LateRecord: The new segment holds a record that is older than one that was folded in before.
+        LateRecord: The new segment has a record that is older than one that was folded before.
     """
     of_row, of_added = ranks(SOURCE, rows, added)
     is_changed = _changed(rows, of_row, added, of_added)
@@ -74,7 +74,7 @@ def extended(rows: pa.Table, added: pa.Table, load: Load, doubtful: Collection[S
 
 
 def _changed(rows: pa.Table, of_row: Column, added: pa.Table, of_added: Column) -> _Rows:
-    """By rank: whether what is added cuts anything of the source partition, or comes late."""
+    """By rank: whether the added portion cuts a portion of the source partition, or comes late."""
     count = 1 + max((int(of.max()) for of in (of_row, of_added) if len(of)), default=-1)
     first = {name: np.full(count, _NO_LIMIT) for name in ("start", "oldest_generation", "oldest_sequence")}
     for name, column in first.items():
@@ -90,7 +90,7 @@ def _changed(rows: pa.Table, of_row: Column, added: pa.Table, of_added: Column) 
 def pruned(
     rows: pa.Table, expired: int, cluster: str, positions: Sequence[NotedPosition]
 ) -> tuple[pa.Table, dict[SourcePartition, int]]:
-    """`pruning.pruned`, of a table."""
+    """Does `pruning.pruned` for a table."""
     bounds = np.asarray(groups(rows, SOURCE))
     firsts, sizes = bounds[:-1], np.diff(bounds)
     loses = numbers(rows["until"])[firsts] < expired
@@ -104,7 +104,7 @@ def pruned(
 
 
 def _replaced(heads: pa.Table, cluster: str, positions: Sequence[NotedPosition]) -> _Rows:
-    """Whether the topic of a source partition was created anew since."""
+    """Whether the topic of each source partition was created anew since."""
     if not len(heads):
         return np.zeros(0, bool)
     today = pa.table(
@@ -126,17 +126,17 @@ def _replaced(heads: pa.Table, cluster: str, positions: Sequence[NotedPosition])
 
 
 def replaced(rows: pa.Table, segments: Collection[str], merged: pa.Table) -> pa.Table:
-    """With the portions of one segment in place of those of some."""
+    """Replaces the portions of some segments by those of one segment."""
     return in_order(rows.filter(pc.invert(of_segments(rows, segments))), merged)
 
 
 def of_segments(rows: pa.Table, segments: Collection[str]) -> pa.ChunkedArray:
-    """Whether each row is of one of some segments."""
+    """Whether each row belongs to one of some segments."""
     return pc.is_in(rows["segment"], value_set=pa.array(list(segments), pa.string()))
 
 
 def in_order(*tables: pa.Table) -> pa.Table:
-    """Tables as one, sorted by source partition and order."""
+    """Joins tables into one, sorted by source partition and order."""
     rows = pa.concat_tables([table for table in tables if len(table)] or [PORTIONS.empty_table()])
     [source] = ranks(SOURCE, rows)
     keys = [numbers(rows[name]) for name in ("start", "newest_sequence", "newest_generation")]
@@ -151,24 +151,24 @@ def sources_of(rows: pa.Table) -> list[SourcePartition]:
 
 
 def files_of(rows: pa.Table) -> set[tuple[str, str]]:
-    """The files that there must be: segment and name."""
+    """The files that the table names: segment and file name."""
     named = rows.select(["segment", "file"]).filter(pc.not_equal(rows["file"], ""))
     distinct = named.group_by(["segment", "file"], use_threads=False).aggregate([])
     return set(zip(distinct["segment"].to_pylist(), distinct["file"].to_pylist(), strict=True))
 
 
 def runs_of(rows: pa.Table) -> Column:
-    """The valid runs of each row."""
+    """Number of valid runs of each row."""
     return _sum_of_pieces(rows, "rows")
 
 
 def mapped_of(rows: pa.Table) -> Column:
-    """The source records that the valid runs of each row map."""
+    """Number of source records that the valid runs of each row map."""
     return _sum_of_pieces(rows, "mapped")
 
 
 def by_segment(rows: pa.Table, values: Column) -> dict[str, int]:
-    """The sum of one value a row, of each segment."""
+    """Sums a value of each row by segment."""
     segment = rows["segment"].combine_chunks().dictionary_encode()
     sums = np.zeros(len(segment.dictionary), np.int64)
     np.add.at(sums, np.asarray(segment.indices), values)
@@ -208,7 +208,7 @@ def shared_targets(rows: pa.Table) -> set[Target]:
 
 
 def skipped_by_source(rows: pa.Table) -> dict[SourcePartition, tuple[Covered, ...]]:
-    """What was skipped by hand of each source partition, where anything was."""
+    """The ranges that were skipped by hand, for source partitions that have any."""
     skipped = PortionsBySource(rows.filter(pc.greater(pc.list_value_length(rows["skipped"]), 0)))
     return {source: algebra.skipped_ranges(skipped.of(source)) for source in skipped.sources()}
 

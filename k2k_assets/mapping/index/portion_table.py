@@ -1,4 +1,4 @@
-"""The table of portions: its columns, and how it is kept in a version's directory. Arrow only, no Spark."""
+"""The table of portions: its columns, and its file in the directory of a version. Arrow only, no Spark."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def to_row(portion: Portion) -> dict[str, object]:
 
 
 def from_row(row: Mapping[str, Any]) -> Portion:
-    """The portion of a row."""
+    """Makes a portion from a row of the table."""
     return Portion(
         source=SourcePartition(*(row[name] for name in _SOURCE)),
         segment=row["segment"],
@@ -95,7 +95,7 @@ def from_row(row: Mapping[str, Any]) -> Portion:
         until=row["until"],
         records=row["records"],
         pieces=tuple(_piece(piece) for piece in row["pieces"]),
-        # Tables of older releases have no such columns.
+        # Tables of older releases lack these columns.
         skipped=tuple(Covered(c["covered_from"], c["covered_to"]) for c in row.get("skipped") or ()),
         settings=tuple(SettingsRange(**under) for under in row.get("settings") or ()),
         set_at=tuple(row.get("set_at") or ()),
@@ -113,7 +113,7 @@ def _piece(row: Mapping[str, Any]) -> PortionPiece:
 
 
 def to_table(portions: Iterable[Portion]) -> pa.Table:
-    """Portions as a table, sorted by source partition and order."""
+    """Makes a table of portions, sorted by source partition and order."""
     rows = [to_row(portion) for of_source in by_source(portions).values() for portion in of_source]
     return pa.Table.from_pylist(rows, schema=PORTIONS)
 
@@ -124,7 +124,7 @@ def from_table(table: pa.Table) -> list[Portion]:
 
 
 def write_portions(root: Path, version: str, table: pa.Table) -> None:
-    """Writes the table of a version that is not named by the manifest yet."""
+    """Writes the table of a new version, which no manifest names yet."""
     path = root / VERSIONS / version / _FILE
     path.parent.mkdir(parents=True)
     with path.open("wb") as file:
@@ -134,7 +134,7 @@ def write_portions(root: Path, version: str, table: pa.Table) -> None:
 
 
 def complete(table: pa.Table) -> pa.Table:
-    """A table with the columns that an older release did not write, and all types as they are here."""
+    """Adds the columns that an older release did not write, and converts all columns to the types of this release."""
     for field in PORTIONS:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.array([[]] * len(table), field.type))
@@ -142,15 +142,15 @@ def complete(table: pa.Table) -> pa.Table:
 
 
 def read_portions(root: Path, version: str, columns: Sequence[str] = PORTIONS.names) -> pa.Table:
-    """The table of a version; what an older release did not write is empty.
+    """Reads the table of a version; columns that an older release did not write are empty.
 
     Args:
         root: Directory of the index.
-        version: Its name.
-        columns: Those that are needed.
+        version: Name of the version.
+        columns: The columns to read.
 
     Raises:
-        FileNotFoundError: The version was removed; later ones have replaced it.
+        FileNotFoundError: The version was removed, because later ones have replaced it.
     """
     with (root / VERSIONS / version / _FILE).open("rb") as file:
         table = pq.ParquetFile(file).read(columns=list(columns), use_threads=False)

@@ -1,13 +1,13 @@
-"""What each segment holds of each source partition, and the algebra of it: pure, no I/O.
+"""Portions: the valid part of each segment for each source partition, and their algebra. Pure, no I/O.
 
 ```
  segment 1   [0 ──────────────── 900)                 portion: all of it is valid
- segment 2               [900 ────────── 1500)        cut at 1200: the rows beyond are passed over
+ segment 2               [900 ────────── 1500)        cut at 1200: the rows beyond are ignored
  segment 3                         [1200 ───── 1800)  a re-copy started at 1200
 ```
 
 The portions of one source partition never overlap: a newer one that starts at s cuts the older ones at s. So the files
-of a segment stay as they were written, and only the table of portions changes.
+of a segment never change, only the table of portions does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 
 
 class SettingsRange(NamedTuple):
-    """A source range that was copied under some settings: start inclusive, end exclusive, their fingerprint."""
+    """A source range (start inclusive, end exclusive) that was copied under the same settings, by their fingerprint."""
 
     start: int
     end: int
@@ -36,12 +36,12 @@ class PortionPiece:
     """The runs of a portion into one target partition: neighbouring rows of the portion's file.
 
     Attributes:
-        target: Into which target partition.
-        first_row: Where they begin in the file.
-        rows: How many of them are valid, at least one.
-        mapped: Source records that they map.
-        start: Source offset at which the first begins.
-        last: The last one, as far as it is valid; the file may hold a longer one.
+        target: The target partition.
+        first_row: First row of these runs in the file.
+        rows: Number of valid runs, at least one.
+        mapped: Number of source records that the valid runs map.
+        start: Source offset of the first run.
+        last: The valid part of the last valid run; in the file it may be longer.
     """
 
     target: Target
@@ -54,26 +54,26 @@ class PortionPiece:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What one segment holds of one source partition.
+    """The valid part of one segment for one source partition.
 
     Attributes:
         source: The source partition.
         segment: Name of the segment.
-        file: Name of the file in it; empty when nothing of the range was mapped.
-        start: First source offset that it decides on.
-        end: Nothing at or after it is valid.
-        covered: Source ranges that are answered for: ordered, disjoint, not adjacent.
-        oldest: Order of the oldest record folded in.
-        newest: Order of the newest.
+        file: Name of the file in the segment; empty if no record of the range was copied.
+        start: First source offset of the portion.
+        end: Source offset after the portion; the segment's runs at or after it are not valid.
+        covered: Covered source ranges: ordered, disjoint, not adjacent.
+        oldest: Order of the oldest mapping record folded in.
+        newest: Order of the newest mapping record folded in.
         since: Time of the oldest record, milliseconds since the epoch.
-        until: Time of the newest.
-        records: Mapping records folded in.
-        pieces: By target partition.
-        skipped: Of what is covered, what was skipped by hand (`k2k-tool set`): it is on the source, and never on the
-            target. Releases that did not note it left it out.
-        settings: Of what is covered, what was copied under which settings (`mapping.copy_settings`), as noted.
-        set_at: Source offsets at which copying was set to go on by hand: what lies on the target between the copies
-            below and those from there on may be anybody's.
+        until: Time of the newest record, milliseconds since the epoch.
+        records: Number of mapping records folded in.
+        pieces: The runs, by target partition.
+        skipped: Covered ranges that were skipped by hand (`k2k-tool set`): their records are on the source, and never
+            on the target. Older releases did not note them.
+        settings: Covered ranges with the settings of their copy (`control/copy_settings.py`), as far as noted.
+        set_at: Source offsets to which a position was set by hand. Foreign records may lie on the target between the
+            copies below such an offset and those from it on.
     """
 
     source: SourcePartition
@@ -94,12 +94,12 @@ class Portion:
 
     @property
     def mapped(self) -> int:
-        """Source records that its valid runs map."""
+        """Number of source records that its valid runs map."""
         return sum(piece.mapped for piece in self.pieces)
 
     @property
     def runs(self) -> int:
-        """Its valid runs."""
+        """Number of its valid runs."""
         return sum(piece.rows for piece in self.pieces)
 
 
@@ -108,7 +108,7 @@ Load = Callable[[Portion, PortionPiece], RunTable]
 
 
 def by_source(portions: Iterable[Portion]) -> dict[SourcePartition, list[Portion]]:
-    """Portions of each source partition, in order."""
+    """Groups portions by source partition, each group in order."""
     grouped: dict[SourcePartition, list[Portion]] = defaultdict(list)
     for portion in portions:
         grouped[portion.source].append(portion)
@@ -116,7 +116,7 @@ def by_source(portions: Iterable[Portion]) -> dict[SourcePartition, list[Portion
 
 
 def by_target(portions: Sequence[Portion]) -> list[tuple[Target, list[tuple[Portion, PortionPiece]]]]:
-    """The pieces of a source partition's portions by target partition, in the order of the portions."""
+    """Groups the pieces of a source partition's portions by target partition, in the order of the portions."""
     grouped: dict[Target, list[tuple[Portion, PortionPiece]]] = {}
     for portion in portions:
         for piece in portion.pieces:
@@ -127,17 +127,17 @@ def by_target(portions: Sequence[Portion]) -> list[tuple[Target, list[tuple[Port
 def extended(
     before: Iterable[Portion], added: Iterable[Portion], load: Load, doubtful: Collection[SourcePartition] = ()
 ) -> list[Portion]:
-    """The portions after a new segment, which cuts what it was copied over.
+    """Adds the portions of a new segment, which cut the older portions that they overlap.
 
     Args:
-        before: In any order.
-        added: Those of the new segment, at most one of each source partition.
-        load: Asked for a piece that a cut goes through.
-        doubtful: Records of these may have been lost in between: what is added may be of a copy that began anywhere,
-            and joins on to what was known only if it goes on where the same generation stood.
+        before: Older portions, in any order.
+        added: Portions of the new segment, at most one for each source partition.
+        load: Reads a piece that a cut goes through.
+        doubtful: Source partitions whose records may have been lost in between. Their new portion may belong to a copy
+            that began anywhere; it continues the older ones only if it starts where the same generation stood.
 
     Raises:
-        LateRecord: The new segment holds a record that is older than one that was folded in before.
+        LateRecord: The new segment has a record that is older than one that was folded before.
     """
     known = by_source(before)
     for portion in added:
@@ -153,7 +153,10 @@ def extended(
 
 
 def _with_set_at(portion: Portion, before: Sequence[Portion], left: Sequence[Portion]) -> Portion:
-    """Notes that its start was set by hand, where what noted it was cut away: the former copies lie there still."""
+    """Keeps the note that the portion's start was set by hand, if the portion that had it was cut away.
+
+    The former copies still lie on the target.
+    """
     if portion.start not in set_by_hand(before) or portion.start in (*set_by_hand(left), *portion.set_at):
         return portion
     return replace(portion, set_at=(portion.start, *portion.set_at))
@@ -164,7 +167,7 @@ def _goes_on(before: Portion, portion: Portion) -> bool:
 
 
 def cut(portion: Portion, at: int, load: Load) -> Portion | None:
-    """A portion without what it says of source offsets from `at` on; None if nothing is left."""
+    """Cuts a portion at a source offset; None if nothing is left."""
     if portion.end <= at:
         return portion
     if portion.start >= at:
@@ -192,7 +195,7 @@ def _cut_piece(portion: Portion, piece: PortionPiece, at: int, load: Load) -> Po
 
 
 def last_run(runs: RunTable) -> Run:
-    """The last of the runs, at least one."""
+    """The last run of a table, which must not be empty."""
     return Run(*(int(column[-1]) for column in (runs.source_starts, runs.target_starts, runs.counts)))
 
 
@@ -200,28 +203,28 @@ def covered_ranges(portions: Sequence[Portion]) -> tuple[Covered, ...]:
     """The covered ranges of one source partition, joined where they are adjacent.
 
     Args:
-        portions: In order.
+        portions: Its portions, in order.
     """
     return joined(covered for portion in portions for covered in portion.covered)
 
 
 def skipped_ranges(portions: Sequence[Portion]) -> tuple[Covered, ...]:
-    """What was skipped by hand of one source partition; the portions in order."""
+    """The ranges of one source partition that were skipped by hand, from its portions in order."""
     return joined(skipped for portion in portions for skipped in portion.skipped)
 
 
 def settings_ranges(portions: Sequence[Portion]) -> tuple[SettingsRange, ...]:
-    """What was copied under which settings of one source partition; the portions in order."""
+    """The settings of the copies of one source partition, from its portions in order."""
     return joined_settings(under for portion in portions for under in portion.settings)
 
 
 def set_by_hand(portions: Sequence[Portion]) -> tuple[int, ...]:
-    """Where copying of one source partition was set to go on by hand, rising."""
+    """The source offsets to which the position of one source partition was set by hand, rising."""
     return tuple(sorted({offset for portion in portions for offset in portion.set_at}))
 
 
 def joined_settings(ranges: Iterable[SettingsRange]) -> tuple[SettingsRange, ...]:
-    """Ordered, disjoint ranges; adjacent ones of the same settings become one, those of no settings are left out."""
+    """Joins adjacent ranges with the same settings, and drops ranges without settings; ordered, disjoint ranges."""
     result: list[SettingsRange] = []
     for under in ranges:
         if result and result[-1].end == under.start and result[-1].settings == under.settings:
@@ -232,7 +235,7 @@ def joined_settings(ranges: Iterable[SettingsRange]) -> tuple[SettingsRange, ...
 
 
 def joined(ranges: Iterable[Covered]) -> tuple[Covered, ...]:
-    """Ordered, disjoint ranges; adjacent ones become one."""
+    """Joins adjacent ranges of ordered, disjoint ones."""
     result: list[Covered] = []
     for start, end in ranges:
         if result and result[-1].end == start:

@@ -1,10 +1,9 @@
-"""`index.retention`: what is older leaves the index. Pure.
+"""Removes portions that are older than `index.retention` from the index. Pure.
 
-A portion (what a segment holds of a source partition) goes as a whole, once the newest mapping record in it is older
-than the retention; so up to an eighth more than the retention is kept (see `compaction`), and of segments that were
-merged before the key was set as much as they span. The newest portion of a partition always stays: without it the
-groups at the end of a topic that nobody writes to would be lost. Only a topic that was created anew since loses its
-former self entirely.
+A portion is removed as a whole, once its newest mapping record is older than the retention. So up to an eighth more
+than the retention is kept (see `merging.py`); of segments that were merged before the key was set, as much as they
+span. The newest portion of a partition always stays: without it, groups at the end of a topic without new records could
+not be translated. Only for a topic that was created anew since, all portions of the former topic are removed.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from k2k_assets.mapping.index.portions import Portion, by_source
 def pruned(
     portions: Iterable[Portion], expired: int, cluster: str, positions: Sequence[NotedPosition]
 ) -> tuple[list[Portion], dict[SourcePartition, int]]:
-    """Takes out what is too old.
+    """Removes portions that are too old.
 
     Args:
-        portions: In any order.
-        expired: Milliseconds since the epoch; what is older goes.
+        portions: Portions, in any order.
+        expired: Milliseconds since the epoch; older portions are removed.
         cluster: Id of the source cluster of the positions.
-        positions: They tell which topics were created anew.
+        positions: Committed positions, whose topic ids tell which topics were created anew.
 
     Returns:
-        What stays, and for each source partition that lost something the offset below which it did.
+        The portions that stay, and for each source partition with removed portions the offset below which it lost them.
     """
     today = {(p.topic, p.partition): p.source_topic_id for p in positions}
     kept: list[Portion] = []
@@ -46,7 +45,7 @@ def pruned(
 
 
 def noted(known: Sequence[Pruned], before: dict[SourcePartition, int]) -> list[Pruned]:
-    """The notes on what was pruned, brought up to date."""
+    """Updates the notes of what was pruned."""
     notes = {(note.topic, note.partition, note.source_topic_id): note for note in known}
     for source, offset in before.items():
         key = (source.topic, source.partition, source.topic_id)
@@ -55,7 +54,7 @@ def noted(known: Sequence[Pruned], before: dict[SourcePartition, int]) -> list[P
 
 
 def _expired(portions: Sequence[Portion], expired: int, most: int) -> int:
-    """How many of the oldest portions go: never one behind another that stays."""
+    """Number of the oldest portions to remove: none is removed behind one that stays."""
     for number, portion in enumerate(portions[:most]):
         if portion.until >= expired:
             return number

@@ -1,4 +1,4 @@
-"""Ranges of offsets as rows of Spark: what a task is told to read."""
+"""Offset ranges as rows of a DataFrame, which tell Spark tasks what to read."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def ranges_frame(spark: SparkSession, ranges: Sequence[OffsetRange], most_tasks:
     """The ranges as a DataFrame, spread over tasks.
 
     Args:
-        spark: Makes it.
+        spark: The session.
         ranges: The ranges.
-        most_tasks: None: each range is a task of its own.
+        most_tasks: Largest number of tasks; None: one task for each range.
     """
     tasks = min(len(ranges), most_tasks or len(ranges))
     return spark.createDataFrame(list(ranges), RANGES).repartition(max(1, tasks))
 
 
 def ranges_in(batches: Iterable[Any]) -> Iterator[OffsetRange]:
-    """The ranges in Arrow batches of `ranges_frame`; for use in a task."""
+    """Reads the ranges from Arrow batches of `ranges_frame`, in a task."""
     for batch in batches:
         for row in batch.to_pylist():
             yield OffsetRange(row["topic"], row["partition"], row["start"], row["end"])

@@ -1,7 +1,7 @@
-"""Reads the mapping index without Spark: what a look-up needs of it, and no more.
+"""Reads the mapping index without Spark, and only the row groups that a look-up needs.
 
 ```
- manifest.json > versions/<version>/portions.parquet > which row groups of which files answer > a PartitionMap
+ manifest.json > versions/<version>/portions.parquet > row groups of some files > a PartitionMap
 ```
 """
 
@@ -26,7 +26,7 @@ from k2k_assets.pipeline import Pipeline
 
 
 class IndexReplaced(IndexUnusable):
-    """Later builds have removed the version that was opened: open the index again."""
+    """Later builds have removed the version that was opened; the caller has to open the index again."""
 
 
 @dataclass(frozen=True)
@@ -43,36 +43,36 @@ class IndexReader:
 
     @classmethod
     def open(cls, pipeline: Pipeline) -> IndexReader:
-        """The current version of a pipeline's index.
+        """Opens the current version of a pipeline's index.
 
         Raises:
-            IndexUnusable: There is none yet, or it cannot be read.
+            IndexUnusable: There is no index yet, or it cannot be read.
         """
         root, manifest, table = open_version(pipeline)
         return cls.of(root, manifest, table)
 
     @classmethod
     def of(cls, root: Path, manifest: Manifest, portions: pa.Table) -> IndexReader:
-        """A version that has been opened."""
+        """Makes a reader of a version that is opened already."""
         return cls(manifest, PortionsBySource(portions), SegmentReader(root))
 
     def sources(self) -> list[SourcePartition]:
-        """The source partitions that it knows something of, also of topics that were created anew since."""
+        """All source partitions in the index, including those of topics that were created anew since."""
         return self._portions.sources()
 
     def newest(self, source: SourcePartition) -> Order:
-        """Order of the newest mapping record of a source partition that is in the index; `NEVER` if there is none."""
+        """Order of the newest mapping record of a source partition in the index; `NEVER` if there is none."""
         portions = self._portions.of(source)
         return portions[-1].newest if portions else NEVER
 
     def partition_map(self, source: SourcePartition, start: int = 0, end: int | None = None) -> PartitionMap:
-        """What is known of a source partition; nothing is covered if it is unknown.
+        """The map of a source partition; without coverage if the index does not have it.
 
         Args:
-            source: Which one.
+            source: The source partition.
             start: Lowest source position that will be looked up.
-            end: Highest one. Runs that answer no position between the two are left out, but for the last run into
-                each target partition; None: all up to the end.
+            end: Highest source position that will be looked up; None: no limit. Runs that answer no position between
+                the two are left out, except the last run into each target partition.
 
         Raises:
             IndexReplaced: The version was removed meanwhile.

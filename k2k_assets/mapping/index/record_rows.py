@@ -1,8 +1,8 @@
-"""Mapping records as Arrow rows, parsed by Arrow a chunk at a time: no Python object for each run.
+"""Parses mapping records into Arrow rows, a chunk at a time, without a Python object for each run.
 
-One row for each record and target partition, its runs packed as 64-bit triples (source start, target start, count);
-a record without targets has one row without runs. A chunk in which Arrow's parser stumbles is parsed record by record,
-so that the error names the place and a record that is to be left out leaves the others in.
+There is one row for each record and target partition, with its runs packed as 64-bit triples (source start, target
+start, count); a record without targets has one row without runs. If Arrow's parser fails on a chunk, its records are
+parsed one by one, so that the error names the record, and an ignored record does not take others with it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ROWS = pa.schema(
         pa.field("runs", pa.binary(), nullable=False),
     ]
 )
-"""`offset` is the record's place in the mapping topic; `override` says that somebody set the position to its start by
-hand, so what it covers was skipped; `settings` is the fingerprint of those under which it was copied, else empty."""
+"""`offset` is the record's offset in the mapping topic; `override` says that somebody set the position to its start by
+hand, so that its range was skipped; `settings` is the fingerprint of the copy settings, empty if there is none."""
 
 _MAPPED = pa.struct(
     [
@@ -59,12 +59,12 @@ _SAME_NAME = ("cluster", "generation", "sequence", "time")
 
 
 def record_rows(messages: Sequence[Message], group: str, ignore_unreadable: bool) -> pa.RecordBatch:
-    """The records of a group among messages of one partition of the mapping topic, columns `ROWS`.
+    """Parses the records of a group from messages of one partition of the mapping topic, columns `ROWS`.
 
     Args:
-        messages: In any number.
-        group: Whose records; those of other groups are left out unread.
-        ignore_unreadable: Leave out what cannot be parsed (it shows as a hole in the coverage) instead of failing.
+        messages: The messages.
+        group: The group; records of other groups are left out unparsed.
+        ignore_unreadable: Whether to leave out records that cannot be parsed (a gap in the coverage), not to fail.
 
     Raises:
         ValueError: A record cannot be parsed.
@@ -88,7 +88,7 @@ def _key(message: Message, ignore_unreadable: bool) -> MappingKey | None:
     except ValueError:
         if ignore_unreadable:
             return None
-        return parse_key(message.key(), _where(message))  # fails again, with its place
+        return parse_key(message.key(), _where(message))  # fails again, with an error that names the record
 
 
 @lru_cache(maxsize=100_000)
@@ -101,10 +101,10 @@ def _where(message: Message) -> str:
 
 
 def _parsed_at_once(values: list[bytes | None]) -> pa.Table | None:
-    """The values as a table, row by row; None if one of them has to be looked at by itself."""
+    """Parses values as a table, row by row; None if they have to be parsed one by one."""
     if not values:
         return _DOCUMENT.empty_table()
-    # Else a value of no or of two objects could shift those after it.
+    # A value with no object, or with two, would shift the rows after it.
     if not all(value and value[:1] == b"{" and value[-1:] == b"}" for value in values):
         return None
     data = b"\n".join(value for value in values if value)
@@ -121,7 +121,7 @@ def _parsed_at_once(values: list[bytes | None]) -> pa.Table | None:
 
 
 def _complete(table: pa.Table) -> bool:
-    """Whether no field is missing, every run is a triple, and the version is known."""
+    """Whether all fields are there, every run is a triple, and the version is known."""
     targets = pc.list_flatten(table["targets"])
     runs = pc.list_flatten(pc.struct_field(targets, "runs"))
     columns = [
@@ -181,7 +181,7 @@ def _rows(documents: pa.Table, of_topic: dict[str, pa.Array]) -> pa.RecordBatch:
 
 
 def _target_columns(targets: pa.Array, bare: int) -> dict[str, pa.Array]:
-    """The columns of the target partitions, and at their end rows that have none."""
+    """The columns of the target partitions, with rows for records without targets at the end."""
 
     def column(name: str, nothing: object) -> pa.Array:
         filled = pc.struct_field(targets, name)
@@ -196,7 +196,7 @@ def _target_columns(targets: pa.Array, bare: int) -> dict[str, pa.Array]:
 
 
 def _packed(runs: pa.Array, bare: int) -> pa.Array:
-    """Lists of triples as binary values over the same memory."""
+    """Converts lists of triples to binary values, without copying them."""
     triples = pc.list_flatten(pc.list_flatten(runs))
     data = np.ascontiguousarray(triples.to_numpy(zero_copy_only=False), dtype="<i8")
     ends = np.cumsum(np.concatenate(([0], _lengths(runs) * RUN_BYTES, np.zeros(bare, np.int64))))

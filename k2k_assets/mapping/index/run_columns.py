@@ -1,4 +1,4 @@
-"""Joining of runs in columns: pure, vectorised."""
+"""Joins runs in columns. Pure, vectorised."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from k2k_assets.mapping.algebra.partition_map import NO_RUNS, RunTable
 
 
 def joined_runs(runs: RunTable) -> RunTable:
-    """Each run that continues its predecessor on both sides becomes one with it.
+    """Joins each run with its predecessor if it continues that one on both sides.
 
     Args:
-        runs: Ordered by source offset.
+        runs: Runs, ordered by source offset.
     """
     starts, targets, counts = runs.source_starts, runs.target_starts, runs.counts
     if len(counts) < 2:
@@ -26,10 +26,10 @@ def joined_runs(runs: RunTable) -> RunTable:
 
 
 def concatenated(tables: Sequence[RunTable]) -> RunTable:
-    """Tables one after the other, with what continues over a border joined.
+    """Concatenates tables, and joins runs that continue from one table to the next.
 
     Args:
-        tables: Into one target partition, ordered by source offset.
+        tables: Tables of runs into one target partition, ordered by source offset.
     """
     filled = [table for table in tables if len(table)]
     if len(filled) < 2:

@@ -9,7 +9,7 @@ def _struct(**columns: type) -> StructType:
     return StructType([StructField(name, kind(), False) for name, kind in columns.items()])
 
 
-# What tells one source partition from all others, also from a topic of the same name that was deleted.
+# The columns that identify a source partition, also among topics of the same name that were created one after another.
 SOURCE_PARTITION = ("cluster", "topic", "source_topic_id", "partition")
 
 RUNS = _struct(
@@ -25,7 +25,7 @@ RUNS = _struct(
     count=LongType,
 )
 
-# Source ranges that the mapping answers for; generation and sequence are those of the newest record folded in.
+# Covered source ranges; generation and sequence are those of the newest record folded in.
 COVERAGE = _struct(
     cluster=StringType,
     topic=StringType,

@@ -1,7 +1,7 @@
-"""The files of a segment: Parquet that holds runs, delta-encoded; written in tasks, read without Spark.
+"""The files of a segment: Parquet with delta-encoded runs, written in Spark tasks and read without Spark.
 
-A file is sorted by source partition, target partition and source offset. A large piece has row groups of its own,
-so that a look-up finds the right one by the statistics; small pieces share one.
+A file is sorted by source partition, target partition and source offset. A large piece has row groups of its own, so
+that a look-up finds the right one by the statistics; small pieces share a row group.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ RUNS = pa.schema(
         *(pa.field(name, pa.int64(), nullable=False) for name in _RUN),
     ]
 )
-"""The columns of a file."""
+"""The columns of a segment's file."""
 
 
 class SegmentFile:
-    """One file of a segment; a context in which pieces are added.
+    """Writes one file of a segment: a context manager to which pieces are added.
 
     Args:
         root: Directory of the index.
         segment: Name of the segment.
 
     Attributes:
-        name: Of the file; no other task, not even one that was tried before, writes to it.
+        name: Name of the file; no other task writes to it, not even another attempt of the same task.
     """
 
     def __init__(self, root: Path, segment: str) -> None:
@@ -75,7 +75,7 @@ class SegmentFile:
             self._file.close()
 
     def add(self, source: SourcePartition, target: Target, runs: RunTable) -> PortionPiece:
-        """Appends the runs of one source into one target partition, at least one."""
+        """Appends runs of one source partition into one target partition; at least one run."""
         table = _table(source, target, runs)
         small = len(runs) < ROWS_PER_GROUP // 2
         if not small:
@@ -133,7 +133,7 @@ def _table(source: SourcePartition, target: Target, runs: RunTable) -> pa.Table:
 
 
 class SegmentReader:
-    """Reads pieces; remembers the files' footers.
+    """Reads pieces, and caches the files' footers.
 
     Args:
         root: Directory of the index.
@@ -142,20 +142,20 @@ class SegmentReader:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._footers: dict[Path, pq.FileMetaData] = {}
-        # Many small pieces share a row group, and neighbouring look-ups hit the same.
+        # Row groups are cached, because many small pieces share one, and neighbouring look-ups need the same one.
         self._one_group = lru_cache(_GROUPS_KEPT)(self._columns)
 
     def read(self, portion: Portion, piece: PortionPiece, start: int = 0, end: int | None = None) -> RunTable:
-        """The valid runs of a piece, or a stretch of them.
+        """Reads the valid runs of a piece, or some neighbouring ones of them.
 
         Args:
-            portion: The portion that the piece is of.
-            piece: Which one.
-            start: Runs that end at or before it are not needed.
-            end: The first run that ends after it is needed, those after that one are not; None: all are.
+            portion: The portion of the piece.
+            piece: The piece.
+            start: Runs that end at or before this source offset are not needed.
+            end: Runs behind the first run that ends after this source offset are not needed; None: all are.
 
         Raises:
-            FileNotFoundError: The segment was removed; later versions do without it.
+            FileNotFoundError: The segment was removed, because later versions do not need it.
         """
         path = self._root / SEGMENTS / portion.segment / portion.file
         groups, first_row = _groups(self._footer(path), piece, start, end)
@@ -179,7 +179,7 @@ class SegmentReader:
 
 
 def _groups(footer: pq.FileMetaData, piece: PortionPiece, start: int, end: int | None) -> tuple[list[int], int]:
-    """The row groups that answer, neighbours, and the row at which the first of them begins."""
+    """The neighbouring row groups to read, and the first row of the first one."""
     bounds = np.cumsum([0, *(footer.row_group(i).num_rows for i in range(footer.num_row_groups))]).tolist()
     first = bisect_right(bounds, piece.first_row) - 1
     after = bisect_left(bounds, piece.first_row + piece.rows)
@@ -187,7 +187,7 @@ def _groups(footer: pq.FileMetaData, piece: PortionPiece, start: int, end: int |
     if len(groups) > 1:
         column = RUNS.get_field_index(_RUN[0])
         begins = [piece.start, *(footer.row_group(i).column(column).statistics.min for i in groups[1:])]
-        # The last group that begins at or before `start` may hold a run that goes beyond it.
+        # The last row group that begins at or before `start` may have a run that ends behind it.
         low = max(0, bisect_right(begins, start) - 1)
         high = len(groups) if end is None else bisect_right(begins, end) + 1
         groups = groups[low:high]

@@ -1,4 +1,4 @@
-"""What an index consists of, while it is being updated: pure."""
+"""The state of an index during an update. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from k2k_assets.mapping.index.pruning import noted
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """An index in the making.
+    """The state of an index during an update; each step returns a new state.
 
     Attributes:
-        portions: What its segments hold, columns `portion_table.PORTIONS`, sorted by source partition and order.
-        segments: Oldest first.
-        pruned: Notes on what `index.retention` has taken out.
-        records_read: Mapping records folded in.
-        number: Of the newest version.
+        portions: Table of portions: columns `portion_table.PORTIONS`, sorted by source partition and order.
+        segments: Segments, oldest first.
+        pruned: Notes of what `index.retention` has removed.
+        records_read: Number of mapping records folded in.
+        number: Number of the newest version.
         kept: Versions that readers may have open.
         doubtful: See `Manifest.doubtful`.
         identity: See `Manifest.identity`.
@@ -48,15 +48,15 @@ class IndexState:
         return cls(portions, m.segments, m.pruned, m.records_read, m.number, [m.directory], doubtful, m.identity)
 
     def doubted(self) -> IndexState:
-        """After records of the mapping topic were deleted before they were read."""
+        """Marks all source partitions as doubtful, because mapping records were deleted before they were read."""
         return replace(self, doubtful=self.doubtful.union(sources_of(self.portions)))
 
     def emptied(self) -> IndexState:
-        """To be built from the start, in place of this one."""
+        """Makes an empty state, to build the index from the start."""
         return IndexState(number=self.number, kept=self.kept)
 
     def extended(self, name: str, added: pa.Table, load: Load) -> IndexState:
-        """With a new segment, which cuts the older ones.
+        """Adds a new segment, which cuts the portions of older ones.
 
         Raises:
             LateRecord: See `portions.extended`.
@@ -72,7 +72,7 @@ class IndexState:
         )
 
     def merged(self, old: Sequence[str], name: str, portions: pa.Table) -> IndexState:
-        """With one segment in place of neighbours."""
+        """Replaces neighbouring segments by one."""
         place = [segment.name for segment in self.segments].index(old[0])
         rest = [segment for segment in self.segments if segment.name not in old]
         return replace(
@@ -82,11 +82,11 @@ class IndexState:
         )
 
     def pruned_to(self, portions: pa.Table, before: dict[SourcePartition, int]) -> IndexState:
-        """With what pruning left; see `pruning.pruned`."""
+        """Keeps the portions that pruning left; see `pruning.pruned`."""
         return replace(self, portions=portions, pruned=noted(self.pruned, before)).without_empty_segments()
 
     def without_empty_segments(self) -> IndexState:
-        """Without segments of which nothing is valid any more."""
+        """Drops segments without valid portions."""
         used = set(self.portions["segment"].unique().to_pylist())
         return replace(self, segments=[segment for segment in self.segments if segment.name in used])
 

@@ -1,4 +1,4 @@
-"""A disk that does not take the index: told in words, from the driver and from the tasks of a job alike."""
+"""Turns errors of the disk that should hold the index into messages, in the driver and in the tasks of a job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 
 from k2k_assets.mapping.index.manifest import IndexUnusable
 
-# Other errors of the system (a connection that breaks) are not the disk's.
+# Error numbers of a disk; other system errors, such as a broken connection, are not about it.
 _OF_THE_DISK = frozenset(
     {
         errno.ENOSPC,
@@ -27,7 +27,7 @@ _OF_THE_DISK = frozenset(
         errno.EEXIST,
     }
 )
-# The last line of a Python traceback that Spark hands on.
+# The last line of a Python traceback from a Spark task.
 _OF_A_TASK = re.compile(r"^\s*\w+: \[Errno (\d+)\]", re.MULTILINE)
 
 
@@ -39,7 +39,7 @@ def storage_errors_as_messages(root: Path) -> Iterator[None]:
         root: Directory of the index.
 
     Raises:
-        IndexUnusable: The directory cannot be written; the index is what it was before.
+        IndexUnusable: The directory cannot be written; the index is unchanged.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""What the index's Spark tasks do, as plain functions of Arrow tables: fold records into a segment, merge segments."""
+"""The work of the index's Spark tasks as functions of Arrow tables: fold records into a segment, merge segments."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def merge_portions(root: Path, segment: str, portions: Iterable[Portion]) -> lis
     Args:
         root: Directory of the index.
         segment: Name of the new segment.
-        portions: All those of some source partitions that lie in the segments to be merged.
+        portions: All portions of some source partitions in the segments to merge.
     """
     reader = SegmentReader(root)
     with SegmentFile(root, segment) as file:

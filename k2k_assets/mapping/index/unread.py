@@ -1,4 +1,4 @@
-"""What of the mapping topic an index has not read yet, and what it can never read any more."""
+"""Finds the part of the mapping topic that an index has not read yet, and the part that is lost to it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.index.manifest import IndexIdentity, IndexUnusable, Lost, NotedPosition
 from k2k_assets.pipeline import Pipeline
 
-# Longer than any transaction of ours stays open; then the mapping records of all committed positions can be read.
+# Longest wait for open transactions, longer than any of ours: then the mapping records of all positions are readable.
 STABLE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What a build has to read.
+    """The part of the mapping topic that a build has to read.
 
     Attributes:
         ranges: Offset ranges of the mapping topic; empty ones are left out.
         offsets: Next offset to read after this build, by partition of the mapping topic.
-        positions: Committed positions; the mapping records of each lie below `offsets`.
-        lost: All that retention took before it was read, also what earlier builds noted.
-        source_cluster: Cluster id.
-        target_cluster: Cluster id.
-        mapping_topic_id: Topic id.
-        earlier_topics: Ids of mapping topics of that name that the index has read and that are gone.
+        positions: Committed positions; their mapping records lie below `offsets`.
+        source_cluster: Source cluster id.
+        target_cluster: Target cluster id.
+        mapping_topic_id: Topic id of the mapping topic.
+        lost: Records that retention deleted before they were read, including those that earlier builds noted.
+        earlier_topics: Ids of former mapping topics of that name that the index has read.
     """
 
     ranges: list[OffsetRange]
@@ -47,11 +47,11 @@ class Unread:
 def unread(pipeline: Pipeline, source: Cluster, target: Cluster, before: IndexIdentity | None) -> Unread:
     """Compares the manifest with the mapping topic.
 
-    The commit log is read before the topic's ends are taken, and the ends are awaited to be stable: so what
-    the positions say was copied must be in the index afterwards, or it is missing.
+    It reads the commit log before it takes the topic's ends, and waits until the ends are stable. So the index must
+    cover all committed positions afterwards; if it does not, mapping records are missing.
 
     Raises:
-        IndexUnusable: The index is another pipeline's or cluster's, or the mapping topic was cut off.
+        IndexUnusable: The index belongs to another pipeline or cluster, or the mapping topic was cut off.
         Refused: The mapping topic does not exist.
     """
     topic = pipeline.offset_mapping.topic
@@ -77,21 +77,21 @@ def compared(
     clusters: tuple[str, str],
     before: IndexIdentity | None,
 ) -> Unread:
-    """Compares an index with the mapping topic: pure.
+    """Compares an index with the mapping topic. Pure.
 
     Args:
         topic: The mapping topic.
         topic_id: Its id.
         starts: Log start of each of its partitions.
-        ends: Last stable offset of each.
-        positions: See `Unread`.
+        ends: Last stable offset of each of its partitions.
+        positions: Committed positions, see `Unread`.
         clusters: Ids of source and target.
-        before: The index; None: read all.
+        before: Identity of the index; None: read everything.
 
     Raises:
         IndexUnusable: The mapping topic was cut off.
     """
-    # A topic that was deleted and created anew counts its offsets from zero; what it held is gone.
+    # A topic that was created anew counts its offsets from zero; the records of the former one are gone.
     known: Mapping[int, int] = {}
     earlier = list(before.earlier_topics) if before else []
     if before and before.mapping_topic_id == topic_id:
@@ -114,11 +114,11 @@ def compared(
 
 
 def missing_from(new: Unread, before: IndexIdentity) -> str | None:
-    """What an index has read that a build from the start would not find any more, in words; None: it finds all.
+    """Text on the records of an index that a build from the start would not find any more; None if it finds all.
 
     Args:
-        new: What there is to read from the start.
-        before: The index.
+        new: The part of the mapping topic that a build from the start would read.
+        before: Identity of the index.
     """
     if before.earlier_topics or before.mapping_topic_id != new.mapping_topic_id:
         return "the mapping topic was deleted and created anew since"
@@ -137,7 +137,7 @@ def _stable_ends(target: Cluster, partitions: list[TopicPartition]) -> dict[int,
         stable.update(target.offsets(partitions, "stable"))
         return all(stable[tp] >= end for tp, end in wanted.items())
 
-    # If a transaction hangs: what is below it is right, and the coverage check names what is missing.
+    # If a transaction hangs, the index gets all records below it, and the coverage check names the missing ones.
     with suppress(TimeoutError):
         wait_until(reached, STABLE_SECONDS, "the mapping topic to be stable", interval=0.1)
     return {tp.partition: end for tp, end in stable.items()}
@@ -162,10 +162,10 @@ def _positions(pipeline: Pipeline, target: Cluster, source_cluster: str) -> list
 
 
 def check_identity(pipeline: Pipeline, before: IndexIdentity, target_cluster: str) -> None:
-    """Whether an index is the one of a pipeline.
+    """Makes sure that an index belongs to a pipeline.
 
     Raises:
-        IndexUnusable: It is another's.
+        IndexUnusable: It belongs to another pipeline or cluster.
     """
     was = (before.group, before.target_cluster, before.mapping_topic)
     now = (pipeline.group, target_cluster, pipeline.offset_mapping.topic)

@@ -1,7 +1,7 @@
-"""One update of an index, without knowing how its jobs are run: read, cut, merge, prune, switch.
+"""Updates an index in rounds: read, cut, merge, prune, switch. `Jobs` runs the heavy work, on Spark or otherwise.
 
-Each round writes one segment of what is new, a merged one when it is due, and the table of portions; the manifest is
-switched last. A crash anywhere leaves the version before; what was written for nothing is removed by the next update.
+Each round writes one segment of new records, a merged one when it is due, and the table of portions; it switches the
+manifest last. A crash anywhere leaves the version before; the next update removes unused files.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from k2k_assets.mapping.index.state import IndexState
 from k2k_assets.mapping.index.unread import Unread, missing_from
 from k2k_assets.mapping.index.versions import has_all_files, remove_what_nobody_needs
 
-# Of one partition of the mapping topic in one round, so that a build from the start stays within the memory of a task.
+# Bytes of each partition of the mapping topic in one round, so that a build from the start fits a task's memory.
 MOST_BYTES = 32 * 1024 * 1024
 
 _log = logging.getLogger(__name__)
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """The present time in milliseconds since the epoch."""
     return int(time.time() * 1000)
 
 
 @dataclass(frozen=True, slots=True)
 class NewSegment:
-    """What a fold wrote.
+    """The result of a fold.
 
     Attributes:
-        portions: At most one of each source partition; columns `portion_table.PORTIONS`.
-        left: What was not read because it is too much for one segment.
+        portions: Portions of the new segment, at most one for each source partition; columns `portion_table.PORTIONS`.
+        left: Ranges that were not read, because they are too much for one segment.
     """
 
     portions: pa.Table
@@ -52,42 +52,42 @@ class NewSegment:
 
 
 class Jobs(Protocol):
-    """The work of an update that is too much for the driver."""
+    """The heavy work of an update, which runs outside the driver."""
 
     def fold(self, root: Path, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
-        """Writes a segment of the mapping records in ranges of the mapping topic.
+        """Writes a segment with the mapping records in ranges of the mapping topic.
 
         Args:
             root: Directory of the index.
-            segment: Its name; it does not exist yet.
-            ranges: What to read, at most one range of a partition.
-            most: Bytes of records after which the reading of a range ends; None: it is read to its end.
+            segment: Name of the new segment.
+            ranges: The ranges to read, at most one for each partition.
+            most: Stop reading a range after so many bytes of records; None: read it to its end.
         """
         ...
 
     def merge(self, root: Path, segment: str, portions: pa.Table) -> pa.Table:
-        """Writes a segment of what is valid in portions.
+        """Writes a segment with the valid runs of portions.
 
         Args:
             root: Directory of the index.
-            segment: Its name; it does not exist yet.
-            portions: All of the segments that it replaces; columns `portion_table.PORTIONS`.
+            segment: Name of the new segment.
+            portions: All portions of the segments that it replaces; columns `portion_table.PORTIONS`.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Update:
-    """An update.
+    """One update of an index.
 
     Attributes:
         root: Directory of the index.
         pipeline: Name of the pipeline.
-        group: Its group.
-        mapping_topic: Its mapping topic.
+        group: Group of the pipeline.
+        mapping_topic: Mapping topic of the pipeline.
         retention: `index.retention` in milliseconds; None keeps everything.
-        jobs: Runs the work.
-        look: Says what is to be read, given an index; None: from the start.
+        jobs: Runs the heavy work.
+        look: Finds what an index has not read yet; with None, all that a build from the start reads.
         clock: Milliseconds since the epoch.
     """
 
@@ -101,13 +101,13 @@ class Update:
     clock: Callable[[], int] = now_ms
 
     def run(self, before: Manifest | None) -> Manifest:
-        """Brings the index up to what is committed now.
+        """Extends the index by all mapping records that are committed now.
 
         Args:
-            before: The current manifest.
+            before: The current manifest; None if there is no index.
 
         Raises:
-            IndexUnusable: It must be built from the start, which would find less than it holds.
+            IndexUnusable: The index must be built from the start, and the mapping topic has lost records of it.
         """
         if before:
             remove_what_nobody_needs(self.root, before)
@@ -125,14 +125,14 @@ class Update:
         except LateRecord as late:
             _log.info("a mapping record is older than what was folded before it (%s): built from the start", late)
         current = read_manifest(self.root)
-        # In one piece: records that are spread over partitions of the topic come into order only together.
+        # In one round, because records of a source partition that lie in several partitions are sorted only together.
         return self._from_the_start(current, "a mapping record is older than what is in it", None)
 
     def replace(self, old: IndexIdentity) -> Manifest:
         """Builds the index of an older release anew.
 
         Raises:
-            IndexUnusable: The mapping topic has lost what that holds.
+            IndexUnusable: The mapping topic has lost records of that index.
         """
         _log.info("the index in %s is of an older release: built from the start", self.root)
         return self._anew(old, "it is of an older release")
@@ -155,7 +155,7 @@ class Update:
         return self._rounds(state.emptied(), new, None, most)
 
     def _state(self, before: Manifest) -> IndexState | None:
-        """None if files are gone that it names."""
+        """The state of the current version; None if files that it names are gone."""
         try:
             portions = read_portions(self.root, before.directory)
         except FileNotFoundError:
@@ -163,7 +163,7 @@ class Update:
         return IndexState.of(before, portions) if has_all_files(self.root, files_of(portions)) else None
 
     def _seen(self, before: Manifest, new: Unread, state: IndexState) -> Manifest:
-        """The same version, which knows the positions of now."""
+        """The manifest of the same version with the present positions."""
         seen = {"positions": new.positions, "offsets": new.offsets, "lost": new.lost}
         topics = {"mapping_topic_id": new.mapping_topic_id, "earlier_topics": new.earlier_topics}
         doubtful = {"doubtful": sorted(state.doubtful)}
@@ -179,7 +179,7 @@ class Update:
                 state, left = self._extended(state, left, most)
             if not left:
                 done = replace(done, positions=new.positions)
-            # Before merging: what has expired need not be written again.
+            # Prune before merging, so that expired portions are not written again.
             state = self._merged(state.pruned_to(*self._pruned(state, done)))
             offsets = {**new.offsets, **{rest.partition: rest.start for rest in left}}
             manifest = self._manifest(state, replace(done, offsets=offsets))

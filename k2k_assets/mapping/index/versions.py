@@ -1,4 +1,4 @@
-"""The versions of an index on disk: opened by readers, removed when nobody can need them any more."""
+"""The versions of an index on disk: opens them, and removes those that no reader can need any more."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ATTEMPTS = 5
 
 
 def open_version(pipeline: Pipeline) -> tuple[Path, Manifest, pa.Table]:
-    """The current version of a pipeline's index: its directory, the manifest and the table of portions.
+    """Opens the current version of a pipeline's index: its directory, manifest and table of portions.
 
     Raises:
-        IndexUnusable: There is none yet, or it cannot be read.
+        IndexUnusable: There is no index yet, or it cannot be read.
     """
     root = index_directory(pipeline.name, pipeline.index.path)
     for _ in range(_ATTEMPTS):
@@ -30,26 +30,26 @@ def open_version(pipeline: Pipeline) -> tuple[Path, Manifest, pa.Table]:
         try:
             return root, manifest, read_portions(root, manifest.directory)
         except FileNotFoundError:
-            continue  # builds have replaced it since the manifest was read
+            continue  # builds have replaced this version since the manifest was read
     raise IndexUnusable(f"{root} names a version that is not there; delete the directory, it is built anew")
 
 
 def has_all_files(root: Path, files: Iterable[tuple[str, str]]) -> bool:
-    """Whether files are there: they are not where the directory was deleted under an update, say.
+    """Whether all files exist; they do not if somebody deleted the directory during an update, for example.
 
     Args:
         root: Directory of the index.
-        files: Segment and name of each.
+        files: Segment and name of each file.
     """
     return all((root / SEGMENTS / segment / file).exists() for segment, file in files)
 
 
 def remove_what_nobody_needs(root: Path, manifest: Manifest) -> None:
-    """Removes versions and segments that a manifest does not keep, and what crashed builds left behind.
+    """Removes versions and segments that the manifest does not keep, and files that crashed builds left behind.
 
     Args:
         root: Directory of the index.
-        manifest: The current one.
+        manifest: The current manifest.
     """
     versions = {manifest.directory, *manifest.previous}
     segments = {segment.name for segment in manifest.segments}

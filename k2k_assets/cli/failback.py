@@ -66,7 +66,7 @@ def _plan_lines(plan: FailbackPlan) -> str:
 
 
 def _row_line(row: BackRow) -> str:
-    held = f"{row.held.offset:,}" if row.held else "-"
+    held = f"{row.on_source.offset:,}" if row.on_source else "-"
     there = f"{row.offset:,}" if row.offset >= 0 else "-"
     targets = ", ".join(f"{target} at {committed.offset:,}" for target, committed in row.targets)
     return f"  {row.source}: {held} -> {there if row.commit else 'stays'}  {row.decision}  (target {targets})"

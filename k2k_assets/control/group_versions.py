@@ -54,9 +54,9 @@ def next_poll(previous: int, now: float | None = None) -> int:
     return max(previous + 1, int((time.time() if now is None else now) * 1000))
 
 
-def generation_above(claim: int, held: Iterable[Version]) -> int:
+def generation_above(claim: int, versions: Iterable[Version]) -> int:
     """A mapper's generation: the offset of its claim, raised above all versions in the target groups.
 
     Offsets start again at zero when the assignment topic is created anew; the versions in the groups stay.
     """
-    return max((claim, *(version.generation + 1 for version in held)))
+    return max((claim, *(version.generation + 1 for version in versions)))

@@ -1,1 +1,1 @@
-"""Consumer groups: where they stand on the source, where that is on the target, and the guarded commits in between."""
+"""Moves consumer groups: reads their positions on the source, translates them, and commits them on the target."""

@@ -1,4 +1,4 @@
-"""Calls into librdkafka that do not keep the time-out that they are given."""
+"""Bounds calls into librdkafka that do not keep the time-out that they are given."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ T = TypeVar("T")
 
 
 def bounded(step: str, seconds: float, call: Callable[[], T]) -> T:
-    """Makes a call in a thread of its own, and gives it up when it takes too long.
+    """Makes a call in a thread of its own, and abandons it when it takes too long.
 
-    `send_offsets_to_transaction` of a producer whose broker was restarted meanwhile never comes back (2.16): what was
-    called stays behind in its thread, and the client that it was called on must not be used again.
+    `send_offsets_to_transaction` never returns if the broker was restarted meanwhile (2.16). An abandoned call stays
+    behind in its thread, and the client must not be used again.
 
     Args:
         step: Names the call in the error.
-        seconds: After which it is given up.
-        call: What to call.
+        seconds: Longest time for the call.
+        call: The function to call.
 
     Raises:
-        Restart: It was given up.
+        Restart: The call took too long, and was abandoned.
     """
     answer = in_thread(call)
     if wait([answer], seconds).not_done:

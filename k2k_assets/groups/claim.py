@@ -1,7 +1,7 @@
-"""The claims of mappers in the assignment topic: of two mappers of one pipeline, the later claim is right.
+"""The claims of mappers in the assignment topic: of two mappers of one pipeline, the one with the later claim wins.
 
-A claim's offset is where its mapper's generation comes from. It is written before the mapper fences the transactional
-ids of the mappers before it, so that whoever was fenced finds a later claim than its own, or was not superseded at all.
+The offset of its claim gives a mapper its generation. A mapper writes its claim before it fences the transactional ids
+of earlier mappers, so a fenced mapper finds a later claim than its own; if it finds none, it was not superseded.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _FORGOTTEN_AFTER_SECONDS = 3600.0
 
 
 class MapperClaims:
-    """Writes the claim of one mapper, and follows those of others. To be used by one thread at a time.
+    """Writes the claim of one mapper, and follows the claims of others. Only one thread at a time may use it.
 
     Args:
-        pipeline: Names pipeline and topic.
+        pipeline: The pipeline, which names the topic.
         target: The target cluster.
-        timeout: Seconds without a record after which a reading is given up.
+        timeout: Give up reading after so many seconds without a record.
 
     Raises:
         Refused: The assignment topic does not exist.
@@ -52,10 +52,10 @@ class MapperClaims:
                 f"the assignment topic '{self._topic}' does not exist on the {target}. Create it (see "
                 "docs/control-topics.md), or set 'features.autoCreateControlTopics: enabled'"
             )
-        # Uncommitted: claims are written outside transactions, and an open one of somebody else must not hide them.
+        # Read uncommitted: claims are written outside transactions, and an open one of others must not hide them.
         properties = pipeline.client_properties("target", "consumer")
         self._follower = TopicFollower(found, target, properties, committed_only=False, only=[PARTITION])
-        self._follower.take_lost()  # of what was deleted before nobody speaks
+        self._follower.take_lost()  # records that were deleted before now are no loss: nothing was read yet
 
     def write(self) -> int:
         """Writes the own claim; returns its offset."""
@@ -67,9 +67,9 @@ class MapperClaims:
         """Looks for later claims.
 
         Raises:
-            Superseded: There is one.
+            Superseded: There is a later claim.
             ClusterUnreachable: The topic was not read to its end.
-            Refused: It is not the one any more that the own claim lies in.
+            Refused: The topic was deleted or created anew since.
         """
         self._catch_up()
         claims = self._claims
@@ -82,9 +82,10 @@ class MapperClaims:
             )
 
     def rivals(self) -> set[str | None]:
-        """Under which other groups' transactional ids the mappers before this one may still commit.
+        """The `group.id`s under whose transactional ids earlier mappers of the same groups may still commit.
 
-        Call it after `write`. The ids of older releases are among them as long as no mapper of this one was there.
+        Call it after `write`. None among them stands for the ids of older releases; it is included until a mapper of
+        this release has claimed before.
 
         Raises:
             ClusterUnreachable: The topic was not read to its end.
@@ -95,29 +96,29 @@ class MapperClaims:
         return before - {own} if own in before else {*before, None}
 
     def forget_older(self) -> None:
-        """Removes the claims of mappers that have been fenced, and the heartbeats of those that ended long ago."""
+        """Removes the claims of fenced mappers, and the heartbeats of mappers that ended long ago."""
         for offset, claim in self._claims.items():
             if offset < self._offset:
                 write_record(self._pipeline, claim.key_bytes(), None)
-        # By their own clocks: this only tidies up, and nobody is fenced for it.
+        # Other machines' clocks are good enough here: this only tidies up, and fences nobody.
         before = (time.time() - _FORGOTTEN_AFTER_SECONDS) * 1000
         for heartbeat in self._mappers.heartbeats.values():
             if heartbeat.time < before:
                 write_record(self._pipeline, heartbeat.key_bytes(), None)
 
     def heartbeats(self) -> dict[int, MapperHeartbeat]:
-        """The last heartbeats of mappers that may commit for the same groups, by their offsets; also of dead ones.
+        """The last heartbeats of mappers that may commit for the same groups, by offset; dead mappers are included.
 
         Raises:
             ClusterUnreachable: The topic was not read to its end.
-            Refused: It is not what it was, or holds a record that cannot be read.
+            Refused: The topic was deleted or created anew since, or holds a record that cannot be read.
         """
         self._catch_up()
         own, found = self._pipeline.group, self._mappers.heartbeats
         return {offset: heartbeat for offset, heartbeat in found.items() if _moves_groups_of(heartbeat, own)}
 
     def close(self) -> None:
-        """Lets go of the client."""
+        """Closes the client."""
         self._follower.close()
 
     def __enter__(self) -> MapperClaims:
@@ -128,13 +129,13 @@ class MapperClaims:
 
     @property
     def _claims(self) -> dict[int, MapperClaim]:
-        """Those of mappers that may commit for the same groups, by their offsets."""
+        """The claims of mappers that may commit for the same groups, by offset."""
         own = self._pipeline.group
         return {offset: claim for offset, claim in self._mappers.claims.items() if _moves_groups_of(claim, own)}
 
     def _catch_up(self) -> None:
         if self._unreadable:
-            raise self._unreadable  # it may be the claim of a newer mapper, of a newer release
+            raise self._unreadable  # the unreadable record may be the claim of a newer mapper of a newer release
         for batch in self._follower.catch_up(self._timeout):
             for message in batch:
                 self._take(message)
@@ -159,5 +160,5 @@ class MapperClaims:
 
 
 def _moves_groups_of(claim: MapperClaim | MapperHeartbeat, group: str) -> bool:
-    """Whether its mapper may commit for the same consumer groups as one with this `group.id`."""
+    """Whether the record's mapper may commit for the same consumer groups as a mapper with this `group.id`."""
     return claim.group is None or ANY_GROUP in (claim.group, group) or claim.group == group

@@ -1,7 +1,7 @@
 """Commits translated offsets on the target, fenced by the broker: a superseded mapper can commit nothing.
 
-The commits are part of transactions under the mapper's own transactional ids, so the mapper that claims these ids
-makes every commit of its predecessors fail, also one that was frozen in the middle of it.
+The commits are part of transactions under the mapper's own transactional ids. So a mapper that initialises these ids
+makes every commit of its predecessors fail, even of one that was frozen in the middle of it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.transport.errors import Restart
 
 SHARDS = 4
-"""Transactional ids of a pipeline's mapper. Never configurable: a new mapper must fence all of the old one's."""
+"""Number of transactional ids of a mapper. Never configurable: a new mapper must fence all ids of an old one."""
 
 
 def mapper_id(pipeline: str, group: str | None, shard: int) -> str:
     """A transactional id of a pipeline's mapper.
 
     Args:
-        pipeline: The pipeline's name. Its length tells where it ends, so that no two pipelines share an id.
-        group: Its `group.id`; None: as releases had it that did not tell groups apart.
-        shard: Less than `SHARDS`.
+        pipeline: The pipeline's name. The id contains its length, so that no two pipelines share an id.
+        group: The pipeline's `group.id`; None: the id of older releases, which did not tell groups apart.
+        shard: Number of the shard, less than `SHARDS`.
     """
     if group is None:
         return f"k2k-mapper.{pipeline}.{shard}"
@@ -44,14 +44,14 @@ def mapper_id(pipeline: str, group: str | None, shard: int) -> str:
 
 
 class GroupCommitter:
-    """Holds the mapper's transactional ids.
+    """Commits through one shard for each of the mapper's transactional ids.
 
     Args:
         pipeline: Names the ids, and has the target's client settings.
         groups: The target's groups.
-        ensure_newest: Raises `Superseded` if a newer mapper has claimed the pipeline. Called each time that an id was
-            claimed, before the first commit under it (a newer mapper writes its claim before it fences), and before
-            one is claimed anew; from other threads, never from two at once.
+        ensure_newest: Raises `Superseded` if a newer mapper has claimed the pipeline. It is called after an id was
+            initialised and before the first commit under it (a newer mapper writes its claim before it fences), and
+            before an id is initialised again; from other threads, but never from two at once.
         timeout: Seconds that any call may take.
     """
 
@@ -70,16 +70,16 @@ class GroupCommitter:
         self._threads = ThreadPoolExecutor(SHARDS, thread_name_prefix="k2k-groups")
 
     def claim(self, rivals: Iterable[str | None] = ()) -> None:
-        """Claims all ids: whoever held them is fenced, what they left open is aborted.
+        """Initialises all ids, which fences their former holders and aborts the transactions that they left open.
 
-        Call it after the mapper's own claim was written, and before anything that the target holds is read.
+        Call it after the mapper's own claim was written, and before the target's groups are read.
 
         Args:
             rivals: Groups under whose ids other mappers of the same groups may commit; see `mapper_id`.
 
         Raises:
             Superseded: A newer mapper exists.
-            ClusterUnreachable: Not in time.
+            ClusterUnreachable: The target did not answer in time.
             Refused: The principal may not use these ids.
         """
         others = [mapper_id(self._pipeline.name, group, shard) for group in rivals for shard in range(SHARDS)]
@@ -92,10 +92,10 @@ class GroupCommitter:
         self._ensure_newest()
 
     def commit(self, decisions: Sequence[GroupDecision], version: Version) -> CommitReport:
-        """Commits what was decided, many groups at once; decisions without commits cost nothing.
+        """Commits the decided offsets of many groups at once; decisions without commits cost nothing.
 
         Raises:
-            Superseded: A newer mapper exists; it is its turn.
+            Superseded: A newer mapper exists.
         """
         of_shard: dict[int, list[GroupDecision]] = defaultdict(list)
         for decision in decisions:
@@ -103,7 +103,7 @@ class GroupCommitter:
                 of_shard[zlib.crc32(decision.group.encode()) % SHARDS].append(decision)
         metadata = version.metadata(self._prefix)
         running = [self._threads.submit(self._shards[shard].commit, mine, metadata) for shard, mine in of_shard.items()]
-        wait(running)  # whatever one of them raises: none may still be at it when the next poll begins
+        wait(running)  # even if one shard fails, none may still commit when the next poll begins
         report = CommitReport()
         superseded: Superseded | None = None
         for done in running:
@@ -116,7 +116,7 @@ class GroupCommitter:
         return report
 
     def close(self) -> None:
-        """Lets go of the producers."""
+        """Closes the producers."""
         self._threads.shutdown(wait=True)
         for shard in self._shards:
             shard.close()
@@ -133,7 +133,7 @@ class GroupCommitter:
 
 
 def _producer(pipeline: Pipeline, shard: int, lost_a_broker: Callable[[KafkaError], None]) -> Producer:
-    """A producer with one of the mapper's ids and the project's settings for such."""
+    """Makes a producer with one of the mapper's ids and the project's settings."""
     properties = pipeline.client_properties("target", "producer")
     timeout = min(int(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)), TRANSACTION_TIMEOUT_MS)
     settings: dict[str, object] = {

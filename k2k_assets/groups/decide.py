@@ -1,18 +1,18 @@
-"""What is committed for a group, and what is left alone and why. Pure: no clock, no I/O.
+"""Decides what is committed for a group, and what is not and why. Pure: no clock, no I/O.
 
 For each target partition the first rule that fits:
 
-| what is found | said of it | committed |
+| situation | decision | committed |
 | --- | --- | --- |
 | a source commit is a translation itself (two-way pipelines) | translation | no |
 | copying of its source partitions has not begun | waiting | no |
 | the mappings have no answer | unknown, not replicated | no |
 | the target's group is no consumer group | not handled | no |
-| the target holds a commit that is not ours, and `skip` | foreign | no |
-| the target holds a later observation, and the guard is on | older | no |
-| the target holds this offset already | exact, ahead, expired | only to renew what may soon expire by age |
+| the target has a commit that is not ours, and `skip` | foreign | no |
+| the target has a later observation, and the guard is on | older | no |
+| the target has this offset already | exact, ahead, expired | only to renew a commit that may soon expire by age |
 | the target's group has members | active | no |
-| all else, also a deliberate rewind | exact, ahead, expired | yes |
+| all else, including a deliberate rewind | exact, ahead, expired | yes |
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from k2k_assets.translation.groups import Answer
 
 
 class CommitDecision(StrEnum):
-    """What is said of a group's position in one target partition."""
+    """The decision on a group's position in one target partition."""
 
     EXACT = "exact"
-    AHEAD = "ahead"  # of the copy: committed at the end of what is mapped, and refined as copying goes on
-    WAITING = "waiting"  # for the copy, which has not begun with the partition: committed as soon as it has
+    AHEAD = "ahead"  # ahead of the copy: committed at the end of the mappings, and refined as copying goes on
+    WAITING = "waiting"  # copying of the partition has not begun: committed as soon as it has
     EXPIRED = "expired"  # the record was deleted on the target: committed at the log start
     UNKNOWN = "unknown"
     NOT_REPLICATED = "not replicated"
@@ -47,16 +47,16 @@ class CommitDecision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the decisions of one poll have in common.
+    """The rules for all decisions of one poll.
 
     Attributes:
-        version: Of this observation.
+        version: Version of this observation.
         prefix: `groups.offsetGuardPrefix`.
         guard: `features.applyMappingsGuard`: whether versions are compared.
         foreign: `groups.onForeignTargetCommit`.
-        renew_before: A poll number, and so a time: what was committed before it is committed again though nothing
-            changed, since brokers delete offsets of groups without members some days after their commit.
-        not_begun: Source partitions with which copying has not begun.
+        renew_before: A poll number, and so a time. Commits that are older are renewed even if nothing changed, because
+            brokers delete offsets of groups without members some days after their commit.
+        not_begun: Source partitions whose copying has not begun.
     """
 
     version: Version
@@ -68,35 +68,35 @@ class Rules:
 
 
 class Row(NamedTuple):
-    """What became of a group's position in one target partition.
+    """The result for a group's position in one target partition.
 
     Attributes:
         target: The target partition.
         sources: Source partitions with the group's commit in each.
         offset: The translated position, within the target's log; -1 if there is none.
-        held: What the target held before; None if nothing.
-        decision: What is said of it.
-        commit: Whether it is to be committed.
+        on_target: The group's commit on the target before this poll; None if there was none.
+        decision: The decision.
+        commit: Whether to commit `offset`.
     """
 
     target: TopicPartition
     sources: tuple[tuple[TopicPartition, CommittedOffset], ...]
     offset: int
-    held: CommittedOffset | None
+    on_target: CommittedOffset | None
     decision: CommitDecision
     commit: bool
 
     @property
     def metadata(self) -> str:
-        """What the application wrote beside its commits on the source; empty for most."""
+        """The application's own commit metadata on the source; empty for most groups."""
         return "; ".join(dict.fromkeys(committed.metadata for _, committed in self.sources if committed.metadata))
 
 
 class GroupDecision(NamedTuple):
-    """What is done for one group.
+    """The decisions for one group.
 
     Attributes:
-        group: Its name.
+        group: Name of the group.
         commits: The offsets to commit; empty for most groups in most polls.
         rows: One for each target partition, in the order of the answers.
     """
@@ -107,8 +107,8 @@ class GroupDecision(NamedTuple):
 
     @property
     def replaces(self) -> dict[TopicPartition, CommittedOffset | None]:
-        """What the commits are to replace; None: nothing."""
-        return {row.target: row.held for row in self.rows if row.commit}
+        """The commits on the target that this decision replaces; None where there was none."""
+        return {row.target: row.on_target for row in self.rows if row.commit}
 
 
 _WORDS = {
@@ -122,7 +122,7 @@ _WORDS = {
 def decide_group(
     group: str,
     answers: Sequence[Answer],
-    held: Mapping[TopicPartition, CommittedOffset],
+    on_target: Mapping[TopicPartition, CommittedOffset],
     ends: Mapping[TopicPartition, Ends],
     rules: Rules,
     state: GroupState | None = None,
@@ -130,19 +130,19 @@ def decide_group(
     """Decides for one group.
 
     Args:
-        group: Its name.
-        answers: Its translated positions, at most one for a target partition.
-        held: What the target group holds.
-        ends: Of the target partitions; nothing is committed in one that has none here.
-        rules: Of this poll.
-        state: Of the target group; None if it does not exist.
+        group: Name of the group.
+        answers: Its translated positions, at most one for each target partition.
+        on_target: The group's commits on the target.
+        ends: Ends of the target partitions; nothing is committed in a partition without them.
+        rules: The rules of this poll.
+        state: State of the target group; None if it does not exist.
     """
-    rows = [_row(answer, held.get(answer.target), ends.get(answer.target), rules, state) for answer in answers]
+    rows = [_row(answer, on_target.get(answer.target), ends.get(answer.target), rules, state) for answer in answers]
     return GroupDecision(group, {row.target: row.offset for row in rows if row.commit}, rows)
 
 
 def _row(
-    answer: Answer, held: CommittedOffset | None, ends: Ends | None, rules: Rules, state: GroupState | None
+    answer: Answer, on_target: CommittedOffset | None, ends: Ends | None, rules: Rules, state: GroupState | None
 ) -> Row:
     offset, word = _place(answer, ends)
     if word is CommitDecision.NOT_REPLICATED and all(source in rules.not_begun for source, _ in answer.sources):
@@ -153,19 +153,19 @@ def _row(
         pass
     elif state is not None and state.kind is GroupKind.OTHER:
         word = CommitDecision.NOT_HANDLED
-    elif held is not None and (other := _another(held, rules)):
+    elif on_target is not None and (other := _another(on_target, rules)):
         word = other
-    elif held is not None and held.offset == offset:
-        commit = _may_expire(held, rules) and not active
+    elif on_target is not None and on_target.offset == offset:
+        commit = _may_expire(on_target, rules) and not active
     elif active:
         word = CommitDecision.ACTIVE
     else:
         commit = True
-    return Row(answer.target, answer.sources, offset, held, word, commit)
+    return Row(answer.target, answer.sources, offset, on_target, word, commit)
 
 
 def _place(answer: Answer, ends: Ends | None) -> tuple[int, CommitDecision]:
-    """The position within the target's log, and what is said of it; -1: there is none."""
+    """The position, moved into the target's log, and the decision so far; -1 if there is no position."""
     if answer.translated:
         return -1, CommitDecision.TRANSLATION
     if answer.offset < 0:
@@ -179,14 +179,14 @@ def _place(answer: Answer, ends: Ends | None) -> tuple[int, CommitDecision]:
     return answer.offset, _WORDS[answer.state]
 
 
-def _another(held: CommittedOffset, rules: Rules) -> CommitDecision | None:
-    """What is said of a commit that may not be replaced; None: it may."""
-    version = parse(held.metadata, rules.prefix)
+def _another(on_target: CommittedOffset, rules: Rules) -> CommitDecision | None:
+    """The decision for a commit on the target that may not be replaced; None if it may."""
+    version = parse(on_target.metadata, rules.prefix)
     if version is None:
         return CommitDecision.FOREIGN if rules.foreign == "skip" else None
     return CommitDecision.OLDER if rules.guard and version > rules.version else None
 
 
-def _may_expire(held: CommittedOffset, rules: Rules) -> bool:
-    version = parse(held.metadata, rules.prefix)
+def _may_expire(on_target: CommittedOffset, rules: Rules) -> bool:
+    version = parse(on_target.metadata, rules.prefix)
     return version is not None and version.poll < rules.renew_before

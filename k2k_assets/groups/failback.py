@@ -1,4 +1,4 @@
-"""Writes exact positions back to the SOURCE's groups: the one thing in this project that writes to the source."""
+"""Writes exact positions back to the SOURCE's groups. Nothing else in this project writes to the source."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _JOINED = {
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.STALE_MEMBER_EPOCH,
 }
-# Lower than that of any observation: the mapper's next poll may replace it.
+# A version lower than that of any observation, so that the mapper's next poll may replace the commit.
 _HANDED_BACK = Version(0, 0)
 
 
 @dataclass(slots=True)
 class FailbackReport:
-    """What became of the returns.
+    """The result of a failback.
 
     Attributes:
         written: Groups whose positions were written to the source.
         unchanged: Groups whose positions on the source were right already.
-        refused: Groups that were left alone, each with the reason: they have members, or moved meanwhile.
-        failed: Groups of which some partitions were not written, each with the reason.
-        handed_back: Groups that the mapper keeps in step on the target again.
+        refused: Groups that were not changed, each with the reason: they have members, or committed meanwhile.
+        failed: Groups with partitions that were not written, each with the reason.
+        handed_back: Groups that the mapper moves on the target again.
     """
 
     written: list[str] = field(default_factory=list)
@@ -52,22 +52,21 @@ class FailbackReport:
 def execute(plans: Sequence[FailbackPlan], source: Cluster, target: Cluster, prefix: str) -> FailbackReport:
     """Writes planned positions to the source's groups.
 
-    Groups with members on either side are refused: those on the target would read on behind their position.
+    It refuses groups with members on either side (members on the target would read on behind their position), and
+    groups that have committed on the target since the plan was made.
 
-    So is a group that has committed on the target since the plan was made.
-
-    A group that has returned is then handed back to the mapper: what it holds on the target keeps its offsets, and is
-    marked as ours, so that it is kept in step again.
+    Then it hands each returned group back to the mapper: it commits the group's offsets on the target again with our
+    metadata, so that the mapper moves the group again.
 
     Args:
-        plans: What to write.
+        plans: The plans to write.
         source: The source cluster.
         target: The target cluster.
         prefix: `groups.offsetGuardPrefix`.
 
     Raises:
-        ClusterUnreachable: A cluster did not answer; nothing, or not all, was written. It may be repeated.
-        Refused: A cluster does not let its groups be listed.
+        ClusterUnreachable: A cluster did not answer; nothing, or not everything, was written. The call may be repeated.
+        Refused: The principal may not list the groups of a cluster.
     """
     report = FailbackReport()
     states = {cluster: list_states(cluster) for cluster in (source, target)}
@@ -76,7 +75,7 @@ def execute(plans: Sequence[FailbackPlan], source: Cluster, target: Cluster, pre
             if plan.group in found and found[plan.group].active:
                 report.refused[plan.group] = f"it has members on the {cluster}: stop its consumers there first"
                 break
-    # After the states: who had left by then can have committed only before this.
+    # Read after the states: members that had left by then cannot commit after this.
     expected = {plan.group: plan.leaves for plan in plans if plan.group not in report.refused}
     report.refused.update(TargetGroups(target).changed(expected))
     ready = [plan for plan in plans if plan.group not in report.refused]
@@ -98,7 +97,7 @@ def execute(plans: Sequence[FailbackPlan], source: Cluster, target: Cluster, pre
 def _write(
     cluster: Cluster, offsets: Mapping[str, Mapping[TopicPartition, int]], metadata: str, report: FailbackReport
 ) -> list[str]:
-    """Commits offsets of many groups; returns the groups of which all were accepted."""
+    """Commits offsets of many groups; returns the groups whose offsets were all accepted."""
     done: list[str] = []
     for group, errors in set_offsets(cluster, offsets, metadata).items():
         if not errors:

@@ -1,16 +1,16 @@
-"""Where groups that have consumed on the target go on when they return to the source. Pure.
+"""Plans the return of groups that have consumed on the target: where they continue on the source. Pure.
 
 ```
  source   0  1  2  3  .  .  6  7  8        a group left the source at 2, and stands at 12 on the target:
- target   5  6  7  8  |  10 11 12          it has read 2 to 7 there, and goes on at 8
+ target   5  6  7  8  |  10 11 12          it has read 2 to 7 there, and continues at 8
 ```
 
-It is the same table of runs, read from the other side. A row is `kept` where the group's position on the source says
-the same as what it holds on the target: nothing was read there that was not read before, or after.
+The plan uses the same table of runs as the translation to the target. A row is `kept` if the group's position on the
+source and its commit on the target mean the same, because no record lies between them.
 
-With a reverse pipeline (target to source) the source partition holds copies of what was written on the target too. Then
-a group goes on at the first record that it has not read, whichever of the two it is. That is told where one partition
-is copied to one, both ways; where records of several lie mixed, it is unknown.
+With a reverse pipeline (target to source) the source partition also holds copies of records that were written on the
+target. Then a group continues at the first record that it has not read, be it an own record or a copy. That is known
+where one partition is copied to one, both ways; where records of several partitions lie mixed, it is unknown.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from k2k_assets.translation.groups import CopiedAtCut, feeding
 _UNREAD = CommittedOffset(0)
 
 WholeMapOf = Callable[[TopicPartition], PartitionMap]
-"""All that is known of a source partition."""
+"""Returns the map of a source partition."""
 
 
 class FailbackDecision(StrEnum):
-    """What is said of a group's return to one source partition."""
+    """The decision on a group's return to one source partition."""
 
     EXACT = "exact"
-    MAY_REPEAT = "may be read again"  # at least once: what it goes on with may hold copies that it has read
-    AHEAD = "ahead"  # it stands behind what is mapped on the target: it goes on after the last mapped record
-    EXPIRED = "expired"  # the record was deleted on the source: it goes on at the log start
-    KEPT = "kept"  # the position on the source says the same already
-    TRANSLATION = "translation"  # the target holds our own commit: nothing was read there
+    MAY_REPEAT = "may be read again"  # at least once: the group may read records again that it has read on the target
+    AHEAD = "ahead"  # the group stands behind the mappings on the target: it continues after the last mapped record
+    EXPIRED = "expired"  # the record was deleted on the source: the group continues at the log start
+    KEPT = "kept"  # the position on the source means the same already
+    TRANSLATION = "translation"  # the target has only our own commits: the group has read nothing there
     UNKNOWN = "unknown"
     NOT_REPLICATED = "not replicated"
 
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """One pipeline's mappings.
+    """The mappings of one pipeline.
 
     Attributes:
-        map_of: Asked for partitions in `copied.positions` only.
-        routing: Of the pipeline.
-        copied: What has been copied, at a cut; `ends` and `topic_ids` are of the side that it copies to.
+        map_of: Returns the map of a partition in `copied.positions`.
+        routing: Routing of the pipeline.
+        copied: The copied partitions at a cut; `ends` and `topic_ids` are those of the cluster that it copies to.
     """
 
     map_of: WholeMapOf
@@ -68,7 +68,7 @@ class Pipe:
     copied: CopiedAtCut
 
     def target(self, partition: TopicPartition) -> Target:
-        """A target partition of today."""
+        """A target partition with today's topic id."""
         return Target(partition.topic, self.copied.topic_ids.get(partition.topic, ""), partition.partition)
 
 
@@ -77,16 +77,16 @@ class BackRow(NamedTuple):
 
     Attributes:
         source: The source partition.
-        targets: What the group holds in the target partitions that it was copied to.
-        held: Where the group stands on the source; None: nowhere.
-        offset: Where it goes on; -1 if that is not known.
-        decision: What is said of it.
-        commit: Whether it is to be written.
+        targets: The group's commits in the target partitions that the source partition was copied to.
+        on_source: The group's commit on the source; None if there is none.
+        offset: The offset at which the group continues; -1 if it is not known.
+        decision: The decision.
+        commit: Whether to write `offset` to the source.
     """
 
     source: TopicPartition
     targets: tuple[tuple[TopicPartition, CommittedOffset], ...]
-    held: CommittedOffset | None
+    on_source: CommittedOffset | None
     offset: int
     decision: FailbackDecision
     commit: bool
@@ -96,7 +96,7 @@ class FailbackPlan(NamedTuple):
     """The return of one group.
 
     Attributes:
-        group: Its name.
+        group: Name of the group.
         rows: One for each source partition, in their order.
     """
 
@@ -115,7 +115,7 @@ class FailbackPlan(NamedTuple):
 
     @property
     def leaves(self) -> dict[TopicPartition, CommittedOffset]:
-        """The target partitions that the group leaves, with what it holds there."""
+        """The target partitions that the group leaves, with its commits there."""
         rows = [row for row in self.rows if row.commit or row.decision is FailbackDecision.KEPT]
         return {target: committed for row in rows for target, committed in row.targets}
 
@@ -133,18 +133,18 @@ def plan_failback(
     """Plans the return of groups to the source.
 
     Args:
-        on_target: What the groups hold on the target, stable.
-        on_source: Where they stand on the source, stable; groups that do not exist there may be left out.
+        on_target: The groups' stable commits on the target.
+        on_source: The groups' stable commits on the source; groups that do not exist there may be left out.
         pipe: The pipeline from source to target.
-        source_ends: Ends of the source partitions; nothing is written to one that has none here.
+        source_ends: Ends of the source partitions; nothing is written to a partition without them.
         prefix: `groups.offsetGuardPrefix`: commits on the target whose metadata carry it are translations.
         reverse: The pipeline from target to source, if there is one.
-        target_logs: High watermark of each target partition, read after the positions. A position beyond it is of a log
-            that is no more: nobody knows what was read. None: it is not looked at.
-        offline_partitions: Source partitions without a leader: nobody knows whether what is translated is there.
+        target_logs: High watermark of each target partition, read after the positions. A position beyond it belongs to
+            a former log, so it is not known what was read. None: no such check.
+        offline_partitions: Source partitions without a leader, of which it is not known whether they have a record.
 
     Returns:
-        One plan for each group that holds something in a target partition, by name.
+        One plan for each group with a commit in a target partition, by name.
     """
     fed: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
     on_any = {**pipe.copied.ends, **{tp: Ends(0, 0) for tp in pipe.copied.offline_partitions}}
@@ -163,7 +163,7 @@ def plan_failback(
 
 
 def _former(pipe: Pipe, source: TopicPartition, targets: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Other partitions of its target topic that a source partition went to."""
+    """Other partitions of its target topic that a source partition was copied to."""
     topics = {(tp.topic, pipe.target(tp).topic_id) for tp in targets}
     went_to = {
         TopicPartition(target.topic, target.partition)
@@ -201,40 +201,42 @@ class _Planner:
         unstable = not group.unstable.isdisjoint(targets) or source in stands.unstable
         if not found and not unstable:
             return None
-        held = stands.offsets.get(source)
+        on_source = stands.offsets.get(source)
         if unstable:
-            return BackRow(source, found, held, NO_OFFSET, FailbackDecision.UNKNOWN, False)
+            return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         if all(parse(committed.metadata, self.prefix) for _, committed in found):
-            return BackRow(source, found, held, NO_OFFSET, FailbackDecision.TRANSLATION, False)
-        if self._is_unread_elsewhere(source, topics, group, held):
-            return BackRow(source, found, held, NO_OFFSET, FailbackDecision.UNKNOWN, False)
+            return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.TRANSLATION, False)
+        if self._is_unread_elsewhere(source, topics, group, on_source):
+            return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         offset, word = self._place(source, targets, dict(found))
         if (
             offset >= 0
-            and held
+            and on_source
             and word is not FailbackDecision.MAY_REPEAT
-            and self._same(source, targets, held.offset, offset)
+            and self._same(source, targets, on_source.offset, offset)
         ):
-            return BackRow(source, found, held, held.offset, FailbackDecision.KEPT, False)
-        return BackRow(source, found, held, offset, word, offset >= 0)
+            return BackRow(source, found, on_source, on_source.offset, FailbackDecision.KEPT, False)
+        return BackRow(source, found, on_source, offset, word, offset >= 0)
 
     def _with_former(self, source: TopicPartition, today: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Also the partitions of the topic that it went to under another routing: what lies there counts as well."""
+        """Today's target partitions, and those of the same topic that a former routing copied the partition to."""
         if source not in self._went_to:
             self._went_to[source] = [*today, *_former(self.pipe, source, today)]
         return self._went_to[source]
 
     def _is_unread_elsewhere(
-        self, source: TopicPartition, topics: Collection[str], group: GroupOffsets, held: CommittedOffset | None
+        self, source: TopicPartition, topics: Collection[str], group: GroupOffsets, on_source: CommittedOffset | None
     ) -> bool:
-        """Whether a group reads another topic, that an earlier routing copied to, and has not read all of that.
+        """Whether a group reads another topic to which an earlier routing copied, and has not read all copies there.
 
-        Neither there nor on the source: where it stands in the topic of today tells nothing of it.
+        It has not read these records on the source either. Its position in today's topic tells nothing about them.
         """
         reads = {tp.topic for tp in (*group.offsets, *group.unstable)}.difference(topics)
         for target, runs in self.pipe.map_of(source).runs.items() if reads else ():
             position = group.offsets.get(TopicPartition(target.topic, target.partition), _UNREAD).offset
-            is_read = not len(runs) or position >= runs.target_end or (held and held.offset >= runs.source_end)
+            is_read = (
+                not len(runs) or position >= runs.target_end or (on_source and on_source.offset >= runs.source_end)
+            )
             if target.topic in reads and not is_read:
                 return True
         return False
@@ -285,7 +287,7 @@ class _Planner:
         return offset, state
 
     def _copied_back(self, source: TopicPartition) -> set[TopicPartition]:
-        """The target partitions of which a source partition holds copies, or may hold such as no mapping tells of."""
+        """The target partitions of which a source partition holds copies, or may hold unmapped copies."""
         if self.reverse is None:
             return set()
         if self._back_to is None:
@@ -300,27 +302,27 @@ class _Planner:
 
     def _may_repeat(self, source: TopicPartition, found: Mapping[TopicPartition, CommittedOffset]) -> bool:
         if self.pipe.copied.source_ends is None:
-            return False  # exactly once: all that can be read is mapped
+            return False  # exactly once: all readable records are mapped
         if len(found) != 1 or any(self.fed_by[target] != 1 for target in found):
-            return False  # what other sources have sent lies in the gaps
+            return False  # the gaps hold records of other sources
         mapping = self.pipe.map_of(source)
         return any(
             bool(may_repeat(mapping, self.pipe.target(target), np.array([committed.offset]))[0])
             for target, committed in found.items()
         )
 
-    def _same(self, source: TopicPartition, targets: Collection[TopicPartition], held: int, offset: int) -> bool:
-        """Whether no record that was copied, either way, lies between two positions on the source."""
-        if held == offset:
+    def _same(self, source: TopicPartition, targets: Collection[TopicPartition], on_source: int, offset: int) -> bool:
+        """Whether no copied record, in either direction, lies between two positions on the source."""
+        if on_source == offset:
             return True
         mapping = self.pipe.map_of(source)
         for target in targets:
-            both = translate(mapping, self.pipe.target(target), np.array([held, offset]), floor=0)
+            both = translate(mapping, self.pipe.target(target), np.array([on_source, offset]), floor=0)
             if both.offsets[0] != both.offsets[1] or both.states.max() > TranslationState.AHEAD:
                 return False
             if self.reverse and target in self.reverse.copied.positions:
                 runs = self.reverse.map_of(target).runs.get(self.reverse.target(source))
-                low, high = sorted((held, offset))
+                low, high = sorted((on_source, offset))
                 if runs is not None and ((runs.target_starts < high) & (runs.target_starts + runs.counts > low)).any():
                     return False
         return True

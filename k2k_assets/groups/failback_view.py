@@ -1,4 +1,4 @@
-"""What a failback is planned from: groups of both clusters, mappings of one pipeline or of two. Only reads."""
+"""Reads the input of a failback plan: the groups of both clusters, and the mappings of one pipeline or of two."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def failback_plans(
     """Plans the return of all selected groups.
 
     Args:
-        pipeline: Copied from source to target; `groups.consumerGroups` selects.
-        source: Where the groups go.
-        target: Where they are.
-        reverse: Copies from target to source, if there is such a pipeline.
-        patience: Seconds without a mapping record after which reading them is given up.
+        pipeline: The pipeline that copied from source to target; its `groups.consumerGroups` selects the groups.
+        source: The cluster that the groups return to.
+        target: The cluster that the groups leave.
+        reverse: The pipeline that copies from target to source, if there is one.
+        patience: Give up after so many seconds without a mapping record.
 
     Returns:
-        By group; groups that hold nothing in a replicated topic are left out.
+        A plan for each group; groups without a commit in a replicated topic are left out.
 
     Raises:
         ClusterUnreachable: A cluster does not answer.
-        Refused: There are no mappings, a group cannot be read, a permission is missing that the return needs, or the
-            two pipelines are not each other's reverse.
+        Refused: There are no mappings, a group cannot be read, a needed permission is missing, or the two pipelines are
+            not each other's reverse.
     """
     clusters = pipeline, source, target
     refuse([*TopicCheck(*clusters, "failback").existing(), *missing_on_groups(*clusters, "failback")])
@@ -57,7 +57,7 @@ def failback_plans(
             )
         )
         back = stack.enter_context(_reverse_mappings(reverse, source, target, patience)) if reverse else None
-        # Before the cuts: so all that the groups have read is below them.
+        # Read before the cuts, so that all records that the groups have read lie below the cuts.
         on_target = _settled(fetch_offsets(target, names), target)
         on_source = _settled(fetch_offsets(source, on_target.groups), source)
         pipe = _pipe(forth)
@@ -78,7 +78,7 @@ def failback_plans(
 
 
 def _reverse_mappings(reverse: Pipeline, source: Cluster, target: Cluster, patience: float) -> FollowedMappings:
-    """What it may not see would look like what is not there: its permissions are looked at as those of the other."""
+    """Opens the mappings of the reverse pipeline, with its permissions checked: hidden topics would seem missing."""
     clusters = reverse, target, source
     refuse(TopicCheck(*clusters, "failback").existing())
     return FollowedMappings(

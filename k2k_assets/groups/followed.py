@@ -1,13 +1,13 @@
-"""A pipeline's mappings while groups are translated by them, and what is copied at a cut through both clusters.
+"""Follows a pipeline's mappings for the translation of groups, and takes cuts through both clusters.
 
 ```
  look        positions of groups      cut: L, commit topic, mapping topic        the look again
  which topics and partitions                                                    the same?
 ```
 
-The second look is what makes the answers right: a source partition that is copied for the first time meanwhile has
-records below L that are of no partition that was looked at; a topic that is created anew meanwhile has positions of the
-old one.
+Answers are right only if the second look shows the same. A source partition that is copied for the first time meanwhile
+has records below L that no known mapping covers. If a topic is created anew meanwhile, the positions are those of the
+former topic.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from k2k_assets.pipeline.routing import Routing
 from k2k_assets.translation.groups import CopiedAtCut
 
 MayUse = Callable[[set[str], set[str]], None]
-"""Raises `Refused` where something is not allowed on source topics or on target topics."""
+"""Raises `Refused` if a permission is missing on some source topics or target topics."""
 
 
 class Changed(ClusterUnreachable):
-    """Which source partitions are mapped has changed between a look and its cut: look again."""
+    """The mapped source partitions have changed between a look and its cut; the caller has to look again."""
 
 
 class FollowedMappings:
-    """Live mappings by source partitions as they are named today. To be used by one thread at a time.
+    """Live mappings of the source partitions with today's topic ids. Only one thread at a time may use it.
 
     Args:
-        pipeline: Whose mappings.
+        pipeline: The pipeline.
         source: The cluster that it copies from.
         target: The cluster that it copies to.
         others: Whether other pipelines' mappings of the same source partitions are followed too.
-        patience: Seconds without a mapping record after which reading them is given up.
-        may_use: Called once with the topics that are mapped, before they are looked at.
+        patience: Give up after so many seconds without a mapping record.
+        may_use: Called once with the mapped topics, before they are described.
 
     Attributes:
-        mapped: The source partitions that are mapped, of the topic ids that the source had at the last look.
-        known: All source partitions that are mapped or copied, also of topics that were created anew since.
-        routing: Where records go, as known at the last look.
+        mapped: The mapped source partitions, with the topic ids that the source had at the last look.
+        known: All source partitions that are mapped or copied, including those of topics that were created anew since.
+        routing: The routing, as known at the last look.
 
     Raises:
         ClusterUnreachable: A cluster does not answer, or a transaction hangs.
-        Refused: There are no mappings, or some that cannot be read.
+        Refused: There are no mappings, or some cannot be read.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class FollowedMappings:
             raise
 
     def refresh(self) -> set[str]:
-        """Looks which source partitions are mapped: before the positions are read that `cut` is for.
+        """Looks which source partitions are mapped; the caller reads positions after this and before `cut`.
 
         Returns:
-            The topics that the mappings are of, also those that are another topic by now.
+            The mapped topics, including those that were created anew since.
 
         Raises:
             ClusterUnreachable: The source does not answer.
@@ -93,12 +93,12 @@ class FollowedMappings:
         return {tp.topic for tp in self.known}
 
     def cut(self) -> CopiedAtCut:
-        """What is copied now, without `source_ends`; `map_of` answers for it.
+        """Takes a cut: the copied partitions now, without `source_ends`. Then `map_of` returns maps at this cut.
 
         Raises:
             Changed: Other source partitions are mapped than at the last look.
             ClusterUnreachable: A cluster does not answer.
-            Refused: A cluster refuses, or a control topic is not what it was.
+            Refused: A cluster refuses, or a control topic was deleted or created anew.
         """
         found = self._live.catch_up(_targets(self.routing, (tp.topic for tp in self.mapped)), self._patience)
         mapped, routing = self._seen()
@@ -117,15 +117,15 @@ class FollowedMappings:
         return CopiedAtCut(positions, ends, found.topic_ids, offline_partitions=found.offline_partitions)
 
     def map_of(self, partition: TopicPartition, lowest: int = 0) -> PartitionMap:
-        """What is known of a source partition in `mapped`, for positions from `lowest` on."""
+        """The map of a source partition in `mapped`, for positions from `lowest` on."""
         return self._live.map_of(self.mapped[partition], lowest)
 
     def others_of(self, partition: TopicPartition) -> Mapping[str, PartitionMap]:
-        """What other pipelines' mappings say of a source partition in `mapped`, by their `group.id`."""
+        """The maps of a source partition in `mapped` by other pipelines' mappings, by their `group.id`."""
         return self._live.others_of(self.mapped[partition])
 
     def close(self) -> None:
-        """Lets go of the clients."""
+        """Closes the clients."""
         self._live.close()
 
     def __enter__(self) -> FollowedMappings:

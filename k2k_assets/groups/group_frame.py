@@ -1,4 +1,4 @@
-"""What a transactional commit says of the group it is for: the client's own frame with another name in it."""
+"""Makes the group metadata of transactional commits for any group, by replacing the name in the client's own frame."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from k2k_assets.kafka import clients
 class GroupFrame:
     """Makes the `group_metadata` argument of `send_offsets_to_transaction` for any group.
 
-    The client only makes it for the group that a consumer of its own would join, and its bytes change with releases.
-    So one is taken from a consumer that joins nothing, and the name in it is replaced.
+    The client makes this argument only for the group of a consumer of its own, and its bytes change with releases. So
+    this class takes it from a consumer that joins no group, and replaces the name in it.
 
     Args:
         properties: Consumer settings of the target, librdkafka names.
 
     Raises:
-        K2KError: This release of the client makes frames of another form.
+        K2KError: This release of the client has another frame format.
     """
 
     def __init__(self, properties: Mapping[str, object]) -> None:
@@ -38,5 +38,5 @@ class GroupFrame:
         self._before, self._after = parts
 
     def of(self, group: str) -> bytes:
-        """The argument for one group."""
+        """The `group_metadata` argument for one group."""
         return self._before + group.encode() + self._after

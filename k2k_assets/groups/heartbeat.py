@@ -1,4 +1,4 @@
-"""Shows that a mapper is alive, as slots do: who asks for runs in Dagster goes by it."""
+"""Writes a mapper's heartbeats, as slots do; the sensor that requests Dagster runs relies on them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ log = logging.getLogger("k2k.groups")
 
 
 class MapperHeartbeats:
-    """Writes heartbeats from a thread of its own, since a poll may take long.
+    """Writes heartbeats from a thread of its own, because a poll may take long.
 
-    The last one stays: who has ended falls silent, and is not alive a moment later.
+    The last heartbeat stays in the topic: a mapper that has ended writes no more, and counts as dead soon after.
 
     Args:
-        pipeline: Whose groups are moved.
-        run: Id of the Dagster run that the mapper is; None outside Dagster.
+        pipeline: The mapper's pipeline.
+        run: Id of the mapper's Dagster run; None outside Dagster.
     """
 
     def __init__(self, pipeline: Pipeline, run: str | None = None) -> None:
@@ -47,7 +47,7 @@ class MapperHeartbeats:
             try:
                 self._writer.write([(heartbeat.key_bytes(), heartbeat.value_bytes())])
                 is_told = False
-            except Exception as error:  # of whatever kind: who is silent counts as dead, and is replaced
+            except Exception as error:  # the thread must not end: a mapper without heartbeats is replaced
                 if not is_told:
                     log.warning("no heartbeat could be written: %s", error)
                 is_told = True

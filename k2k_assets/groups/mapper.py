@@ -1,4 +1,4 @@
-"""Runs the mapper: once, or poll after poll until it is stopped. What passes is waited out."""
+"""Runs the mapper: once, or poll after poll until it is stopped. It waits out passing errors."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ log = logging.getLogger("k2k.groups")
 Observer = Callable[[PollResult], None]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
-# A cluster that is starting refuses what it answers a moment later; one that still refuses after this time means it.
+# A cluster that is starting refuses requests for a moment; a refusal that lasts longer than this is final.
 _REFUSED_SECONDS = 30.0
-# How long `sync_once` goes on for groups that could not be read or committed.
+# How long `sync_once` repeats polls for groups that could not be read or committed.
 _ONCE_SECONDS = 30.0
 
 
@@ -33,11 +33,11 @@ def sync_once(
 ) -> PollResult:
     """Translates and commits the positions of all groups once.
 
-    A mapper of the same pipeline that is running is superseded. Groups that could not be read or committed are tried
-    again for half a minute.
+    It supersedes a running mapper of the same pipeline. It tries groups that could not be read or committed again for
+    half a minute.
 
     Args:
-        pipeline: Whose groups.
+        pipeline: The pipeline.
         stop: When set, no further try is made.
         observer: Called with the result of each poll.
 
@@ -46,7 +46,7 @@ def sync_once(
 
     Raises:
         ClusterUnreachable: A cluster does not answer.
-        Refused: Something stands against it; nothing was committed.
+        Refused: A topic or a permission is missing, or a cluster refuses; nothing was committed.
         Superseded: A newer mapper has taken over.
         ActiveGroup: See `errorHandling.onActiveConsumerGroupCommit`.
         MultipleMappings: See `errorHandling.onMultipleTargetCommittedOffsets`.
@@ -79,20 +79,20 @@ def sync(
 ) -> None:
     """Translates and commits the positions of all groups, poll after poll, until it is stopped.
 
-    What passes (a broker that restarts) is waited out; before the first poll it is an error.
+    It waits out passing errors, as when a broker restarts; before the first poll it raises them.
 
     Args:
-        pipeline: Whose groups; `groups.pollInterval` lies between the beginnings of two polls.
-        stop: When set, it ends after the poll that is under way.
-        observer: Called with the result of each poll, once readers see what it has committed.
-        timeout: Seconds that a call to a cluster may take; None: as long as `Cluster` has it.
-        on_trouble: Called with what is waited out.
-        run: Id of the Dagster run that it is; None outside Dagster.
-        held_back: Asked right before each commit: why nothing may be committed now; empty if it may.
+        pipeline: The pipeline; `groups.pollInterval` lies between the beginnings of two polls.
+        stop: When set, the mapper ends after the present poll.
+        observer: Called with the result of each poll, once readers see its commits.
+        timeout: Seconds that a call to a cluster may take; None: the default of `Cluster`.
+        on_trouble: Called with each error that is waited out.
+        run: Id of the mapper's Dagster run; None outside Dagster.
+        held_back: Called right before each commit: returns why the groups are held back, or an empty text.
 
     Raises:
         ClusterUnreachable: A cluster does not answer at the start.
-        Refused: Something stands against it, and does not pass.
+        Refused: A topic or a permission is missing, or a cluster refuses for long.
         Superseded: A newer mapper has taken over.
         ActiveGroup: See `errorHandling.onActiveConsumerGroupCommit`.
         MultipleMappings: See `errorHandling.onMultipleTargetCommittedOffsets`.
@@ -130,20 +130,20 @@ def sync(
 
 
 def _renew(*clusters: Cluster) -> None:
-    """A client that has lost a group's coordinator may never find it again, though that is back (librdkafka 2.16)."""
+    """Drops clients: one that has lost a group's coordinator may never find it again (librdkafka 2.16)."""
     for cluster in clusters:
         cluster.close()
 
 
 class _Trouble:
-    """Polls that failed in a row."""
+    """The polls that failed in a row."""
 
     def __init__(self) -> None:
         self._since: float | None = None
         self._pause = _FIRST_PAUSE
 
     def pause(self, error: ClusterUnreachable | Refused) -> float:
-        """How long to wait before the next poll; raises what does not pass."""
+        """How long to wait before the next poll; raises a refusal that lasts too long."""
         if self._since is None:
             self._since = time.monotonic()
         lasted = time.monotonic() - self._since

@@ -1,7 +1,7 @@
-"""The offset mapper's pipeline file: the replicator's own, or K2K's shorter one that only a mapper can use.
+"""Loads the offset mapper's pipeline file: the replicator's own file, or K2K's shorter one that only a mapper can use.
 
-The shorter one has no `replication` and no consumer `group.id`. All pipelines' mappings in the mapping topic count
-then, and where topics go is what the mappings say.
+The shorter file has no `replication` and no consumer `group.id`. Then the mappings of all pipelines in the mapping
+topic count, and the routing follows from the mappings.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def is_for_mapper_alone(pipeline: Pipeline) -> bool:
 
 
 def are_published(pipeline: Pipeline) -> bool:
-    """Whether the replicator publishes mappings, as far as this file tells; one for a mapper alone means that."""
+    """Whether the replicator publishes mappings by this file; a file for a mapper alone implies that it does."""
     return pipeline.features.offset_mapping or is_for_mapper_alone(pipeline)
 
 
@@ -55,12 +55,12 @@ def with_mappings(pipeline: Pipeline) -> Pipeline:
 def routing_of(
     pipeline: Pipeline, maps: Iterable[PartitionMap], copied: Mapping[SourcePartition, CommitRecord] | None = None
 ) -> Routing:
-    """Where records go: as the file says, or where it does not, as the mappings say.
+    """The routing from the file; where the file has none, from the mappings.
 
     Args:
-        pipeline: Its file.
-        maps: All that is mapped.
-        copied: The newest commit records: of a topic that went to one topic and then to another, they tell the latter.
+        pipeline: The pipeline.
+        maps: Maps of all mapped source partitions.
+        copied: The newest commit records. If a topic was copied to one topic and then to another, they tell the latter.
     """
     if not is_for_mapper_alone(pipeline):
         return pipeline.routing
@@ -73,6 +73,6 @@ def routing_of(
             found = (record.time, 0, record.target_topic) if record else (-1, end, target.topic)
             newest[mapping.source.topic] = max(found, newest.get(mapping.source.topic, found))
             same_partition = same_partition and target.partition == mapping.source.partition
-    # The keys are expressions too: a topic must not be taken for another one.
+    # The keys are regular expressions: they are escaped, so that a topic does not match another one.
     topics = sorted((name.replace(".", r"\."), to) for name, (_, _, to) in newest.items())
     return Routing(topic=SinkTopic(static_mapping=tuple(topics)), partition="source" if same_partition else "producer")

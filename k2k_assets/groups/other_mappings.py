@@ -1,4 +1,4 @@
-"""Looks for positions that two pipelines' mappings answer, where both share the mapping topic."""
+"""Finds positions for which two pipelines that share the mapping topic have different answers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def ensure_one_mapping_each(
     """Applies `onMultipleTargetCommittedOffsets: fail` to the answers of a poll.
 
     Args:
-        answers: By group.
-        mapped: The source partitions that are mapped.
-        others_of: What other pipelines' mappings say of a source partition, by their `group.id`.
-        target: Says which of their target topics still are what they were.
+        answers: Answers by group.
+        mapped: The mapped source partitions.
+        others_of: Returns the maps of a source partition by other pipelines' mappings, by their `group.id`.
+        target: The target cluster, which tells whether their target topics were created anew since.
 
     Raises:
         MultipleMappings: A position has another answer too.

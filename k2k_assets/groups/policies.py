@@ -1,4 +1,4 @@
-"""`errorHandling` of the offset mapper: what is a reason to stop. Pure."""
+"""Applies the `errorHandling` policies of the offset mapper: when it stops. Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class MultipleMappings(K2KError):
 
 
 class OtherMapping(NamedTuple):
-    """What another pipeline's mappings say of a group's position.
+    """A group's position by another pipeline's mappings.
 
     Attributes:
-        progress: Whose mappings: the other pipeline's `group.id`.
+        progress: The other pipeline's `group.id`.
         source: The source partition.
         position: The group's position there.
-        target: Where the other pipeline copied it to.
+        target: The target partition of the other pipeline.
         offset: The translated position there.
     """
 
@@ -43,8 +43,8 @@ def ensure_none_active(decisions: Iterable[GroupDecision], policy: Policy, found
     """Applies `onActiveConsumerGroupCommit`, after the other groups were committed.
 
     Args:
-        decisions: Of a poll.
-        policy: `ignore`: they are tried again with the next poll.
+        decisions: The decisions of a poll.
+        policy: With `ignore`, active groups are tried again in the next poll.
         found_active: Groups that were found active only while they were being committed (`CommitReport.active`).
 
     Raises:
@@ -60,10 +60,10 @@ def ensure_none_active(decisions: Iterable[GroupDecision], policy: Policy, found
 
 
 def _active_group(group: str, row: Row) -> ActiveGroup:
-    held = "nothing" if row.held is None else f"offset {row.held.offset}"
+    holds = "nothing" if row.on_target is None else f"offset {row.on_target.offset}"
     return ActiveGroup(
         f"group {group} has members on the target cluster, so it cannot be moved there: {row.target} should go on at "
-        f"offset {row.offset} ({_positions(row.sources)}), it holds {held}. If it has moved to the target for good, "
+        f"offset {row.offset} ({_positions(row.sources)}), it holds {holds}. If it has moved to the target for good, "
         "stop its consumers on the source or leave it out of groups.consumerGroups; if not, stop those on the target. "
         "With errorHandling.onActiveConsumerGroupCommit: ignore it is left alone while it has members"
     )
@@ -73,10 +73,10 @@ def ensure_one_mapping(group: str, answer: Answer, others: Sequence[OtherMapping
     """Applies `onMultipleTargetCommittedOffsets` to one answer.
 
     Args:
-        group: Whose position was translated.
-        answer: By the pipeline's own mappings.
-        others: What other pipelines' mappings say of the same position.
-        policy: `ignore`: the own mappings are right.
+        group: The group.
+        answer: Its answer by the pipeline's own mappings.
+        others: Its answers by other pipelines' mappings.
+        policy: With `ignore`, the own mappings win.
 
     Raises:
         MultipleMappings: The policy says fail, and there is another mapping.

@@ -1,13 +1,13 @@
-"""One life of a mapper: reads where groups stand on the source, and commits where that is on the target.
+"""One life of a mapper: reads the groups' positions on the source, and commits their translations on the target.
 
 ```
- mappings read to the end > claim > fence the mappers before > generation above all that groups hold
+ mappings read to the end > claim > fence earlier mappers > generation above all versions in the target's groups
    poll:  no newer claim > mapped topics > groups and offsets on the source > cut: L, ends of the mapping topic,
-          mappings read up to them > translate > what the target's groups hold > decide > fenced commit
+          mappings read up to them > translate > commits of the target's groups > decide > fenced commit
 ```
 
-A poll remembers nothing but the mappings: it compares with what the target holds, so whatever somebody else wrote there
-is seen by the next one.
+A poll keeps nothing but the mappings: it compares with the target's commits, so the next poll sees whatever others
+commit there.
 """
 
 from __future__ import annotations
@@ -42,21 +42,22 @@ from k2k_assets.pipeline.group_selection import GroupSelection
 
 log = logging.getLogger("k2k.groups")
 
-# Brokers delete offsets of groups without members some days after their commit (7 by default): they are renewed.
+# Commits are renewed after so many seconds: brokers delete offsets of groups without members some days after their
+# commit (7 by default).
 RENEW_SECONDS = 12 * 3600
 _VISIBLE_PAUSE = 0.02
 
 
 class Poller:
-    """One life of a mapper. To be used by one thread at a time.
+    """One life of a mapper. Only one thread at a time may use it.
 
     Args:
-        pipeline: Whose groups.
-        source: The source cluster; it is only read.
+        pipeline: The pipeline.
+        source: The source cluster, which is only read.
         target: The target cluster.
-        patience: Seconds without a mapping record after which reading them is given up.
-        alive: Shows that it is alive: entered as soon as the control topics are there.
-        held_back: Asked right before each commit: why nothing may be committed now; empty if it may.
+        patience: Give up after so many seconds without a mapping record.
+        alive: Writes heartbeats; entered as soon as the control topics exist.
+        held_back: Called right before each commit: returns why the groups are held back, or an empty text.
     """
 
     def __init__(
@@ -85,11 +86,11 @@ class Poller:
         self._committer: GroupCommitter | None = None
 
     def start(self) -> None:
-        """Reads the mappings to the end, then takes over from the mapper before.
+        """Reads the mappings to the end, then takes over from an earlier mapper.
 
         Raises:
             ClusterUnreachable: A cluster does not answer.
-            Refused: A control topic is missing, or something stands against it.
+            Refused: A control topic or a permission is missing, or a cluster refuses.
             Superseded: A newer mapper came meanwhile.
         """
         self._read_mappings()
@@ -99,21 +100,21 @@ class Poller:
             GroupCommitter(self._pipeline, self._target_groups, self._claims.ensure_newest)
         )
         self._committer.claim(self._claims.rivals())
-        self._generation = generation_above(claim, self._target_groups.held_versions(self._prefix))
+        self._generation = generation_above(claim, self._target_groups.committed_versions(self._prefix))
         self._claims.forget_older()
         log.info("offset mapper of pipeline %s: claim %d, generation %d", self._pipeline.name, claim, self._generation)
 
     def look_on(self) -> None:
-        """Reads the mappings to the end, and takes over from nobody: then polls commit nothing.
+        """Reads the mappings to the end without taking over from a mapper; then polls commit nothing.
 
         Raises:
             ClusterUnreachable: A cluster does not answer.
-            Refused: A control topic is missing, or something stands against it.
+            Refused: A control topic or a permission is missing, or a cluster refuses.
         """
         self._read_mappings()
-        held = self._target_groups.held_versions(self._prefix)
-        # What is held now is no later observation than the first poll, and what is committed after that one is.
-        self._generation = max((version.generation for version in held), default=0)
+        versions = self._target_groups.committed_versions(self._prefix)
+        # Commits that are on the target now count as older than the first poll; later ones count as newer.
+        self._generation = max((version.generation for version in versions), default=0)
 
     def _read_mappings(self) -> None:
         clusters = self._pipeline, self._source, self._target
@@ -123,7 +124,7 @@ class Poller:
         refuse(permissions.after_creation())
         if self._target.describe([self._pipeline.coordination.assignment.topic]):
             self._stack.enter_context(self._alive)
-        # The mapper before goes on while the mappings are read, which may take long.
+        # An earlier mapper goes on while this one reads the mappings, which may take long.
         self._translator = self._stack.enter_context(
             PositionTranslator(
                 *clusters, self._patience, lambda *on: TopicCheck(*clusters, "mapper", *on).ensure_existing()
@@ -132,23 +133,23 @@ class Poller:
 
     @without_cycle_collection()
     def poll(self) -> PollResult:
-        """Looks once at all groups, and commits what is to be committed.
+        """Reads all groups once, translates, decides, and commits.
 
         Raises:
             Superseded: A newer mapper has taken over.
-            ActiveGroup: A group that is to be moved has members on the target, and the policy says fail.
+            ActiveGroup: A group to move has members on the target, and the policy says fail.
             MultipleMappings: Two pipelines' mappings contradict each other, and the policy says fail.
             ClusterUnreachable: A cluster does not answer; the next poll may find it again.
             Refused: A cluster refuses.
         """
         started = time.monotonic()
         if self._claims:
-            self._claims.ensure_newest()  # who commits nothing is fenced by nobody
+            self._claims.ensure_newest()  # a poll without commits would not notice that it is fenced
         self._poll = next_poll(self._poll)
         version = Version(self._generation, self._poll)
         seen, found = self._look()
-        held = self._target_groups.observe(list(found.answers))
-        decisions = self._decide(found, held, version)
+        observed = self._target_groups.observe(list(found.answers))
+        decisions = self._decide(found, observed, version)
         self._look_at_versions(decisions)
         held_back = self._held_back()
         report = CommitReport()
@@ -160,7 +161,7 @@ class Poller:
             decisions={decision.group: decision for decision in decisions},
             committed=frozenset(report.committed),
             active=frozenset(report.active),
-            failed={**seen.failed, **held.failed, **report.failed},
+            failed={**seen.failed, **observed.failed, **report.failed},
             not_handled=seen.not_handled,
             absent=seen.absent,
             without_commits=sum(group not in seen.groups and group not in seen.failed for group in seen.states),
@@ -172,7 +173,7 @@ class Poller:
         )
 
     def await_visible(self, result: PollResult, timeout: float = 10.0) -> None:
-        """Waits until readers see what a poll committed: a moment after the transaction's end.
+        """Waits until readers see the commits of a poll, which takes a moment after the end of the transaction.
 
         Raises:
             ClusterUnreachable: The target does not answer.
@@ -186,7 +187,7 @@ class Poller:
                 time.sleep(_VISIBLE_PAUSE)
 
     def close(self) -> None:
-        """Lets go of all clients."""
+        """Closes all clients."""
         self._stack.close()
 
     def __enter__(self) -> Poller:
@@ -200,12 +201,12 @@ class Poller:
         return self._pipeline.groups.offset_guard_prefix
 
     def _create_control_topics(self) -> None:
-        """Of mapper and replicator, whoever is started first creates them (`features.autoCreateControlTopics`)."""
+        """Creates missing control topics, for a mapper that starts first (`features.autoCreateControlTopics`)."""
         mappings, claims = self._pipeline.offset_mapping.topic, self._pipeline.coordination.assignment.topic
         found = self._target.describe([mappings, claims])
         may_create = self._pipeline.features.auto_create_control_topics and are_published(self._pipeline)
         if mappings not in found and not may_create:
-            return  # who reads them says what to do
+            return  # the readers of the topics raise the error that says what to do
         if {mappings, claims} - found.keys():
             ensure_control_topics(with_mappings(self._pipeline), self._target)
 
@@ -220,34 +221,37 @@ class Poller:
                     raise
                 log.info("the groups are looked at again: %s", change)
 
-    def _decide(self, found: TranslatedGroups, held: TargetObservation, version: Version) -> list[GroupDecision]:
+    def _decide(self, found: TranslatedGroups, seen: TargetObservation, version: Version) -> list[GroupDecision]:
         rules = Rules(
             version,
             self._prefix,
-            # Who only looks compares by offsets: another machine's clock, and its claim, are no reason to look away.
+            # A look without a claim compares offsets only: it shows groups whatever version another mapper has written.
             self._claims is not None and self._pipeline.features.mappings_guard,
             self._pipeline.groups.on_foreign_target_commit,
             renew_before=version.poll - RENEW_SECONDS * 1000,
             not_begun=found.not_begun,
         )
         return [
-            decide_group(group, answers, held.groups[group].offsets, found.target_ends, rules, held.states.get(group))
+            decide_group(group, answers, seen.groups[group].offsets, found.target_ends, rules, seen.states.get(group))
             for group, answers in found.answers.items()
-            if group not in held.failed
+            if group not in seen.failed
         ]
 
     def _look_at_versions(self, decisions: Iterable[GroupDecision]) -> None:
-        """A later observation than this one is a newer mapper's, or left from before the assignment topic was lost."""
+        """Raises the generation if groups have commits of a later one.
+
+        These are a newer mapper's, which ends this one; or they are from before the assignment topic was lost.
+        """
         later = [
-            row.held
+            row.on_target
             for decision in decisions
             for row in decision.rows
-            if row.decision is CommitDecision.OLDER and row.held
+            if row.decision is CommitDecision.OLDER and row.on_target
         ]
         if not later or not self._claims:
             return
         self._claims.ensure_newest()
-        versions = (parse(held.metadata, self._prefix) for held in later)
+        versions = (parse(on_target.metadata, self._prefix) for on_target in later)
         self._generation = generation_above(self._generation, (version for version in versions if version))
         log.warning("groups hold commits of a later generation: going on as generation %d", self._generation)
 

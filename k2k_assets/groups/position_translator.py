@@ -1,4 +1,4 @@
-"""Where consumer groups belong on the target now. Commits nothing."""
+"""Translates the positions of consumer groups by the present mappings. Commits nothing."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _FAR = 2**62
 
 @dataclass(frozen=True, slots=True)
 class TranslatedGroups:
-    """Where groups belong.
+    """The translated positions of groups.
 
     Attributes:
-        answers: By group; groups without any answer are left out.
-        source_ends: End of what can be read in each source partition.
-        target_ends: Log start and end of what can be read in each target partition.
-        offline_partitions: Partitions on either side that have no leader, with the reason: their ends are not there.
-        not_begun: Source partitions in which a group stands and with which copying has not begun, though the pipeline
-            selects their topic.
+        answers: Answers by group; groups without any answer are left out.
+        source_ends: Last stable offset of each source partition.
+        target_ends: Log start and last stable offset of each target partition.
+        offline_partitions: Partitions on either side without a leader, with the reason; their ends are missing.
+        not_begun: Source partitions with a position of a group whose copying has not begun, though the pipeline selects
+            their topic.
     """
 
     answers: dict[str, list[Answer]]
@@ -38,18 +38,18 @@ class TranslatedGroups:
 
 
 class PositionTranslator:
-    """Translates positions of groups by the mappings as they are now. To be used by one thread at a time.
+    """Translates positions of groups by the present mappings. Only one thread at a time may use it.
 
     Args:
-        pipeline: Whose mappings.
+        pipeline: The pipeline.
         source: The source cluster.
         target: The target cluster.
-        patience: Seconds without a mapping record after which reading them is given up.
-        may_use: As in `FollowedMappings`.
+        patience: Give up after so many seconds without a mapping record.
+        may_use: Called once with the mapped topics, see `FollowedMappings`.
 
     Raises:
         ClusterUnreachable: A cluster does not answer, or a transaction hangs.
-        Refused: There are no mappings, or some that cannot be read.
+        Refused: There are no mappings, or some cannot be read.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class PositionTranslator:
         self._mappings = FollowedMappings(pipeline, source, target, self._one_mapping, patience, may_use)
 
     def refresh(self) -> set[str]:
-        """The source topics that are mapped: to be asked for before positions in them are read.
+        """The mapped source topics; the caller reads positions in them after this and before `translate`.
 
         Raises:
             ClusterUnreachable: The source does not answer.
@@ -78,16 +78,16 @@ class PositionTranslator:
         """Takes a cut, and translates.
 
         Args:
-            groups: Positions on the source, read before this and after `refresh`.
+            groups: Positions on the source, read after `refresh` and before this.
 
         Raises:
-            Changed: The topics are not those of the look any more: look again, and read the positions again.
+            Changed: The mapped topics have changed since `refresh`; call it again, and read the positions again.
             ClusterUnreachable: A cluster does not answer.
-            Refused: A cluster refuses, or a control topic is not what it was.
+            Refused: A cluster refuses, or a control topic was deleted or created anew.
             MultipleMappings: Two pipelines' mappings contradict each other, and the policy says fail.
         """
         copied = self._mappings.cut()
-        # After the cut: at-least-once, what is on the target and not mapped yet lies below the ends.
+        # Read after the cut: in at-least-once mode, unmapped records on the target then lie below the source ends.
         source_ends, without_end = offsets_where_led(self._source, self._mappings.mapped, self._pipeline.readable_end)
         source_logs, without_log = offsets_where_led(self._source, source_ends, "latest")
         copied = replace(
@@ -104,14 +104,14 @@ class PositionTranslator:
         )
         if self._one_mapping:
             ensure_one_mapping_each(answers, self._mappings.mapped, self._mappings.others_of, self._target)
-        # What was mapped after L was taken can be read by now.
+        # Records that were mapped after L was taken can be read by now.
         now = offsets_where_led(self._target, copied.ends, "stable").offsets
         ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
         offline = {**copied.offline_partitions, **without_end, **without_log}
         return TranslatedGroups(answers, source_ends, ends, offline, self._not_begun(groups))
 
     def close(self) -> None:
-        """Lets go of the clients."""
+        """Closes the clients."""
         self._mappings.close()
 
     def __enter__(self) -> PositionTranslator:
@@ -126,5 +126,5 @@ class PositionTranslator:
         return frozenset(tp for tp in standing - self._mappings.known if matches(tp.topic))
 
     def _farthest(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Of a partition that has no leader now, more may have been copied than anybody knows."""
+        """The ends, and a far end for partitions without a leader, of which more may be copied than is known."""
         return {tp: ends.get(tp, _FAR) for tp in self._mappings.mapped}

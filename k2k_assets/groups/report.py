@@ -1,4 +1,4 @@
-"""What one poll of the mapper found and did: for log lines, for the asset's metadata, for tests. No I/O."""
+"""The result of one poll of the mapper, for log lines, for the asset's metadata, and for tests. No I/O."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Place(NamedTuple):
     """A group's position in one partition.
 
     Attributes:
-        partition: Which.
+        partition: The partition.
         offset: Next offset to read.
-        left: Offsets from there to the end of what can be read; None where the end is not known.
+        left: Offsets from there to the last stable offset; None if that is not known.
     """
 
     partition: TopicPartition
@@ -29,15 +29,15 @@ class Place(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One target partition of a group.
+    """The result for one target partition of a group.
 
     Attributes:
-        target: Where the group belongs there, or None if there is no answer; `partition` names the partition anyway.
         partition: The target partition.
-        sources: The source partitions that this comes from, with the group's position in each.
-        decision: What is said of it.
-        committed: Whether this poll committed it.
-        metadata: What the application wrote beside its commits on the source; empty for most.
+        target: The group's translated position there; None if there is no answer.
+        sources: The source partitions that feed it, with the group's position in each.
+        decision: The decision.
+        committed: Whether this poll committed the position.
+        metadata: The application's own commit metadata on the source; empty for most groups.
     """
 
     partition: TopicPartition
@@ -49,32 +49,32 @@ class Line(NamedTuple):
 
     @property
     def left_on_source(self) -> int | None:
-        """Offsets left to read in all its source partitions."""
+        """Sum of the offsets left in its source partitions; None if one of them is not known."""
         known = [source.left for source in self.sources if source.left is not None]
         return sum(known) if len(known) == len(self.sources) else None
 
 
 @dataclass(frozen=True)
 class PollResult:
-    """One poll.
+    """The result of one poll.
 
     Attributes:
-        version: Of this observation.
-        decisions: By group.
-        committed: Groups that were committed.
-        active: Groups that got members between the look at them and the commit, so nothing was committed.
-        failed: Groups that could not be read, or whose commit is uncertain, each with the reason; the next poll sees
+        version: Version of this observation.
+        decisions: Decisions by group.
+        committed: Groups that this poll committed.
+        active: Groups that got members between the decision and the commit, so that nothing was committed.
+        failed: Groups that could not be read, or whose commit is uncertain, each with the reason; the next poll tries
             them again.
         not_handled: Selected groups on the source that are no consumer groups (share groups).
         absent: Groups that are selected by name, and are not on the source.
-        without_commits: Selected groups on the source without a commit on a mapped topic.
+        without_commits: Number of selected groups on the source without a commit on a mapped topic.
         source_ends: Last stable offset of each source partition.
         target_ends: Log start and last stable offset of each target partition.
-        offline_partitions: Partitions on either side that have no leader, with the reason: what can only be read
-            there is left unanswered.
-        moved_by: Who moves the groups, where this was a look at them alone; empty where it was not.
-        held_back: Why nothing was committed for any group; empty if nothing stood against it.
-        seconds: How long it took.
+        offline_partitions: Partitions on either side without a leader, with the reason; positions that depend on them
+            have no answer.
+        moved_by: The mapper that moves the groups, if this poll only looked at them; else empty.
+        held_back: Why the groups are held back; empty if they are not.
+        seconds: Duration of the poll.
     """
 
     version: Version
@@ -103,7 +103,7 @@ class PollResult:
 
     @cached_property
     def words(self) -> Counter[CommitDecision]:
-        """How many partitions of all groups each word is said of."""
+        """Number of partitions of all groups for each decision."""
         return Counter(word for group in self.decisions for word in self._words_of(group))
 
     def _words_of(self, group: str) -> Iterator[CommitDecision]:

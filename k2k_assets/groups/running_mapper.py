@@ -1,6 +1,6 @@
-"""Looks where groups stand while somebody else moves them: what a click in Dagster is answered from.
+"""Finds the running mapper of a pipeline, and looks at the groups that it moves without disturbing it.
 
-A mapper of its own would take over from the one that runs, which then ends.
+A materialization by hand in Dagster uses this: a mapper of its own would take over from the running one and end it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
 
 _PAUSE_SECONDS = 0.25
-# How long the other one has for its next polls.
+# Least time that the running mapper has for its next polls.
 _SHORTEST_PATIENCE = 10.0
 _POLLS = 3
 
 
 def running_mapper(pipeline: Pipeline, target: Cluster) -> str:
-    """Who moves the groups of a pipeline without end, and is alive for sure; for people. Empty if nobody does.
+    """Text that names the running mapper of a pipeline, if one is certainly alive; else an empty text.
 
     Raises:
         K2KError: The target does not answer, or the assignment topic cannot be read.
@@ -43,10 +43,10 @@ def running_mapper(pipeline: Pipeline, target: Cluster) -> str:
 
 
 def look(pipeline: Pipeline) -> PollResult:
-    """Where groups stand and belong, at one look; nothing is moved.
+    """Looks once at the groups and their translated positions; commits nothing.
 
     Raises:
-        K2KError: A cluster does not answer, or something stands against it.
+        K2KError: A cluster does not answer or refuses, or a topic or permission is missing.
     """
     with both_clusters(pipeline) as (source, target), Poller(pipeline, source, target) as poller:
         poller.look_on()
@@ -54,17 +54,17 @@ def look(pipeline: Pipeline) -> PollResult:
 
 
 def look_on(pipeline: Pipeline, moved_by: str) -> PollResult:
-    """Where groups stand, once they are where they belong, or after a few polls of who moves them.
+    """Looks at the groups until they stand at their translated positions, or until the mapper has had some polls.
 
     Args:
-        pipeline: Whose groups.
-        moved_by: Who moves them.
+        pipeline: The pipeline.
+        moved_by: Text that names the running mapper.
 
     Returns:
-        The last look; the groups that do not stand where they belong are among its failed ones.
+        The last look; groups that do not stand at their translated positions are in `failed`.
 
     Raises:
-        K2KError: A cluster does not answer, or something stands against it.
+        K2KError: A cluster does not answer or refuses, or a topic or permission is missing.
     """
     patience = Deadline(max(_SHORTEST_PATIENCE, _POLLS * pipeline.groups.poll_interval.total_seconds()))
     with both_clusters(pipeline) as (source, target), Poller(pipeline, source, target) as poller:

@@ -1,17 +1,18 @@
-"""One transactional id of the mapper: commits offsets of groups, many in one transaction.
+"""A shard commits offsets of groups under one transactional id of the mapper, many groups in one transaction.
 
 ```
  begin    send offsets of group 1, 2, 3 ...    look at the groups                                  end
-          (pending: nobody sees them)          one has members, or holds something else than was
-                                               decided by? abort, again without it
+          (pending: no reader sees them)       one has members, or other commits than at the
+                                               decision? abort, again without it
 ```
 
-The groups are looked at between sending and ending, not before, however long ago was decided (a process may be frozen):
+The look at the groups comes between sending and ending, not before, because the decision may be old (a process may be
+frozen):
 
-- A consumer that joins after the look asks for its offsets, and the broker makes it wait while some are pending. What
-  remains is one that asks for unstable offsets: it begins as if it had joined before this commit.
-- What a consumer or a person committed before the sending is seen. What they commit after it is later in the group's
-  log, and the broker keeps the later one.
+- A consumer that joins after the look asks for its offsets, and the broker makes it wait while some are pending. Only a
+  consumer that asks for unstable offsets does not wait: it begins as if it had joined before this commit.
+- The look sees commits that a consumer or a person made before the sending. Commits after it are later in the group's
+  log, and the broker keeps the later ones.
 """
 
 from __future__ import annotations
@@ -35,31 +36,32 @@ from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.producer_calls import call, claim
 
-# A transaction begun right after another waits this long for the broker to finish that one: not too long. A commit that
-# took 0.8 of it may have been sent twice (see `transport/librdkafka/producers.py`): longer than commits take.
+# If a transaction begins right after another one, the client waits so long for the broker to finish that one: so it
+# must be short. A commit that takes 0.8 of it may have been sent twice (see `transport/librdkafka/producers.py`): so it
+# must be longer than commits take.
 RETRY_BACKOFF_MS = 100
 _AMBIGUOUS_AFTER_SECONDS = 0.8 * RETRY_BACKOFF_MS / 1000
 TRANSACTION_TIMEOUT_MS = 15_000
 
-# The client asks this long for a group whose topic was deleted meanwhile, or whose coordinator is moving.
+# Longest time to send offsets of a group; the client retries while its topic is deleted or its coordinator moves.
 SEND_SECONDS = 5.0
 BATCH_GROUPS = 250
 _NO_TIME = "no time was left for it in this poll"
 BATCH_OFFSETS = 25_000
-# Offsets of one request are written as one batch, which must stay under the broker's message size (1 MB by default).
+# The broker writes the offsets of one request as one batch, which must stay below its message size (1 MB by default).
 _REQUEST_BYTES = 400_000
-_OFFSET_BYTES = 100  # of a written offset besides its names and its metadata, generously
+_OFFSET_BYTES = 100  # generous size of a written offset, without its names and its metadata
 
 
 @dataclass(slots=True)
 class CommitReport:
-    """What became of a poll's commits.
+    """The result of a poll's commits.
 
     Attributes:
-        committed: Groups that hold their translated offsets now.
-        active: Groups that had got members when they were looked at; nothing was committed for them.
-        failed: Groups without a certain answer, and those in which somebody else has committed since they were looked
-            at, each with the reason; the next poll sees what they hold.
+        committed: Groups with committed translations.
+        active: Groups that had members at the look before the commit; nothing was committed for them.
+        failed: Groups whose commit is uncertain, and groups in which others have committed since the decision, each
+            with the reason; the next poll reads their commits again.
     """
 
     committed: list[str] = field(default_factory=list)
@@ -67,7 +69,7 @@ class CommitReport:
     failed: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: CommitReport) -> None:
-        """Takes in another one."""
+        """Adds the result of another shard."""
         self.committed += other.committed
         self.active += other.active
         self.failed.update(other.failed)
@@ -77,9 +79,9 @@ class Shard:
     """Commits under one transactional id.
 
     Args:
-        make_producer: Makes a producer with the id, that calls what it is given when it has lost a broker.
+        make_producer: Makes a producer with the id; the producer calls the given function when it has lost a broker.
         groups: The target's groups.
-        frame: Names groups in commits.
+        frame: Makes the group metadata of commits.
         ensure_newest: Raises `Superseded` if a newer mapper exists.
         timeout: Seconds that any call may take.
     """
@@ -99,15 +101,15 @@ class Shard:
         self._timeout = timeout
         self._producer: Producer | None = None
         self._has_lost_a_broker = False
-        # When each was refused the last time, monotonic seconds.
+        # Last refusal of each group, monotonic seconds.
         self._refused: dict[str, float] = {}
 
     def claim(self) -> None:
-        """Claims the id.
+        """Initialises the transactional id with a new producer, which fences the former holder.
 
         Raises:
             Restart: The target did not answer in time.
-            Refused: The principal may not do it.
+            Refused: The principal may not use the id.
         """
         self._producer, self._has_lost_a_broker = None, False
         producer = self._make_producer(self._lost_a_broker)
@@ -115,10 +117,10 @@ class Shard:
         self._producer = producer
 
     def commit(self, decisions: Sequence[GroupDecision], metadata: str) -> CommitReport:
-        """Commits offsets; what goes wrong with one group does not stop the others.
+        """Commits offsets; an error of one group does not stop the others.
 
-        Groups that were refused the last time come last, each in a transaction of its own, in a share of the time: the
-        one that has waited longest first.
+        Groups that were refused the last time come last, each in a transaction of its own, within a share of the time;
+        the group that has waited longest comes first.
 
         Raises:
             Superseded: A newer mapper exists.
@@ -149,7 +151,7 @@ class Shard:
                 self._producer = None
                 raise
             except (Restart, K2KError) as error:
-                # Nothing that the producer holds can be trusted any more.
+                # The state of the producer cannot be trusted any more.
                 self._producer = None
                 if isinstance(error, Fenced):
                     self._ensure_newest()
@@ -157,7 +159,7 @@ class Shard:
             report.failed.update((decision.group, why) for decision in left)
 
     def close(self) -> None:
-        """Lets go of the producer."""
+        """Closes the producer."""
         self._producer = None
 
     def _lost_a_broker(self, _: KafkaError) -> None:
@@ -165,14 +167,14 @@ class Shard:
 
     def _claimed(self) -> Producer:
         if self._producer is not None:
-            self._producer.poll(0)  # hears what happened since
+            self._producer.poll(0)  # takes in errors that occurred since
             if self._has_lost_a_broker:
-                self._producer = None  # it may never find the coordinators of groups again (librdkafka 2.16)
+                self._producer = None  # this producer may never find coordinators of groups again (librdkafka 2.16)
         if self._producer is None:
-            # One that was superseded while it held no producer would fence its successor, which loses a poll by it.
+            # A mapper that was superseded while it had no producer would fence its successor and cost it a poll.
             self._ensure_newest()
             self.claim()
-            # A newer mapper writes its claim before it fences: one that this look does not see will fence this claim.
+            # A newer mapper writes its claim before it fences: if this check does not see it, it will fence this id.
             self._ensure_newest()
         assert self._producer is not None
         return self._producer
@@ -180,7 +182,7 @@ class Shard:
     def _transaction(
         self, producer: Producer, decisions: list[GroupDecision], metadata: str, report: CommitReport
     ) -> list[GroupDecision]:
-        """One transaction of as many groups as it has time for; returns those still to be committed."""
+        """Commits one transaction with as many groups as time allows; returns the groups that are left."""
         call("beginning a transaction", producer.begin_transaction)
         sent: list[GroupDecision] = []
         deadline = Deadline(TRANSACTION_TIMEOUT_MS / 3000)
@@ -205,10 +207,10 @@ class Shard:
         return decisions[len(sent) :]
 
     def _send(self, producer: Producer, decision: GroupDecision, metadata: str) -> str | None:
-        """Sends a group's offsets; returns why they are not accepted for this group.
+        """Sends a group's offsets; returns the error if they are refused for this group.
 
         Raises:
-            Fenced: A later holder of the id exists.
+            Fenced: Another producer holds the transactional id now.
         """
         step, timeout = f"committing offsets of {decision.group}", min(self._timeout, SEND_SECONDS)
         for offsets in _requests(decision, metadata):
@@ -224,7 +226,7 @@ class Shard:
                 except Fenced:
                     raise
                 except (Restart, Refused) as raised:
-                    # Perhaps its coordinator alone is down: the other groups are tried without it.
+                    # Perhaps only this group's coordinator is down: the other groups are tried without it.
                     if not error.txn_requires_abort():
                         self._producer = None
                     return str(raised)
@@ -242,7 +244,7 @@ class Shard:
         started = time.monotonic()
         call("committing", producer.commit_transaction, -1)
         if time.monotonic() - started > _AMBIGUOUS_AFTER_SECONDS:
-            self._producer = None  # it is committed; but a second copy of it could end the next transaction
+            self._producer = None  # committed, but a second copy of the request could end the next transaction
 
 
 def _batches(decisions: Sequence[GroupDecision]) -> Iterator[list[GroupDecision]]:

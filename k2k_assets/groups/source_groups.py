@@ -1,4 +1,4 @@
-"""The source's consumer groups: which there are, and where they stand. Only reads."""
+"""Reads the source's consumer groups and their positions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class SourceObservation:
     """The source's groups at one moment.
 
     Attributes:
-        groups: Selected groups with a commit on one of the topics; of each only the partitions of those topics.
-        states: State of every group that was selected by name, also of those without such a commit.
+        groups: Selected groups with a commit on one of the topics, with the partitions of those topics only.
+        states: State of every selected group, including those without such a commit.
         not_handled: Selected groups that are no consumer groups (share groups, Kafka Connect's).
-        failed: Groups of whose offsets some or all could not be read this time, each with the reason.
-        absent: Groups that are selected by name, and are not there.
+        failed: Groups with offsets that could not be read this time, each with the reason.
+        absent: Groups that are selected by name, and do not exist.
     """
 
     groups: dict[str, GroupOffsets]
@@ -31,11 +31,11 @@ class SourceObservation:
 
 
 class SourceGroups:
-    """The source's groups seen through its admin client.
+    """Reads the source's groups through an admin client.
 
     Args:
         cluster: The source.
-        selection: Which groups, by name.
+        selection: Selects groups by name.
     """
 
     def __init__(self, cluster: Cluster, selection: GroupSelection) -> None:
@@ -49,8 +49,8 @@ class SourceGroups:
             topics: The mapped source topics.
 
         Raises:
-            ClusterUnreachable: The cluster did not answer at all; a group that did not is in `failed`.
-            Refused: The cluster does not let its groups be listed.
+            ClusterUnreachable: The cluster did not answer at all; single groups without an answer are in `failed`.
+            Refused: The principal may not list groups.
         """
         listed = list_states(self._cluster, partial=True)
         states = {group: state for group, state in listed.items() if self._selection.matches(group)}

@@ -1,4 +1,4 @@
-"""The target's consumer groups: what they hold, and whether somebody is in them. Only reads."""
+"""Reads the target's consumer groups: their commits, and whether they have members."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class TargetObservation:
     """Some of the target's groups at one moment.
 
     Attributes:
-        states: Of the groups that exist, also of those that are no consumer groups.
-        groups: What each of the asked groups holds; one that does not exist holds nothing.
-        failed: Groups of whose offsets some or all could not be read this time, each with the reason: nothing may be
-            committed for them.
+        states: States of all existing groups, including those that are no consumer groups.
+        groups: Commits of each wanted group; a group that does not exist has none.
+        failed: Groups with offsets that could not be read this time, each with the reason; nothing may be committed
+            for them.
     """
 
     states: Mapping[str, GroupState]
@@ -35,7 +35,7 @@ _OTHER = GroupState(GroupKind.OTHER, False, "unknown")
 
 
 class TargetGroups:
-    """The target's groups seen through its admin client.
+    """Reads the target's groups through an admin client.
 
     Args:
         cluster: The target.
@@ -48,7 +48,7 @@ class TargetGroups:
         """Reads states and stable offsets.
 
         Args:
-            groups: Their names.
+            groups: Names of the wanted groups.
 
         Raises:
             ClusterUnreachable: The cluster did not answer.
@@ -64,23 +64,23 @@ class TargetGroups:
         return TargetObservation(states, found.groups, found.failed)
 
     def changed(self, expected: Mapping[str, Mapping[TopicPartition, CommittedOffset | None]]) -> dict[str, str]:
-        """The groups that hold something else than they did, each with what to say of it.
+        """The groups whose commits have changed, each with the reason for people.
 
-        What open transactions have sent does not count.
+        Offsets that are pending in open transactions do not count.
 
         Args:
-            expected: By group, what it held in some partitions; None: nothing.
+            expected: Earlier commits of each group in some partitions; None: no commit.
 
         Raises:
             ClusterUnreachable: The cluster did not answer.
         """
         found = fetch_offsets(self._cluster, expected, stable=False)
         changed = dict(found.failed)
-        for group, held in expected.items():
+        for group, committed in expected.items():
             if group in changed:
                 continue
             now = found.groups[group].offsets
-            for partition, before in held.items():
+            for partition, before in committed.items():
                 if now.get(partition) != before:
                     changed[group] = (
                         f"what it holds in {partition} on the {self._cluster} is not what it was when it was looked "
@@ -93,11 +93,11 @@ class TargetGroups:
         """The state of every group, in one request to each broker."""
         return list_states(self._cluster)
 
-    def held_versions(self, prefix: str) -> set[Version]:
-        """All versions that groups hold: a new mapper's generation is above them (`versions.generation_above`).
+    def committed_versions(self, prefix: str) -> set[Version]:
+        """All versions in the groups' commits; a new mapper's generation is above them (`generation_above`).
 
-        What cannot be read now is found out by the poll that can: a group whose coordinator is gone keeps no other from
-        being moved.
+        Groups that cannot be read now are left out, so that a missing coordinator does not keep other groups from being
+        moved; the first poll that can read them sees their versions.
 
         Raises:
             ClusterUnreachable: The cluster did not answer.
@@ -105,5 +105,5 @@ class TargetGroups:
         found = fetch_offsets(self._cluster, self.states())
         for group, why in found.failed.items():
             log.info("the offsets of group %s on the %s cannot be read yet: %s", group, self._cluster, why)
-        held = {committed.metadata for group in found.groups.values() for committed in group.offsets.values()}
-        return {version for metadata in held if (version := parse(metadata, prefix))}
+        texts = {committed.metadata for group in found.groups.values() for committed in group.offsets.values()}
+        return {version for metadata in texts if (version := parse(metadata, prefix))}

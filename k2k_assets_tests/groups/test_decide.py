@@ -139,4 +139,4 @@ def test_partitions_are_decided_one_by_one() -> None:
     decision = decide_group("g", answers, held, {tp: Ends(0, 9) for tp in targets}, Rules(NOW, "k2k_"))
     assert decision.commits == {targets[0]: 5}
     assert [row.decision for row in decision.rows] == ["exact", "exact", "foreign", "unknown"]
-    assert [row.held for row in decision.rows] == [*held.values(), None]
+    assert [row.on_target for row in decision.rows] == [*held.values(), None]

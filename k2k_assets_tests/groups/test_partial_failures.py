@@ -63,4 +63,4 @@ def test_a_group_that_cannot_be_read_keeps_no_mapper_from_beginning(monkeypatch:
     states = dict.fromkeys(("good", "bad"), GroupState(GroupKind.CLASSIC, False, "empty"))
     monkeypatch.setattr(target_groups, "list_states", lambda _: states)
     monkeypatch.setattr(target_groups, "fetch_offsets", lambda *_: found)
-    assert TargetGroups(cast("Cluster", "target")).held_versions("k2k_") == {Version(77, 8)}
+    assert TargetGroups(cast("Cluster", "target")).committed_versions("k2k_") == {Version(77, 8)}

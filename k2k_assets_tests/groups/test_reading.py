@@ -116,7 +116,7 @@ def test_the_group_without_a_name(source: Cluster) -> None:
     try:
         seen = SourceGroups(source, GroupSelection(f"|{group}")).observe([t0.topic])
         assert (set(seen.groups), seen.not_handled, seen.failed) == ({group}, ("",), {})
-        assert Version(3, 4) in TargetGroups(source).held_versions("k2k_")
+        assert Version(3, 4) in TargetGroups(source).committed_versions("k2k_")
     finally:
         delete_topic(servers, t0.topic)  # and its commit with it
 
@@ -158,8 +158,8 @@ def test_what_the_target_holds(clusters: KafkaSandbox) -> None:
         assert seen.groups[group].offsets == {t0: CommittedOffset(4, "here-77.8")}
         assert seen.groups[absent].offsets == {}
         assert absent not in seen.states
-        assert target.held_versions("here-") == {Version(77, 8)}
-        assert target.held_versions("nobody's-") == set()
+        assert target.committed_versions("here-") == {Version(77, 8)}
+        assert target.committed_versions("nobody's-") == set()
 
 
 @pytest.mark.slow

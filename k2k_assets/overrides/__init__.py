@@ -1,1 +1,1 @@
-"""Overrides: positions that somebody sets by hand, recorded in the commit log with who, why, before and after."""
+"""Overrides: positions that a user sets by hand. The commit log records who, why, and the state before and after."""

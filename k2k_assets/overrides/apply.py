@@ -1,9 +1,9 @@
 """Writes overrides, as an instance of a new generation that claims the partitions like any other.
 
-1. Look, decide, refuse what is not possible or not permitted: nothing was touched so far.
-2. Refuse while somebody copies one of the partitions, unless told not to.
-3. Announce a new generation and claim; whoever still has a claim is fenced and commits nothing more.
-4. Look again, and read the commit log to its end; decide again: nobody copies any more.
+1. Look at both clusters, decide, and refuse requests that are not possible or not permitted. Nothing is changed so far.
+2. Refuse while an instance copies one of the partitions, unless `--force` is given.
+3. Announce a new generation and claim; fence the owners of other claims, which then can commit nothing more.
+4. Look again, read the commit log to its end, and decide again: nobody copies any more.
 5. Write commit and mapping records in one transaction.
 6. Release.
 """
@@ -41,20 +41,20 @@ from k2k_assets.transport.factory import transport_of
 from k2k_assets.transport.interface import ControlWriter
 
 ClaimedAs = Mapping[tuple[str, int], TopicPartition]
-"""Partitions by the topic id and number that claims may name them by."""
+"""Partitions by topic id and number, as claims name them."""
 
 
 def rehearse(pipeline: Pipeline, source: Cluster, target: Cluster, request: Request) -> list[Override]:
-    """Decides, and changes nothing.
+    """Decides what an override would change; changes nothing.
 
     Args:
-        pipeline: Whose positions.
+        pipeline: The pipeline.
         source: The source cluster.
         target: The target cluster.
-        request: What is asked for.
+        request: The requested positions.
 
     Raises:
-        Refused: It is not possible.
+        Refused: The request is not possible.
         ClusterUnreachable: A cluster does not answer.
     """
     snapshot = take_snapshot(pipeline, source, target, request.topics)
@@ -67,17 +67,17 @@ def override(
     """Sets positions by hand.
 
     Args:
-        pipeline: Whose positions.
+        pipeline: The pipeline.
         source: The source cluster.
         target: The target cluster.
-        request: What is asked for.
-        force: Whether to take the partitions from an instance that holds them.
+        request: The requested positions.
+        force: Whether to take the partitions from an instance that has claimed them.
 
     Returns:
-        What was changed.
+        The changes.
 
     Raises:
-        Refused: It is not possible, or somebody copies the partitions; nothing was changed.
+        Refused: The request is not possible, or an instance copies the partitions; nothing was changed.
         Superseded: Another instance started meanwhile; nothing was changed.
         ClusterUnreachable: A cluster does not answer.
     """
@@ -116,7 +116,7 @@ def override(
 
 
 class _Writer:
-    """Steps 4 to 6, through a sink that has claimed its id."""
+    """Does steps 4 to 6, through a sink whose transactional id is initialised."""
 
     def __init__(
         self,
@@ -155,15 +155,15 @@ class _Writer:
         self._sink.begin()
         self._write(decided, request)
         self._sink.commit()
-        with suppress(Restart):  # it is written; claims that stay are fenced by the next instance
+        with suppress(Restart):  # the override is committed; claims that stay are fenced by the next instance
             self._claims.write(release)
         return decided
 
     def _seen_now(self) -> OffsetSnapshot:
-        """Whoever was fenced may have copied on since the first look: ends from before would lie behind positions.
+        """Looks again: a fenced slot may have copied on since the first look, beyond the ends that were seen then.
 
         Raises:
-            Refused: A topic is another one now: what was claimed is of the former one.
+            Refused: A topic was created anew since, so that the claims are for the former one.
         """
         now = self._look_again()
         for name, topic in self._snapshot.topics.items():
@@ -182,10 +182,10 @@ class _Writer:
         return _decide(self._pipeline, self._snapshot, log, request)
 
     def _fence_others(self, own: Mapping[TopicPartition, Claim]) -> None:
-        """Waits for nobody: that nobody copies, or does not matter, was made sure of before.
+        """Fences the owners of other claims at once, without waiting: step 2 has made sure that this is wanted.
 
         Raises:
-            Superseded: Somebody has a higher claim.
+            Superseded: Another instance has a higher claim.
         """
         drawn = {claim.claim for claim in own.values()}
         higher: list[Claim] = []
@@ -227,7 +227,7 @@ def _read_log(pipeline: Pipeline, snapshot: OffsetSnapshot, target: Cluster) -> 
 
 
 def _claimed_as(snapshot: OffsetSnapshot, log: CommitLog, request: Request) -> ClaimedAs:
-    """Who copied a topic before it was created anew may still hold it, under the id that it had."""
+    """The topic ids under which the partitions may be claimed: today's, and that of a former topic of the same name."""
     found: dict[tuple[str, int], TopicPartition] = {}
     for tp in request.by_partition(snapshot.partitions):
         record = log.positions.get(tp)
@@ -237,7 +237,7 @@ def _claimed_as(snapshot: OffsetSnapshot, log: CommitLog, request: Request) -> C
 
 
 def _ensure_free(pipeline: Pipeline, target: Cluster, wanted: ClaimedAs) -> None:
-    """A courtesy to whoever copies: fencing makes sure of it anyhow."""
+    """Refuses if a living instance has claimed one of the partitions. A courtesy: fencing keeps the override safe."""
     for words, partitions in live_holders(pipeline, target, wanted).items():
         names = ", ".join(map(str, partitions))
         raise Refused(

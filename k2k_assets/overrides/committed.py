@@ -1,4 +1,4 @@
-"""What the commit log says of a pipeline, for `k2k-tool describe`."""
+"""Reads the positions of a pipeline from the commit log, for `k2k-tool describe`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from k2k_assets.pipeline import Pipeline
 
 @dataclass(frozen=True, slots=True)
 class CommittedPosition:
-    """One source partition.
+    """The position of one source partition.
 
     Attributes:
-        source: Which.
-        record: Its newest commit record; None if there is none that can be read.
-        last: `Pipeline.readable_end` of the source; None if the partition is gone, or may not be seen.
-        stopped: Why it was stopped; None if it was not.
+        source: The source partition.
+        record: Its newest commit record; None if there is none, or it cannot be read.
+        last: `Pipeline.readable_end` of the source; None if the partition is gone, or hidden from the principal.
+        stopped: Its stop reason; None if it is not stopped.
     """
 
     source: TopicPartition
@@ -31,7 +31,7 @@ class CommittedPosition:
 
     @property
     def lag(self) -> int | None:
-        """Source offsets that are not copied yet; None where position or end is unknown."""
+        """Source offsets that are not copied yet; None if the position or the end is not known."""
         return None if self.record is None or self.last is None else max(0, self.last - self.record.position)
 
 
@@ -42,7 +42,7 @@ class CommittedPositions:
     Attributes:
         source: Source cluster id.
         target: Target cluster id.
-        partitions: By name and number.
+        partitions: Positions, in the order of topic and partition.
     """
 
     source: str

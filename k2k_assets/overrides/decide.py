@@ -1,10 +1,10 @@
-"""From what is asked for and what is there to the records that override a position, or to a refusal. Pure.
+"""Decides an override from the request and the state of the clusters: the records to write, or a refusal. Pure.
 
 ```
  position before   3                                log now   [8 ...... 20)
- earliest          3 ── skipped ── 8                the mapping covers [3, 8) without runs: nothing of it was copied
+ earliest          3 ── skipped ── 8                the mapping covers [3, 8) without runs: no record of it was copied
  position before   12
- 5                 5 <── again ── 12                the mapping of 5 and later is cancelled: it is copied a second time
+ 5                 5 <── again ── 12                the mapping from 5 on is cancelled: these records are copied again
 ```
 """
 
@@ -25,19 +25,19 @@ from k2k_assets.pipeline import Pipeline
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """One source partition as it is now.
+    """The present state of one source partition.
 
     Attributes:
-        source: Which.
-        record: Its newest commit record; None if there is none that can be read.
+        source: The source partition.
+        record: Its newest commit record; None if there is none, or it cannot be read.
         unreadable: Why that record cannot be read; None if it can.
         source_topic_id: Id of the source topic.
-        target_topic: Where it is copied to.
-        target_topic_id: Its id; None if it does not exist (it is created before anything is written).
+        target_topic: Target topic.
+        target_topic_id: Id of the target topic; None if it does not exist (it is created before anything is written).
         start: Log start of the source.
         readable: `Pipeline.readable_end` of the source.
         end: High watermark of the source.
-        target_end: End of its target partition; None where several partitions feed it.
+        target_end: High watermark of its target partition; None where several partitions feed it.
     """
 
     source: TopicPartition
@@ -53,12 +53,12 @@ class PartitionFacts:
 
     @property
     def new_source(self) -> bool:
-        """Whether the source topic is another one than that of the record."""
+        """Whether the source topic was created anew since the record."""
         return self.record is not None and self.record.source_topic_id != self.source_topic_id
 
     @property
     def new_target(self) -> bool:
-        """Whether the target topic is another one of the same name."""
+        """Whether the target topic was created anew since the record."""
         known = self.record
         return (
             known is not None
@@ -69,13 +69,13 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What is changed for one partition.
+    """The change for one partition.
 
     Attributes:
-        facts: As they were.
-        position: From now on.
-        accepted: What was accepted besides, in words.
-        stays: Whether the position was left as it is, and with it what is known of the source's log there.
+        facts: The state before.
+        position: The new position.
+        accepted: Texts on what else the user accepted, such as a new topic.
+        stays: Whether the position stays (`current`), together with the leader epoch that is known there.
     """
 
     facts: PartitionFacts
@@ -95,7 +95,7 @@ class Override:
 
     @property
     def again(self) -> range:
-        """Source offsets that are copied a second time, as far as they are there."""
+        """Source offsets that are copied a second time, if they still exist."""
         return range(self.position, self.position if self.before is None else self.before)
 
 
@@ -103,7 +103,7 @@ def decide_override(facts: PartitionFacts, where: Where, request: Request) -> Ov
     """Decides about one partition.
 
     Raises:
-        Refused: It is not possible, or takes an explicit word more.
+        Refused: The override is not possible, or needs another option of the command.
     """
     accepted = [*_accept_new_topics(facts, request)]
     if request.foreign_records:
@@ -159,14 +159,14 @@ def _why(facts: PartitionFacts) -> str:
 def commit_record(
     override: Override, pipeline: Pipeline, cluster: str, request: Request, generation: int, time: int
 ) -> CommitRecord:
-    """The commit record of an override.
+    """Makes the commit record of an override.
 
     Args:
-        override: What was decided; its target topic exists by now.
-        pipeline: Whose.
+        override: The decided override; its target topic must exist by now.
+        pipeline: The pipeline.
         cluster: Source cluster id.
-        request: Who and why.
-        generation: Of the instance that writes it.
+        request: Says who asks and why.
+        generation: Generation of the instance that writes the record.
         time: Milliseconds since the epoch, UTC.
     """
     facts, record = override.facts, override.facts.record
@@ -179,8 +179,8 @@ def commit_record(
         kind="override",
         pipeline=pipeline.name,
         position=override.position,
-        # An offset that is given, were it the same, accepts the log as it is now: after a truncation the epoch of what
-        # was copied would stop the partition again.
+        # A given offset, even if it is the present one, accepts the present log: after a truncation the leader epoch of
+        # the last copied record would stop the partition again.
         leader_epoch=known.leader_epoch if known else None,
         source_topic_id=facts.source_topic_id,
         target_topic=facts.target_topic,
@@ -211,7 +211,7 @@ def _stopped(facts: PartitionFacts) -> StopReason | None:
 
 
 def _target_end(facts: PartitionFacts, request: Request) -> int | None:
-    """Where the next record is expected on the target: what is there already is accepted, what comes later is not."""
+    """Target offset of the next record: foreign records below it are accepted, later ones are not."""
     if facts.record is None or facts.record.target_topic != facts.target_topic:
         return None
     if request.foreign_records or facts.new_target:
@@ -234,13 +234,13 @@ def _log_start(override: Override) -> int | None:
 def mapping_record(
     override: Override, pipeline: Pipeline, cluster: str, request: Request, generation: int, time: int
 ) -> MappingRecord | None:
-    """The mapping record of an override; None if the position did not move, or is one of another source topic.
+    """Makes the mapping record of an override; None if the position did not move, or is one of another source topic.
 
-    Where foreign records were accepted at the same position it covers nothing, but notes that they may lie there.
+    If foreign records were accepted at the same position, the record covers nothing, but notes that they may lie there.
 
-    It stays when the commit record has been compacted away. A range that was skipped is covered without runs: nothing
-    of it is on the target, so its positions translate to the next record. A way back cancels what was mapped from
-    there on; so does a position in the place of one that was lost, for it may have been mapped further.
+    The mapping record stays when the commit record has been compacted away. A skipped range is covered without runs: no
+    record of it is on the target, so positions in it translate to the next record. A position further back cancels the
+    mappings from there on; so does a position that replaces a lost one, because more may have been mapped.
     """
     if override.facts.new_source or (override.before == override.position and not request.foreign_records):
         return None
@@ -264,7 +264,7 @@ def mapping_record(
 
 
 def describe_override(override: Override) -> str:
-    """One line on what is changed."""
+    """One line of text on the change."""
     facts, words = override.facts, []
     if skipped := override.skipped:
         they = "it is" if len(skipped) == 1 else "they are"

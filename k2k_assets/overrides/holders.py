@@ -1,4 +1,4 @@
-"""Who copies the partitions now, as the assignment topic tells it: an override waits for nobody, it asks first."""
+"""Finds the living instances that have claimed partitions: an override asks before it fences them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ log = logging.getLogger("k2k.overrides")
 _POLL_SECONDS = 0.1
 
 Holders = dict[str, list[TopicPartition]]
-"""Partitions that were claimed and not released, by whoever has claimed them."""
+"""Partitions that are claimed and not released, by the text that names the instance."""
 
 
 def live_holders(pipeline: Pipeline, target: Cluster, wanted: Mapping[tuple[str, int], TopicPartition]) -> Holders:
-    """The instances that hold partitions and are alive.
+    """The living instances that have claimed partitions.
 
-    Watches those that have claimed any until one of them writes a heartbeat, or until all of them have been silent for
-    the heartbeat timeout.
+    It watches the claimants until one of them writes a heartbeat, or until all have been silent for the heartbeat
+    timeout.
 
     Args:
         pipeline: Names group and topic.
@@ -34,7 +34,7 @@ def live_holders(pipeline: Pipeline, target: Cluster, wanted: Mapping[tuple[str,
 
     Raises:
         ClusterUnreachable: The assignment topic cannot be read.
-        Refused: It is not the one any more that was read first.
+        Refused: The assignment topic was deleted or created anew meanwhile.
     """
     with AssignmentTail(pipeline, target) as tail:
         liveness = Liveness(tail.state, heartbeat_timeout_seconds(pipeline))

@@ -1,4 +1,4 @@
-"""What an override looks at on both clusters: topics, ends, and the commit log."""
+"""A snapshot of both clusters for an override: topics, log starts and ends."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from k2k_assets.topics.selection import ensure_selected, resolve_topics
 
 @dataclass(frozen=True, slots=True)
 class OffsetSnapshot:
-    """Both clusters as they are now.
+    """The present state of both clusters.
 
     Attributes:
         cluster_id: Source cluster id.
-        topics: Source topics asked for.
-        targets: Their target topics that exist.
-        one_to_one: Whether each target partition is fed by one source partition only.
+        topics: The requested source topics.
+        targets: Their target topics, as far as they exist.
+        one_to_one: Whether one source partition feeds each target partition.
         starts: Log starts of the source partitions.
-        readable: `Pipeline.readable_end` of them.
-        ends: Their high watermarks.
+        readable: `Pipeline.readable_end` of the source partitions.
+        ends: High watermarks of the source partitions.
         target_ends: High watermarks of the target partitions.
     """
 
@@ -40,11 +40,11 @@ class OffsetSnapshot:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The source partitions."""
+        """All partitions of the requested source topics."""
         return [TopicPartition(t.name, p) for t in self.topics.values() for p in range(t.partitions)]
 
     def facts(self, pipeline: Pipeline, tp: TopicPartition, log: CommitLog) -> PartitionFacts:
-        """What is known of one partition."""
+        """Collects the state of one partition from the snapshot and the commit log."""
         target = pipeline.routing.target_topic(tp.topic)
         there = self.targets.get(target)
         target_end = self.target_ends.get(TopicPartition(target, tp.partition), 0) if self.one_to_one else None
@@ -68,13 +68,13 @@ def take_snapshot(
     """Looks at both clusters; changes nothing.
 
     Args:
-        pipeline: Whose topics.
+        pipeline: The pipeline.
         source: The source cluster.
         target: The target cluster.
         topics: Source topics; None: all that the pipeline selects.
 
     Raises:
-        Refused: One of the topics is not selected, or not there.
+        Refused: One of the topics is not selected, or does not exist.
         ClusterUnreachable: A cluster does not answer.
     """
     selected = resolve_topics(pipeline, source, partly=topics is not None)

@@ -1,4 +1,4 @@
-"""What somebody asks for: `TOPIC:PARTITION:WHERE`. Pure."""
+"""The request of an override: `TOPIC:PARTITION:WHERE`. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Wanted:
     Attributes:
         topic: Source topic.
         partition: Source partition; None: all of the topic.
-        where: An offset; `earliest`: the log start; `latest`: as far as can be read; `current`: the committed
+        where: An offset; `earliest`: the log start; `latest`: `Pipeline.readable_end`; `current`: the committed
             position.
     """
 
@@ -32,10 +32,10 @@ class Wanted:
 
     @classmethod
     def parse(cls, text: str) -> Wanted:
-        """Reads `TOPIC:PARTITION:WHERE`; `end` is another word for `latest`.
+        """Reads `TOPIC:PARTITION:WHERE`; `end` means the same as `latest`.
 
         Raises:
-            ValueError: It is something else.
+            ValueError: The text has another form.
         """
         found = _FORM.fullmatch(text)
         if found is None:
@@ -53,11 +53,11 @@ class Request:
     """An override of some positions.
 
     Attributes:
-        wanted: Which; a later one wins over an earlier one for the same partition.
-        by: Who asks: user and host.
-        why: In their words.
-        new_topic: Accept that a source or target topic was deleted and created anew.
-        foreign_records: Accept what others wrote to the target partitions.
+        wanted: The positions; of two for the same partition the later one counts.
+        by: User and host.
+        why: The user's reason; None if the user gave none.
+        new_topic: Whether to accept that a source or target topic was deleted and created anew.
+        foreign_records: Whether to accept records that others wrote to the target partitions.
     """
 
     wanted: tuple[Wanted, ...]
@@ -71,13 +71,13 @@ class Request:
         object.__setattr__(self, "topics", frozenset(one.topic for one in self.wanted))
 
     def by_partition(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Where]:
-        """What is asked for each partition.
+        """The requested position of each partition.
 
         Args:
-            partitions: Those that exist, of the topics asked for.
+            partitions: Existing partitions of the requested topics.
 
         Raises:
-            Refused: One that is asked for does not exist.
+            Refused: A requested partition does not exist.
         """
         existing = sorted(partitions)
         asked: dict[TopicPartition, Where] = {}

@@ -1,1 +1,1 @@
-"""How far a copy is: lag in offsets and in seconds, rates, what is stopped. Reads clusters and commit log, only."""
+"""The status of a copy: lag in offsets and in seconds, rates, stops. It only reads clusters and commit log."""

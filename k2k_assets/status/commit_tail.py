@@ -11,19 +11,19 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
 
-# Enough for a history of minutes, read in less than a second.
+# The tail begins at most so many records before the end: enough for a history of minutes, read in less than a second.
 _MOST_RECORDS = 20_000
 _SECONDS = 10.0
 
 
 class CommitTail:
-    """Hands on the commit records of a pipeline.
+    """Passes on the commit records of a pipeline.
 
     Args:
         pipeline: Names topic and group.
         cluster_id: Source cluster id.
         target: The target cluster.
-        take: Is given each record, in the order of the log.
+        take: Called with each record, in the order of the log.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class CommitTail:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a commit topic."""
+        """Whether the commit topic exists."""
         return self._reader is not None
 
     def read(self) -> None:
-        """Hands on what has come; waits for what was there at the last look, for some seconds at most."""
+        """Passes on the records up to the present end; waits for them some seconds at most."""
         if self._reader is None:
             return
         ends = self._target.offsets(list(self._reader.reached), "stable")
@@ -57,9 +57,9 @@ class CommitTail:
                 for record in records_of(batch, *self._identity):
                     self._take(record)
         except NotReadToTheEnd:
-            return  # the next look goes on from there
+            return  # the next call continues there
 
     def close(self) -> None:
-        """Lets go of the client."""
+        """Closes the client."""
         if self._reader is not None:
             self._reader.close()

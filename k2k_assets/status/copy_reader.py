@@ -1,4 +1,4 @@
-"""Looks at a copy, once or again and again. Reads clusters and commit log, and disturbs nobody."""
+"""Reads the status of a copy, once or repeatedly. It only reads clusters and commit log, and disturbs no copy."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from k2k_assets.status.moved_groups import moved_groups
 from k2k_assets.status.waiting_records import WaitingRecords
 from k2k_assets.topics.names import selected
 
-# Groups are many questions, and change slowly.
+# How often groups are read: they cost many requests, and change slowly.
 _GROUPS_SECONDS = 30.0
 
 
 class CopyReader:
-    """Looks at a copy. After an error it is to be closed, and another one made.
+    """Reads the status of a copy. After an error the caller has to close it and make another one.
 
     Args:
-        pipeline: Whose.
+        pipeline: The pipeline.
         source: The source cluster.
         target: The target cluster.
 
@@ -50,11 +50,11 @@ class CopyReader:
         self._records = self._open.enter_context(WaitingRecords(pipeline))
 
     def read(self) -> CopyStatus:
-        """The state now.
+        """Reads the present status.
 
         Raises:
             ClusterUnreachable: A cluster does not answer.
-            Refused: It does not let the topics be seen, or a commit record cannot be read.
+            Refused: The principal may not see the topics, or a commit record cannot be read.
         """
         self._follow()
         records = self._newest()
@@ -71,7 +71,7 @@ class CopyReader:
         return CopyStatus(now, copied, self._moved(topics & existing.keys()))
 
     def close(self) -> None:
-        """Lets go of the clients."""
+        """Closes the clients."""
         self._open.close()
 
     def __enter__(self) -> CopyReader:
@@ -81,7 +81,7 @@ class CopyReader:
         self.close()
 
     def _follow(self) -> None:
-        """The whole commit log at the first look, and what came since at each other one."""
+        """Reads the whole commit log at the first call, and new records at later calls."""
         if self._tail is None:
             cluster_id = self._source.cluster_id()
             tail = CommitTail(self._pipeline, cluster_id, self._target, self._history.apply)

@@ -1,4 +1,4 @@
-"""The state of a copy, topic by topic: from positions, lags and history to what people want to know. Pure."""
+"""The status of a copy, topic by topic, from positions, lags and history. Pure."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ State = Literal["stopped", "not begun", "behind", "active", "quiet"]
 
 @dataclass(frozen=True, slots=True)
 class CopiedTopic:
-    """How far one source topic is.
+    """The status of one source topic.
 
     Attributes:
         topic: The source topic.
-        target: The target topic; None where the pipeline's routing has no answer.
-        partitions: The lag of each partition.
-        stopped: Why partitions are stopped.
-        last_commit: Of its newest commit record, milliseconds since the epoch; None if there is none.
+        target: The target topic; None if the pipeline's routing names none.
+        partitions: Lag of each partition.
+        stopped: Stop reasons of stopped partitions.
+        last_commit: Time of its newest commit record, milliseconds since the epoch; None if there is none.
         rate: Records per second over the last minute.
-        history: Records copied in each step of the last minutes, the newest last.
+        history: Records copied in each step of the last minutes, the newest step last.
     """
 
     topic: str
@@ -39,12 +39,12 @@ class CopiedTopic:
 
     @property
     def lag(self) -> TotalLag:
-        """Of all partitions."""
+        """Total lag of its partitions."""
         return total_lag(self.partitions.values())
 
     @property
     def state(self) -> State:
-        """One word for it; the first that fits."""
+        """The status in one word; the first that fits."""
         if self.stopped:
             return "stopped"
         if self.last_commit is None:
@@ -59,9 +59,9 @@ class MovedGroups:
     """The consumer groups that the pipeline moves.
 
     Attributes:
-        selected: Selected groups that have a commit on a copied topic of the source.
-        on_target: Those among them that have one on the target too.
-        unknown: Why it cannot be told; empty if it can.
+        selected: Number of selected groups with a commit on a copied topic of the source.
+        on_target: Number of these groups with a commit on the target too.
+        unknown: Why the numbers are not known; empty if they are.
     """
 
     selected: int = 0
@@ -71,12 +71,12 @@ class MovedGroups:
 
 @dataclass(frozen=True, slots=True)
 class CopyStatus:
-    """How far a pipeline is.
+    """The status of a pipeline.
 
     Attributes:
-        time: Of the look, milliseconds since the epoch.
-        topics: All that it copies, by name.
-        groups: None where it moves none.
+        time: Time of the look, milliseconds since the epoch.
+        topics: All copied topics, by name.
+        groups: The groups that the pipeline moves; None if it moves none.
     """
 
     time: int
@@ -95,7 +95,7 @@ class CopyStatus:
 
     @property
     def last_commit(self) -> int | None:
-        """Of the newest commit record, milliseconds since the epoch."""
+        """Time of the newest commit record, milliseconds since the epoch; None if there is none."""
         return max((topic.last_commit for topic in self.topics if topic.last_commit is not None), default=None)
 
     def having(self, *states: State) -> list[CopiedTopic]:
@@ -111,14 +111,14 @@ def copied_topics(
     history: CopyHistory,
     now: int,
 ) -> list[CopiedTopic]:
-    """The topics, by name.
+    """Makes the status of each topic, by name.
 
     Args:
-        lags: Of all partitions.
-        records: The newest commit record of each.
-        stopped: Those that are stopped, with the reason.
-        targets: The target topic of each topic.
-        history: What was copied lately.
+        lags: Lags of all partitions.
+        records: Newest commit record of each partition.
+        stopped: Stopped partitions, with the reasons.
+        targets: Target topic of each source topic.
+        history: The recently copied records.
         now: Milliseconds since the epoch.
     """
     return [

@@ -1,4 +1,4 @@
-"""What was copied lately, from the counters in commit records. Pure."""
+"""The history of copied records over the last minutes, from the counters in commit records. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from k2k_assets.core.topic_partition import TopicPartition
 
 STEPS = 20
 STEP_SECONDS = 30
-"""Of a topic's history: ten minutes."""
+"""Length of a step; the `STEPS` steps of a topic's history are ten minutes."""
 _RATE_SECONDS = 60
 
 
 class CopyHistory:
     """Folds commit records, in the order of the log, into numbers of records by topic and time.
 
-    A commit record counts the records of its generation so far: the difference between two of a partition is what was
-    copied between them. Of the first one that is seen it cannot be told.
+    A commit record has the total of its generation so far: the difference between two records of a partition is the
+    number of records copied between them. For the first record that is seen this number is not known.
     """
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class CopyHistory:
 
     @property
     def newest(self) -> Mapping[TopicPartition, CommitRecord]:
-        """The newest record of each partition that was seen."""
+        """The newest commit record of each partition, as far as it was read."""
         return self._newest.records
 
     def apply(self, record: CommitRecord) -> None:
-        """Takes in one record."""
+        """Takes in one commit record."""
         before = self.newest.get(record.source)
         if not self._newest.take(record.source, record) or before is None:
             return
@@ -53,7 +53,7 @@ class CopyHistory:
             copied.popleft()
         counts = [0] * STEPS
         for time, records in copied:
-            if time > begin:  # partitions are not in the order of time among each other
+            if time > begin:  # records of different partitions are not in the order of time
                 counts[min(STEPS - 1, (time - begin) // (STEP_SECONDS * 1000))] += records
         return counts
 

@@ -10,12 +10,12 @@ from k2k_assets.core.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far one partition is behind its source.
+    """The lag of one partition behind its source.
 
     Attributes:
-        position: Next source offset to copy; None if nobody can tell where copying will begin.
-        end: `Pipeline.readable_end` of the source; None if the source does not say.
-        seconds: Age of the oldest record that is not copied yet; 0 if there is none, None if it cannot be told.
+        position: Next source offset to copy; None if it is not known where copying will begin.
+        end: `Pipeline.readable_end` of the source; None if the source does not answer.
+        seconds: Age of the oldest record that is not copied yet; 0 if there is none, None if it is not known.
     """
 
     position: int | None
@@ -24,18 +24,18 @@ class PartitionLag:
 
     @property
     def offsets(self) -> int | None:
-        """Source offsets between position and end: records, and what takes offsets but is no record."""
+        """Source offsets between position and end, which belong to records, markers and the like."""
         return None if self.position is None or self.end is None else max(0, self.end - self.position)
 
 
 @dataclass(frozen=True, slots=True)
 class TotalLag:
-    """Of several partitions.
+    """The lag of several partitions together.
 
     Attributes:
-        offsets: Sum of what is known.
-        seconds: Of the partition that is farthest behind; None if no partition can tell.
-        unknown: Partitions that cannot tell their seconds.
+        offsets: Sum of the known lags in offsets.
+        seconds: Lag in seconds of the partition that is farthest behind; None if none is known.
+        unknown: Number of partitions whose lag in seconds is not known.
     """
 
     offsets: int
@@ -49,13 +49,13 @@ def lags(
     oldest: Mapping[TopicPartition, int | None],
     now: int,
 ) -> dict[TopicPartition, PartitionLag]:
-    """The lag of each partition.
+    """Computes the lag of each partition.
 
     Args:
-        positions: Of all partitions that are wanted; None where copying begins is unknown.
-        ends: Where the source says.
-        oldest: Timestamp of the oldest record that is not copied yet, milliseconds since the epoch; None where no
-            record is left before the end, but markers and the like; nothing where it could not be read.
+        positions: Positions of all wanted partitions; None if it is not known where copying begins.
+        ends: Ends of the source partitions, as far as known.
+        oldest: Timestamp of the oldest record that is not copied yet, in milliseconds since the epoch; None if only
+            markers and the like lie before the end; partitions that could not be read are missing.
         now: Milliseconds since the epoch.
     """
     return {tp: _lag(tp, position, ends.get(tp), oldest, now) for tp, position in positions.items()}
@@ -71,12 +71,12 @@ def _lag(
     if tp not in oldest:
         return PartitionLag(position, end, None)
     timestamp = oldest[tp]
-    # Producers on machines whose clocks are ahead date records into the future.
+    # Producers on machines whose clocks are ahead give records a time in the future.
     return PartitionLag(position, end, 0.0 if timestamp is None else max(0, now - timestamp) / 1000)
 
 
 def total_lag(partitions: Iterable[PartitionLag]) -> TotalLag:
-    """Of several partitions together."""
+    """Sums up the lag of several partitions."""
     found = list(partitions)
     told = [lag.seconds for lag in found if lag.seconds is not None]
     return TotalLag(sum(lag.offsets or 0 for lag in found), max(told, default=None), len(found) - len(told))

@@ -1,4 +1,4 @@
-"""Asks the source how far partitions are behind."""
+"""Reads the lag of partitions from the source."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def read_lags(
     positions: Mapping[TopicPartition, int | None],
     records: WaitingRecords | None = None,
 ) -> dict[TopicPartition, PartitionLag]:
-    """Lag in offsets and in seconds, by partition.
+    """Reads the lag of each partition, in offsets and in seconds.
 
-    It costs two requests for offsets to each broker of the source, and of each partition that lags (of at most 500)
-    one fetch of 128 kB; it takes five seconds at most beyond the requests.
+    It costs two requests for offsets to each broker of the source, and one fetch of 128 kB for each lagging partition
+    (at most 500); it takes at most five seconds beyond the requests.
 
     Args:
-        pipeline: How the source is read, and where a partition without a position starts.
+        pipeline: Says how the source is read, and where a partition without a position starts.
         source: The source cluster.
-        positions: As the commit log has them; None of a partition that it does not know.
-        records: Of somebody who asks again and again.
+        positions: Positions by the commit log; None for a partition without one.
+        records: A reader to reuse, for callers that ask repeatedly.
 
     Raises:
         ClusterUnreachable: The source does not answer.
@@ -61,7 +61,7 @@ def _position(
     ends: Mapping[TopicPartition, int],
     starts: Mapping[TopicPartition, int],
 ) -> int | None:
-    """Of a partition that was never copied it is where copying would begin: at the end of one that is empty."""
+    """The position; for a partition that was never copied, the offset at which copying would begin."""
     if position is not None or pipeline.start_from != "earliest":
         return position
     return starts.get(tp, ends.get(tp))

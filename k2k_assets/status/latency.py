@@ -1,13 +1,13 @@
-"""How long records take from being produced to their commit on the target, measured at newest commits.
+"""Measures the latency from the production of records to their commit on the target, at the newest commits.
 
 ```
   source offset   ...  116   117   118      the newest commit record of the partition: position 119, written at T
                                     └─ the last record below: produced at t, by its timestamp    latency T - t
 ```
 
-No record is decoded for it on its way: where it counts, the last one is read once more from the source. It is a sample,
-of the partition's newest transaction; of a record that has waited in a backlog it is the wait. Both clocks count: that
-of who set the timestamp, and that of who committed.
+The copy loop decodes no record for it: the last record is read once more from the source. The latency is a sample, of
+the partition's newest transaction; for a record of a backlog it includes the wait. It depends on two clocks: that of
+the machine that set the timestamp, and that of the slot that committed.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.waiting_records import WaitingRecords
 
-# The last offset below a position is often the marker of the source's own transaction.
+# Offsets below the position at which the last record is looked for: the last one is often a marker of the source.
 _LOOK_BACK = (1, 2)
 
 
 class CommitLatency:
-    """Measures it. Joins no group and commits nothing.
+    """Measures commit latency. It joins no group and commits nothing.
 
     Args:
-        pipeline: Read like its copy reads.
+        pipeline: The pipeline; the source is read with its settings.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._records = WaitingRecords(pipeline)
 
     def measure(self, commits: Collection[CommitRecord]) -> dict[TopicPartition, float]:
-        """Seconds, by source partition; without those of which the last record cannot be told.
+        """Latency in seconds, by source partition; partitions whose last record cannot be found are left out.
 
         Args:
             commits: The newest commit record of each partition.
@@ -49,7 +49,7 @@ class CommitLatency:
         return latencies(commits, produced)
 
     def close(self) -> None:
-        """Lets go of the client."""
+        """Closes the client."""
         self._records.close()
 
     def __enter__(self) -> CommitLatency:
@@ -60,7 +60,7 @@ class CommitLatency:
 
 
 def latencies(commits: Collection[CommitRecord], produced: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-    """From timestamps of records to their commits, in seconds; 0 where the clocks say that it was committed before.
+    """Seconds from the timestamps of records to their commits; 0 if the clocks say that the commit was earlier.
 
     Args:
         commits: The newest commit record of each partition.

@@ -14,10 +14,10 @@ from k2k_assets.status.copy_status import MovedGroups
 
 
 def moved_groups(pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collection[str]) -> MovedGroups | None:
-    """The counts; None where offsets are not mapped.
+    """Counts the groups; None if the pipeline maps no offsets.
 
     Args:
-        pipeline: Which groups.
+        pipeline: Selects the groups.
         source: The source cluster.
         target: The target cluster.
         topics: The copied topics of the source.
@@ -28,5 +28,5 @@ def moved_groups(pipeline: Pipeline, source: Cluster, target: Cluster, topics: C
         selected = SourceGroups(source, GroupSelection(pipeline.groups.consumer_groups)).observe(topics).groups
         held = TargetGroups(target).observe(selected).groups
     except K2KError as error:
-        return MovedGroups(unknown=str(error))  # a user who may copy need not be allowed to see any group
+        return MovedGroups(unknown=str(error))  # a principal may copy without the right to see groups
     return MovedGroups(len(selected), sum(bool(group.offsets) for group in held.values()))

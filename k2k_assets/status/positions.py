@@ -1,4 +1,4 @@
-"""The committed position of each source partition, and how far that is behind: a row each. Pure."""
+"""Rows with the committed position and the lag of each source partition. Pure."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from k2k_assets.status.lag import PartitionLag
 
 @dataclass(frozen=True, slots=True)
 class PositionRow:
-    """What the commit log says of one source partition.
+    """The committed position of one source partition.
 
     Attributes:
         topic: The source topic.
         partition: The source partition.
         position: Next source offset to copy.
-        source_end: Where the source ends; None if it does not say.
-        lag: Source offsets between both; None likewise.
-        seconds_behind: Age of the oldest record that is not copied yet; None if that cannot be told.
-        target_topic: Where the records went.
+        source_end: `Pipeline.readable_end` of the source; None if the source does not answer.
+        lag: Source offsets between `position` and `source_end`; None if the end is not known.
+        seconds_behind: Age of the oldest record that is not copied yet; None if it is not known.
+        target_topic: Target topic.
         target_end: Target offset after the last record copied; None where several partitions are fed, or none yet.
-        kind: Of the newest record: start, commit, release or override.
-        committed: When, milliseconds since the epoch, UTC.
-        owner: Who has written it.
-        stop_code: Why the partition is stopped, in one word; empty if it is not.
-        stop_reason: In a sentence, likewise.
+        kind: Kind of the newest commit record: start, commit, release or override.
+        committed: Time of that record, milliseconds since the epoch, UTC.
+        owner: Text that names the writer of that record.
+        stop_code: Code of the stop reason; empty if the partition is not stopped.
+        stop_reason: Text of the stop reason; empty if the partition is not stopped.
     """
 
     topic: str
@@ -52,16 +52,16 @@ _UNKNOWN = PartitionLag(None, None, None)
 def positions_of(
     records: Mapping[TopicPartition, CommitRecord], lags: Mapping[TopicPartition, PartitionLag]
 ) -> list[PositionRow]:
-    """A row for each partition of the commit log, in order.
+    """Makes a row for each partition of the commit log, in order.
 
     Args:
-        records: The newest record of each source partition.
-        lags: Of these partitions, as far as they are known.
+        records: Newest commit record of each source partition.
+        lags: Lags of these partitions, as far as known.
     """
     rows = []
     for tp, record in sorted(records.items()):
         lag = lags.get(tp, _UNKNOWN)
-        # The lag was seen at another moment than the record: the record's own position is the one that is shown.
+        # Lag and record were read at different moments; the position comes from the record.
         left = None if lag.end is None else max(0, lag.end - record.position)
         rows.append(
             PositionRow(

@@ -1,4 +1,4 @@
-"""The oldest record that is not copied yet, of each partition: a bounded look at the source."""
+"""Reads the timestamp of the oldest record of each partition that is not copied yet, in bounded time."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from k2k_assets.kafka import clients
 from k2k_assets.kafka.messages import Consumer, Message
 from k2k_assets.pipeline import Pipeline
 
-# For all partitions together; whoever has not answered by then is unknown.
+# Longest time for all partitions together; partitions without an answer by then are left out.
 _SECONDS = 5.0
-# Those with the largest lag; one fetch of each is asked for.
+# At most so many partitions are read, those with the largest lag; each costs one fetch.
 _MOST_PARTITIONS = 500
 _SETTINGS: dict[str, object] = {
     "enable.partition.eof": True,
-    # One record of each partition is wanted. Of all but the first a broker sends only batches that fit.
+    # One record of each partition is wanted. Brokers send a batch larger than the limit only for the first partition.
     "fetch.message.max.bytes": 131_072,
     "queued.min.messages": 1,
     "queued.max.messages.kbytes": 16384,
-    # Default 1000 and 500: a partition whose batch did not fit, or met a full queue, is asked again after that.
+    # The defaults are 1000 and 500: a partition whose batch did not fit, or met a full queue, would wait so long.
     "fetch.queue.backoff.ms": 5,
     "fetch.error.backoff.ms": 20,
     "fetch.min.bytes": 1,
@@ -33,10 +33,10 @@ _SETTINGS: dict[str, object] = {
 
 
 class WaitingRecords:
-    """Looks at the first record behind a position. Joins no group and commits nothing.
+    """Reads the first record behind a position. It joins no group and commits nothing.
 
     Args:
-        pipeline: Read like its copy reads: what that passes over is passed over here.
+        pipeline: The pipeline; records that its copy leaves out, such as aborted ones, are left out here too.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -45,13 +45,14 @@ class WaitingRecords:
         self._known: dict[tuple[TopicPartition, int], int] = {}
 
     def oldest(self, wanted: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int | None]:
-        """Timestamps, milliseconds since the epoch; None where there is no record in between.
+        """Timestamps of the first records behind positions, in milliseconds since the epoch.
 
         Args:
             wanted: Position and end of each partition; the position is not below the log start.
 
         Returns:
-            Without partitions that could not be read in time, and without records that have no timestamp.
+            Timestamps; None if there is no record between position and end. Partitions that could not be read in time,
+            or whose record has no timestamp, are left out.
         """
         self._known = {at: time for at, time in self._known.items() if wanted.get(at[0], (None,))[0] == at[1]}
         known = {tp: self._known[tp, start] for tp, (start, _) in wanted.items() if (tp, start) in self._known}
@@ -59,7 +60,7 @@ class WaitingRecords:
         return {**known, **(self._read({tp: wanted[tp] for tp in asked}) if asked else {})}
 
     def close(self) -> None:
-        """Lets go of the client."""
+        """Closes the client."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
@@ -75,7 +76,7 @@ class WaitingRecords:
         try:
             consumer = self._assigned(wanted, deadline)
         except KafkaException:
-            return {}  # nobody answers, which who asks for ends has told
+            return {}  # the source does not answer; the request for ends has reported that
         found: dict[TopicPartition, int | None] = {}
         left = set(wanted)
         while left and not deadline.expired():
@@ -106,7 +107,7 @@ class WaitingRecords:
                 found[tp] = None
             return
         if message.offset() >= end:
-            found[tp] = None  # written since the end was asked for
+            found[tp] = None  # the first record was written after the end was read
             return
         kind, timestamp = message.timestamp()
         if kind != TIMESTAMP_NOT_AVAILABLE:
@@ -114,7 +115,7 @@ class WaitingRecords:
 
 
 def _place(message: Message) -> TopicPartition | None:
-    """None of an error of the whole client."""
+    """The partition of a message; None for an error of the whole client."""
     error = message.error()
     if error is not None and (clients.is_about_the_group(error) or message.topic() is None):
         return None
@@ -122,7 +123,7 @@ def _place(message: Message) -> TopicPartition | None:
 
 
 def _is_answer(message: Message, end: int) -> bool:
-    """A record, the end, or a fault that stays; a moment of trouble is none."""
+    """Whether a message settles its partition: a record, the end, or a lasting error, but no passing one."""
     error = message.error()
     if error is None:
         return True

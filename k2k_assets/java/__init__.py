@@ -1,1 +1,1 @@
-"""The Java on this machine, and archives of its classes: Spark and the sandbox both start one."""
+"""Finds the Java of this machine, and keeps archives of its classes. Spark and the sandbox start Java processes."""

@@ -1,7 +1,7 @@
-"""Keeps archives of the classes that a broker or Spark loads while it starts: with them, a start costs half.
+"""Keeps archives of the classes that a broker or Spark loads while it starts, which halve the cost of a start.
 
-This is Java's own class-data sharing. An archive is made once, by a program that is started for nothing else. It is
-only a convenience: a Java that it does not fit passes over it, and without it everything starts as it always did.
+This is Java's class-data sharing. An archive is made once, by a start of the program for this purpose only. It is
+optional: a Java that it does not fit ignores it, and without it programs only start more slowly.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def archive_of(jars: Path, java: Path) -> Path:
-    """Where the archive for these jars and this Java is, or will be: beside the jars.
+    """Path of the archive for these jars and this Java, beside the jars; it may not exist yet.
 
     Args:
         jars: Directory of the jars.
@@ -25,16 +25,16 @@ def archive_of(jars: Path, java: Path) -> Path:
 
 
 def flags_with(archive: Path) -> list[str]:
-    """The flags that use an archive, if it is there."""
+    """The Java flags that use an archive; empty if it does not exist."""
     return [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
 
 
 def make_archive(archive: Path, start_and_stop: Callable[[list[str]], None]) -> None:
-    """Makes an archive that is not there yet; it appears complete or not at all.
+    """Makes an archive if it does not exist; it appears complete or not at all.
 
     Args:
-        archive: Where it is to be.
-        start_and_stop: Starts the program with the flags that it is given, and ends it in an orderly way.
+        archive: Path of the archive.
+        start_and_stop: Starts the program with the given Java flags, and ends it in an orderly way.
     """
     if archive.is_file():
         return

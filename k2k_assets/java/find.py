@@ -19,10 +19,10 @@ _ADVICE = (
 
 
 def find_java() -> Path:
-    """The `java` program to use, known to be new enough.
+    """Finds the `java` program to use, and checks its version.
 
     Raises:
-        K2KError: There is none, it does not run, or it is older than Java 17.
+        K2KError: There is no Java, it does not run, or it is older than Java 17.
     """
     java = _candidate()
     version = _major_version(java)
@@ -50,7 +50,7 @@ def _major_version(java: Path) -> int:
     text = answer.stderr + answer.stdout
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     if answer.returncode != 0 or found is None:
-        # macOS has a `java` that only says that there is no Java.
+        # macOS has a `java` program that only prints that there is no Java.
         killed = f"signal {-answer.returncode} ended it" if answer.returncode < 0 else ""
         said = killed or text.strip().partition("\n")[0]
         raise K2KError(f"{java} is no usable Java (`java -version` says: {said}). {_ADVICE}")
@@ -58,7 +58,7 @@ def _major_version(java: Path) -> int:
 
 
 def _asked_for_version(java: Path) -> subprocess.CompletedProcess[str]:
-    """One that somebody kills (for want of memory, say) has not answered: it is asked again, a few times."""
+    """Runs `java -version`; tries a few times, because the process may be killed, for lack of memory for example."""
     for _ in range(_ATTEMPTS):
         try:
             answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)

@@ -1,1 +1,1 @@
-"""What each program may do on each cluster: the list, the commands that grant it, and the check at the start."""
+"""The permissions of each program on each cluster: the list, commands that grant them, and the check at the start."""

@@ -25,8 +25,8 @@ class Administration:
 
     Attributes:
         servers: Bootstrap address.
-        principal: To whom.
-        command_config: File with the administrator's client properties, for a cluster that asks who connects.
+        principal: The principal that gets the permissions.
+        command_config: File with the administrator's client properties, for a cluster that authenticates clients.
     """
 
     servers: str
@@ -35,11 +35,11 @@ class Administration:
 
 
 def commands(permissions: Iterable[Permission], clusters: Mapping[Role, Administration]) -> Iterator[str]:
-    """Lines for a shell: commands behind comments that say what for, one cluster after the other.
+    """Yields lines for a shell: commands with comments on their purpose, one cluster after the other.
 
     Args:
-        permissions: As `required` gives them.
-        clusters: Says who grants what to whom.
+        permissions: Permissions from `required`.
+        clusters: How the administrator of each cluster grants them.
     """
     by_cluster = sorted(permissions, key=lambda each: each.cluster)
     for role, of_cluster in groupby(by_cluster, lambda each: each.cluster):
@@ -52,7 +52,7 @@ def commands(permissions: Iterable[Permission], clusters: Mapping[Role, Administ
 
 
 def optional(at: Administration) -> Iterator[str]:
-    """What the target may grant to replication besides, as comments: nothing is refused without it.
+    """Yields a permission that replication can use on the target and does not need, as comments.
 
     Args:
         at: How the target's administrator grants it.
@@ -60,7 +60,7 @@ def optional(at: Administration) -> Iterator[str]:
     yield "# Optional, on the target cluster: a transaction.timeout.ms that its brokers do not take is refused before"
     yield "# anything is created; without it, by the first transaction."
     command = shlex.join([*_adding(at), "--operation", "DescribeConfigs", "--cluster"])
-    yield from (f"# {line}" for line in command.split("\n"))  # a name may hold a line break: no part may be a command
+    yield from (f"# {line}" for line in command.split("\n"))  # a name may contain a line break: comment out each line
 
 
 def _adding(at: Administration) -> list[str]:
@@ -71,7 +71,7 @@ def _adding(at: Administration) -> list[str]:
 
 
 def _together(permissions: Iterable[Permission]) -> Iterator[tuple[list[NamePattern], list[Permission]]]:
-    """Names of one kind that need the same, with what one of them needs."""
+    """Groups names of one kind that need the same permissions; yields the names and the permissions of one of them."""
     by_name: dict[tuple[Resource, NamePattern], list[Permission]] = {}
     for each in permissions:
         by_name.setdefault((each.resource, each.pattern), []).append(each)
@@ -99,7 +99,7 @@ def _command(names: Sequence[NamePattern], permissions: Sequence[Permission], at
 
 
 def rows(permissions: Iterable[Permission], clusters: Mapping[Role, Administration]) -> list[dict[str, str]]:
-    """The same as data, one row for each ACL, in the words of Kafka's admin API."""
+    """The permissions as data, one row for each ACL, with the terms of Kafka's admin API."""
     return [
         {
             "cluster": each.cluster,
@@ -118,5 +118,5 @@ def rows(permissions: Iterable[Permission], clusters: Mapping[Role, Administrati
 
 
 def _in_capitals(operation: str) -> str:
-    """`DescribeConfigs` as `DESCRIBE_CONFIGS`."""
+    """Turns `DescribeConfigs` into `DESCRIBE_CONFIGS`."""
     return "".join(f"_{letter}" if letter.isupper() else letter for letter in operation).lstrip("_").upper()

@@ -1,4 +1,4 @@
-"""Asks a cluster what this client may do there. Changes nothing on it, but for one unused transactional id."""
+"""Asks a cluster what this client may do there. It changes nothing, except that it may use one new transactional id."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ Wanted = Mapping[str, Collection[Operation]]
 
 @dataclass(slots=True)
 class Granted:
-    """What a cluster said of some topics or groups.
+    """A cluster's answer about some topics or groups.
 
     Attributes:
-        lacking: Operations that are not allowed, by name.
-        absent: Topics that do not exist: what is allowed on them cannot be asked, only whether they may be created.
-        untold: Names of which the broker does not say what is allowed.
+        lacking: Operations that are not allowed, by name of the topic or group.
+        absent: Topics that do not exist; Kafka tells only whether they may be created.
+        untold: Names for which the broker does not tell the allowed operations.
     """
 
     lacking: dict[str, list[Operation]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Granted:
 
 
 def on_topics(cluster: Cluster, wanted: Wanted) -> Callable[[], Granted]:
-    """Asks now what is allowed on topics; answers when called, so that the wait can overlap others."""
+    """Requests the allowed operations on topics; returns a function that waits for them, to overlap other waits."""
     if not wanted:
         return Granted
     names = TopicCollection(list(wanted))
@@ -87,15 +87,15 @@ def on_topics(cluster: Cluster, wanted: Wanted) -> Callable[[], Granted]:
 
 
 def on_groups(cluster: Cluster, wanted: Wanted) -> Granted:
-    """What is allowed on consumer groups, also on those that do not exist.
+    """Asks for the allowed operations on consumer groups, which need not exist.
 
-    A coordinator that is only starting is asked again for a while; one that stays so says nothing.
+    A coordinator that is starting is asked again for a while; if it does not answer, its groups are in `untold`.
     """
     return cluster.apart(on_groups_here, dict(wanted))
 
 
 def on_groups_here(cluster: Cluster, wanted: Wanted) -> Granted:
-    """Like `on_groups`, but in this process, which the client may end (see `kafka.apart`)."""
+    """Does the work of `on_groups` in this process, which the client can crash (see `kafka/apart.py`)."""
     granted = Granted()
     left = list(wanted)
     deadline = Deadline(cluster.timeout)
@@ -115,15 +115,15 @@ def on_groups_here(cluster: Cluster, wanted: Wanted) -> Granted:
 
 
 def is_restricted(cluster: Cluster) -> Callable[[], bool]:
-    """Asks now whether anything may be forbidden to this client; without an authorizer nothing is.
+    """Asks whether ACLs may forbid this client anything; returns a function that waits. Without an authorizer: no.
 
-    In a process of its own: a cluster that has just come back may name no broker, and such an answer ends whoever asks.
+    A child process asks: the answer of a cluster that has just restarted may list no broker and crash the client.
     """
     return in_thread(partial(cluster.apart, is_restricted_here)).result
 
 
 def not_creatable(cluster: Cluster, names: Iterable[str]) -> list[str]:
-    """Those of absent topics that this client may not create; creates none."""
+    """The absent topics that this client may not create; creates none."""
     new = [NewTopic(name, num_partitions=-1, replication_factor=-1) for name in names]
     if not new:
         return []
@@ -134,21 +134,21 @@ def not_creatable(cluster: Cluster, names: Iterable[str]) -> list[str]:
             if cluster.answer(future, _INSTEAD) is _DENIAL:
                 denied.append(name)
         except Refused:
-            continue  # what else stands against it is said when it is created
+            continue  # other errors are raised when the topic is created
     return denied
 
 
 def may_use_transactional_id(pipeline: Pipeline, transactional_id: str, timeout: float) -> bool:
-    """Whether an id that nobody uses can be claimed: the only way to find out.
+    """Whether this client may use a transactional id; it initialises the id, which is the only way to find out.
 
     Args:
-        pipeline: Whose target.
-        transactional_id: Which.
-        timeout: Seconds.
+        pipeline: Names the target.
+        transactional_id: An id that nobody uses.
+        timeout: Longest time in seconds.
 
     Raises:
         ClusterUnreachable: The target does not answer.
-        Refused: Its brokers do not take the transaction time-out; whether it is allowed cannot be told.
+        Refused: The transaction time-out is too long for the brokers, so that the permission cannot be checked.
     """
     try:
         transport_of(pipeline).claim(transactional_id, timeout, "looking whether transactions are allowed")
@@ -164,12 +164,12 @@ def may_use_transactional_id(pipeline: Pipeline, transactional_id: str, timeout:
 
 def _compare(granted: Granted, name: str, wanted: Collection[Operation], found: Any) -> None:
     if found is _DENIAL:
-        # Whoever may do any of these may describe: none of them is allowed.
+        # Each of these operations includes Describe: so none of them is allowed.
         lacking = [operation for operation in wanted if operation in DESCRIBING or operation == "Describe"]
     else:
         allowed = set((found and found.authorized_operations) or ())
         if AclOperation.DESCRIBE not in allowed:
-            granted.untold.append(name)  # what was described may be described
+            granted.untold.append(name)  # Describe itself is allowed, for there is a description
             return
         lacking = [operation for operation in wanted if _OPERATIONS[operation] not in allowed]
     if lacking:

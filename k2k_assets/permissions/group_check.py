@@ -1,7 +1,7 @@
-"""Finds out which permissions on consumer groups are missing before the first group is looked at.
+"""Finds missing permissions on consumer groups before the first group is read.
 
-A group that may not be described is not listed either: without this look a mapper that may see none would seem to have
-nothing to do.
+Kafka does not list groups that the principal may not describe: without this check, a mapper that may see no group would
+seem to have nothing to do.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from k2k_assets.pipeline.group_selection import GroupSelection
 
 
 def missing_on_groups(pipeline: Pipeline, source: Cluster, target: Cluster, program: Program) -> list[Missing]:
-    """What a program may not do with the consumer groups that it is about.
+    """The permissions that a program lacks on the selected consumer groups.
 
-    Groups that are selected by a regular expression need not all be allowed: those that can be seen on the source
+    If a regular expression selects groups, not all of them need permissions: those that can be seen on the source
     count, as long as there are any.
 
     Raises:
         ClusterUnreachable: A cluster does not answer.
-        Refused: A cluster refuses to say.
+        Refused: A cluster refuses the request.
     """
     return [missing for cluster in (source, target) for missing in _on(cluster, pipeline, source, program)]
 

@@ -1,4 +1,4 @@
-"""A permission that is not granted, and how it is said."""
+"""A missing permission, and its message."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Missing:
     """A permission that is not granted.
 
     Attributes:
-        cluster: Where, in words.
-        principal: To whom, in words.
-        operation: What.
+        cluster: Text that names the cluster.
+        principal: Text that names the principal.
+        operation: The missing operation.
         resource: Kafka's kind of resource.
-        name: Its name, in words.
+        name: Text that names the resource.
     """
 
     cluster: str
@@ -35,7 +35,7 @@ class Missing:
 
     @classmethod
     def on(cls, cluster: Cluster, pipeline: Pipeline, operation: Operation, resource: Resource, name: str) -> Missing:
-        """A permission that a pipeline lacks on one of its clusters."""
+        """Makes a missing permission of a pipeline on one of its clusters."""
         kind: ClientKind = "producer" if resource == "transactional id" else "admin"
         return cls(str(cluster), who(pipeline.client_properties(cluster.role, kind)), operation, resource, name)
 
@@ -47,7 +47,7 @@ def refuse(missing: Sequence[Missing]) -> None:
     """Stops a program that lacks permissions.
 
     Raises:
-        Refused: Any is missing; it names all of them.
+        Refused: Permissions are missing; the error names all of them.
     """
     if missing:
         count = "a permission is missing" if len(missing) == 1 else f"{len(missing)} permissions are missing"

@@ -1,4 +1,4 @@
-"""From a selection by names or by a regular expression to what an ACL can say: a name, a prefix, or everything."""
+"""Turns a selection by names or by a regular expression into patterns of ACLs: a name, a prefix, or everything."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from itertools import islice
 from typing import NamedTuple
 
 _QUANTIFIERS = "*+?{"
-# Inline flags may change what the letters after them mean, also those of later alternatives.
+# Inline flags may change the meaning of the letters after them, even in later alternatives.
 _FLAGS = re.compile(r"\(\?[a-zA-Z-]")
 _GROUP = re.compile(r"\((?!\?)|\(\?:")
 _MOST = 64
 
 
 class NamePattern(NamedTuple):
-    """What one ACL covers.
+    """The pattern of one ACL.
 
     Attributes:
         name: A name, or the beginning of names; `*` alone means every name, as in Kafka.
-        prefixed: Whether all names are meant that begin so.
+        prefixed: Whether the pattern covers all names that begin with `name`.
     """
 
     name: str
     prefixed: bool = False
 
     def covers(self, name: str) -> bool:
-        """Whether an ACL with this pattern is about a resource."""
+        """Whether the pattern covers a name."""
         return self == ALL or (name.startswith(self.name) if self.prefixed else name == self.name)
 
     def __str__(self) -> str:
@@ -34,12 +34,12 @@ class NamePattern(NamedTuple):
 
 
 ALL = NamePattern("*")
-# Stands for all names that a pattern covers; nothing has it.
+# Stands for any name that a pattern covers; no resource has it.
 _PROBE = "k2k-permission-check"
 
 
 def name_in(pattern: NamePattern) -> str:
-    """A name that a pattern covers, by which it can be asked whether the pattern is allowed."""
+    """A name that a pattern covers, to ask Kafka about the pattern."""
     if pattern == ALL:
         return _PROBE
     return f"{pattern.name}{_PROBE}" if pattern.prefixed else pattern.name
@@ -52,7 +52,7 @@ def patterns_of(selection: str | Iterable[str]) -> list[NamePattern]:
         selection: One Java regular expression that matches whole names, or names.
     """
     if not isinstance(selection, str):
-        # The name "*" is that of one group; as a literal it would stand for every one.
+        # A group may have the name "*", which in an ACL would mean every group.
         return [NamePattern(name, prefixed=name == ALL.name) for name in dict.fromkeys(selection)]
     if _FLAGS.search(selection):
         return [ALL]
@@ -61,7 +61,7 @@ def patterns_of(selection: str | Iterable[str]) -> list[NamePattern]:
 
 
 def _narrowest(patterns: Iterable[NamePattern]) -> list[NamePattern]:
-    """Without those that another one covers."""
+    """Drops patterns that another one covers."""
     known = list(dict.fromkeys(patterns))
     if ALL in known:
         return [ALL]
@@ -73,7 +73,7 @@ def _narrowest(patterns: Iterable[NamePattern]) -> list[NamePattern]:
 
 
 def _patterns(regex: str) -> Iterator[NamePattern]:
-    """One for each alternative; a group of alternatives right behind literal text is taken apart."""
+    """One pattern for each alternative; a group of alternatives right behind literal text is expanded."""
     for alternative in _alternatives(regex):
         literal, stopped = _literal_start(alternative)
         group = _GROUP.match(alternative, stopped)
@@ -91,7 +91,7 @@ def _patterns(regex: str) -> Iterator[NamePattern]:
 
 
 def _literal_start(regex: str) -> tuple[str, int]:
-    """The text that every match begins with, and where in the expression that ends (its length: at its end)."""
+    """The literal text that every match begins with, and its end in the expression."""
     found: list[str] = []
     at = 1 if regex.startswith("^") else 0
     while at < len(regex):
@@ -99,7 +99,7 @@ def _literal_start(regex: str) -> tuple[str, int]:
         if char == "$" and at == len(regex) - 1:
             return "".join(found), len(regex)
         if char in _QUANTIFIERS:
-            # The last character may come several times, or not at all.
+            # The quantifier lets the last character occur several times, or not at all.
             return "".join(found[:-1] if char != "+" else found), at
         if char in ".[($^|)":
             break
@@ -120,7 +120,7 @@ def _literal_start(regex: str) -> tuple[str, int]:
 
 
 def _alternatives(regex: str) -> list[str]:
-    """Split at the bars that lie in no group."""
+    """Splits an expression at the bars that lie in no group."""
     found, begin = [], 0
     for at, depth in _depths(regex):
         if regex[at] == "|" and depth == 0:
@@ -130,12 +130,12 @@ def _alternatives(regex: str) -> list[str]:
 
 
 def _closing(regex: str, opening: int) -> int | None:
-    """Where the group that begins at `opening` ends."""
+    """The end of the group that begins at `opening`; None if it has none."""
     return next((at for at, depth in _depths(regex) if at > opening and regex[at] == ")" and depth == 0), None)
 
 
 def _depths(regex: str) -> Iterator[tuple[int, int]]:
-    """Characters that are no literals and in no class, each with the groups that are open behind it."""
+    """Yields characters that are neither escaped nor in a class, each with the number of groups open behind it."""
     depth, at, in_class = 0, 0, False
     while at < len(regex):
         char = regex[at]

@@ -1,4 +1,4 @@
-"""Who a program is on a cluster, as far as its client settings tell."""
+"""The principal of a program on a cluster, as far as its client settings tell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 def principal_of(properties: Mapping[str, object]) -> str | None:
-    """The principal that a broker takes a client for; None where only the broker knows (certificates, tokens).
+    """The principal of a client; None if only the broker knows it (certificates, tokens).
 
     Args:
         properties: Client settings, librdkafka names.
@@ -24,7 +24,7 @@ def principal_of(properties: Mapping[str, object]) -> str | None:
 
 
 def who(properties: Mapping[str, object]) -> str:
-    """The principal, or what decides it, in words."""
+    """Text that names the principal, or the settings that decide it."""
     known = principal_of(properties)
     if known:
         return known
@@ -35,8 +35,8 @@ def who(properties: Mapping[str, object]) -> str:
 
 
 def _subject(properties: Mapping[str, object]) -> str | None:
-    """Whom a PEM certificate is of, as brokers name them unless told otherwise; None if it cannot be told."""
-    # For errors only: a start does without it.
+    """The subject of a PEM certificate, as brokers name it by default; None if it cannot be read."""
+    # Imported here, because only errors need it, not each start.
     from cryptography import x509
 
     try:

@@ -1,9 +1,9 @@
-"""The permissions that each program needs on each cluster: the one list that everything else is made from.
+"""The permissions that each program needs on each cluster: the one list that all commands and checks are made from.
 
-It is exact: with it everything works, and without any one of it something does not. Kafka's brokers (2.8 and later) let
-who may Read, Write or Alter a resource also Describe it, and who may Write a topic also write it idempotently: neither
-`Describe` beside those, nor `IdempotentWrite`, nor anything on the cluster itself is needed. Nor is a group of the
-source for copying: partitions are assigned, and no offset is committed there.
+The list is exact: with it everything works, and each permission on it is needed. In Kafka 2.8 and later, Read, Write
+and Alter on a resource include Describe, and Write on a topic includes idempotent writes: so neither `Describe` beside
+these nor `IdempotentWrite` is needed, nor anything on the cluster itself. Copying needs no group on the source, because
+partitions are assigned, and no offset is committed there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Operation = Literal["Read", "Write", "Create", "Alter", "Describe", "DescribeCon
 
 PROGRAMS: tuple[Program, ...] = get_args(Program)
 DESCRIBING: frozenset[Operation] = frozenset({"Read", "Write", "Alter"})
-"""Who may do one of these may describe, too."""
+"""Operations that include Describe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class Permission:
     """One ACL.
 
     Attributes:
-        cluster: Where.
-        subject: What it stands for in the pipeline.
+        cluster: The cluster.
+        subject: Role of the resource in the pipeline.
         resource: Kafka's kind of resource.
-        pattern: Its name.
-        operation: What is allowed.
-        why: What for, in words.
+        pattern: Name pattern of the resource.
+        operation: The allowed operation.
+        why: Text on its purpose.
     """
 
     cluster: Role
@@ -52,7 +52,7 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One operation on one subject; the other attributes as in `Permission`."""
+    """One operation that a program needs on one subject; attributes as in `Permission`."""
 
     cluster: Role
     subject: Subject
@@ -61,19 +61,19 @@ class Need:
 
 
 def programs_of(pipeline: Pipeline) -> tuple[Program, ...]:
-    """What a pipeline uses, as far as its file tells."""
+    """The programs that a pipeline uses, as far as its file tells."""
     return ("replication", "mapper", "checks") if pipeline.features.offset_mapping else ("replication", "checks")
 
 
 def required(pipeline: Pipeline, programs: Collection[Program]) -> list[Permission]:
-    """The permissions of one principal that runs some programs, without doubles and without what others imply.
+    """The permissions for a principal that runs some programs, without duplicates and implied ones.
 
     Args:
-        pipeline: Whose.
-        programs: Which.
+        pipeline: The pipeline.
+        programs: The programs.
 
     Raises:
-        Refused: A selected topic is not routed anywhere.
+        Refused: The routing names no target for a selected topic.
     """
     found: dict[tuple[object, ...], Permission] = {}
     for need in (need for program in PROGRAMS if program in programs for need in needs(pipeline, program)):
@@ -98,7 +98,7 @@ def _is_implied(permission: Permission, all_of_them: Iterable[Permission]) -> bo
 
 
 def needs(pipeline: Pipeline, program: Program) -> Iterator[Need]:
-    """What a program needs, by subject."""
+    """Yields the operations that a program needs, by subject."""
     yield from {"replication": _replication, "mapper": _mapper, "checks": _checks, "failback": _failback}[program](
         pipeline
     )

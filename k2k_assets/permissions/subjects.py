@@ -1,4 +1,4 @@
-"""What permissions are about, and under which names Kafka knows it."""
+"""The subjects of permissions, and their names in Kafka."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Subject = Literal[
 
 
 def resource_of(subject: Subject) -> Resource:
-    """Kafka's kind of resource."""
+    """Kafka's kind of resource for a subject."""
     if subject == "consumer groups":
         return "group"
     return "transactional id" if subject in ("slots", "mapper") else "topic"
 
 
 def patterns(pipeline: Pipeline, subject: Subject) -> list[NamePattern]:
-    """The names of a subject, as narrow as an ACL can say it.
+    """The narrowest name patterns of ACLs for a subject.
 
     Raises:
-        Refused: A selected topic is not routed anywhere.
+        Refused: The routing names no target for a selected topic.
     """
     match subject:
         case "copied topics":
@@ -48,7 +48,7 @@ def patterns(pipeline: Pipeline, subject: Subject) -> list[NamePattern]:
             # All numbers: a newer instance may use other ones than the slots before it. See `replication.plan`.
             return [NamePattern(f"k2k.{pipeline.name}.{pipeline.group}.", prefixed=True)]
         case "mapper":
-            return [NamePattern(f"k2k-mapper.{pipeline.name}.", prefixed=True)]  # See `groups.committer`.
+            return [NamePattern(f"k2k-mapper.{pipeline.name}.", prefixed=True)]  # see `groups/committer.py`
         case "consumer groups":
             return patterns_of(pipeline.groups.consumer_groups)
 
@@ -65,7 +65,7 @@ def _target_topics(pipeline: Pipeline) -> list[NamePattern]:
 
 
 def _named(prefix: str, copied: NamePattern, suffix: str) -> NamePattern:
-    """The target topics of one pattern of source topics."""
+    """The name pattern of the target topics for one pattern of source topics."""
     if copied == ALL:
         return NamePattern(prefix, prefixed=True) if prefix else ALL
     if copied.prefixed:

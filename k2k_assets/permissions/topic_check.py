@@ -1,8 +1,8 @@
-"""Finds out which permissions on topics and transactional ids are missing: all at once, before anything is created.
+"""Finds missing permissions on topics and transactional ids, all at once and before anything is created.
 
-What exists is asked for its authorized operations. Of a topic that is still to be created only that can be asked
-whether it may be; the rest is asked when it is there, before the first record. On a cluster that forbids this client
-nothing it all costs one round trip.
+It asks Kafka for the authorized operations on existing topics. For a topic that does not exist yet, Kafka tells only
+whether it may be created; the rest is checked when it exists, before the first record. On a cluster that forbids this
+client nothing, the check costs one round trip.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _READING: tuple[Operation, ...] = ("Read",)
 
 
 class TopicCheck:
-    """Looks whether a program may do what it is about to do.
+    """Checks the permissions of a program.
 
     Args:
-        pipeline: Whose.
+        pipeline: The pipeline.
         source: The source cluster.
         target: The target cluster.
-        program: Which program.
-        copied: The source topics that are meant now.
-        targets: The target topics that are meant now.
+        program: The program.
+        copied: The source topics that it reads.
+        targets: The target topics that it writes to.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class TopicCheck:
         self._absent: list[str] = []
 
     def before_creation(self) -> list[Missing]:
-        """What is missing, as far as it can be told before anything is created.
+        """Missing permissions, as far as Kafka tells them before anything is created.
 
         Raises:
             ClusterUnreachable: A cluster does not answer.
-            Refused: A cluster refuses to say.
+            Refused: A cluster refuses the request.
         """
         restricted = is_restricted(self._target)
         missing = self.existing()
@@ -74,7 +74,7 @@ class TopicCheck:
         return missing
 
     def existing(self) -> list[Missing]:
-        """What is missing on topics that exist, or that this client may not even see; the errors are the same."""
+        """Missing permissions on topics that exist, or are hidden from this client; raises as `before_creation`."""
         source = on_topics(self._source, self._wanted("source"))
         target = on_topics(self._target, self._wanted("target"))
         of_target = target()
@@ -82,16 +82,16 @@ class TopicCheck:
         return [*self._on(self._source, source()), *self._on(self._target, of_target)]
 
     def ensure_existing(self) -> None:
-        """Makes sure that the program may do what it is about to do with topics that exist.
+        """Makes sure that no permission on existing topics is missing.
 
         Raises:
             ClusterUnreachable: A cluster does not answer.
-            Refused: It may not, or a cluster refuses to say.
+            Refused: A permission is missing, or a cluster refuses the request.
         """
         refuse(self.existing())
 
     def after_creation(self) -> list[Missing]:
-        """What is missing on topics of the target that did not exist before; the errors are the same."""
+        """Missing permissions on target topics that were created since; raises as `before_creation`."""
         wanted = {name: operations for name, operations in self._wanted("target").items() if name in self._absent}
         return list(self._on(self._target, on_topics(self._target, wanted)()))
 
@@ -127,16 +127,16 @@ class TopicCheck:
 
 
 def hidden_topics(pipeline: Pipeline, source: Cluster, names: Sequence[str] | None = None) -> list[Missing]:
-    """Which topics of the source this client may not even see.
+    """Missing permissions for source topics that are hidden from this client.
 
     Args:
         pipeline: Selects topics.
         source: The source cluster.
-        names: Topics that it does not list; None: it lists none that the pipeline's pattern selects.
+        names: Topics that the source does not list; None: it lists no topic that the pipeline's pattern selects.
 
     Raises:
         ClusterUnreachable: The source does not answer.
-        Refused: It refuses to say.
+        Refused: The source refuses the request.
     """
     probes = {
         name_in(pattern): pattern for pattern in patterns_of(pipeline.selection.topic if names is None else names)

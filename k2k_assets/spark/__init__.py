@@ -1,1 +1,1 @@
-"""Spark: sessions, its Java, what it ships to its workers. Imports nothing: the daemon of the workers begins here."""
+"""Spark: sessions, its Java process, and the code for its workers. Imports nothing: the workers' daemon starts here."""

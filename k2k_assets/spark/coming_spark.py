@@ -1,4 +1,4 @@
-"""Spark that is still starting while everything else is done that a copy begins with."""
+"""Starts Spark in the background, while the other steps before a copy are done."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class ComingSpark:
-    """Starts Spark at once, its Java process before anything is imported for it.
+    """Starts Spark at once: first its Java process, then the imports for it.
 
-    To be made when it is known that Spark is wanted. In any case it is then to be stopped, or waited for where this
-    process has more to do with Spark.
+    Make it as soon as Spark is certainly needed. Then the caller has to call `stop`, or `await_start` if this process
+    uses Spark further.
 
     Args:
-        pipeline: Whose settings Spark has.
-        flags: For its Java process.
+        pipeline: Has the Spark settings.
+        flags: Flags for the Java process.
     """
 
     def __init__(self, pipeline: Pipeline, flags: Sequence[str] = QUICK_FLAGS) -> None:
@@ -52,10 +52,10 @@ class ComingSpark:
         listener: Listener | None = None,
         run: str | None = None,
     ) -> Outcome:
-        """As `driver.replicate.replicate_with`.
+        """Replicates on this Spark; arguments and results as in `replicate_with` (`replication/driver/replicate.py`).
 
         Raises:
-            K2KError: As there, or Spark does not start.
+            K2KError: The replication failed, or Spark did not start.
         """
         from k2k_assets.replication.driver.replicate import replicate_with
 
@@ -73,23 +73,23 @@ class ComingSpark:
         )
 
     def stop(self) -> None:
-        """Ends Spark; one that is still starting is not waited for: its Java ends, at the latest with this process."""
+        """Stops Spark. It does not wait for a start that is under way; then Java ends with this process at the latest."""
         if self._spark.done():
-            with suppress(Exception):  # it never started, and whoever wanted it was told
+            with suppress(Exception):  # Spark never started, and the caller has got that error before
                 self._spark.result().stop()
         elif self._java is not None:
-            # Whoever talks to it has nobody to tell that it is gone. A level holds for py4j's loggers below, too.
+            # Threads that still talk to Java log errors that help nobody. The level applies to py4j's child loggers, too.
             logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
             self._java.end()
 
     def await_start(self) -> None:
-        """Returns when Spark has started, or has failed to, so that this process can use it for something else."""
+        """Waits until Spark has started or failed to start, so that this process can use it for other work."""
         wait([self._spark])
 
     def _cores(self) -> int:
         from k2k_assets.spark.task_slots import cores_with
 
-        # Spark that was there before may be somebody else's, with other settings.
+        # A Spark that ran in this process before may have other settings.
         is_known = self._is_first and is_local(self._conf)
         return cores_with(self._pipeline, self._conf.get) if is_known else self._spark.result().cores
 

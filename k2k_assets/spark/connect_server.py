@@ -1,30 +1,30 @@
-"""Whether a Spark Connect server can be reached, told in bounded time: pyspark itself would try for ten minutes."""
+"""Checks in bounded time that a Spark Connect server can be reached; pyspark itself would try for ten minutes."""
 
 from __future__ import annotations
 
 CONNECT_SCHEME = "sc://"
 
-# A server that is just being started is waited for that long.
+# Longest wait for a server that is just starting.
 _SECONDS = 15.0
 
 
 def await_connect_server(remote: str) -> None:
-    """Waits until there is a connection, made as pyspark makes its own: with its TLS, through the same proxies.
+    """Waits until a connection succeeds that is made like pyspark's own, with its TLS and through the same proxies.
 
     Args:
         remote: A Spark Connect URL.
 
     Raises:
-        TimeoutError: There is none after some seconds.
-        OSError: The URL is not one.
+        TimeoutError: No connection within some seconds.
+        OSError: The URL is not valid.
     """
-    # Half a second of imports, for this alone.
+    # Imported here, because these imports take half a second and nothing else needs them.
     import grpc
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
     try:
         channel = DefaultChannelBuilder(remote).toChannel()
-    except ValueError as error:  # with some of pyspark's own among them
+    except ValueError as error:  # some of pyspark's own errors are subclasses
         raise OSError(str(error)) from None
     try:
         grpc.channel_ready_future(channel).result(timeout=_SECONDS)

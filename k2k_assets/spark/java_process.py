@@ -1,10 +1,10 @@
-"""Starts Spark's Java process the short way, and early: it takes seconds that imports and questions to clusters fill.
+"""Starts Spark's Java process directly and early, so that its start overlaps imports and requests to clusters.
 
 `bin/spark-submit` is three shell scripts, a Python and a Java program that find out how to call Java. The answer is the
-same each time as long as everything is as pyspark brings it, so `make setup` remembers it. Where anything is set that
-spark-submit would look at, it is left to do its work.
+same each time as long as pyspark's defaults apply, so `make setup` stores it. If any setting is present that
+spark-submit would consider, spark-submit does the start.
 
-Nothing of pyspark is imported here before there is a process to connect to.
+pyspark is imported only when there is a process to connect to.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from k2k_assets.spark.spark_command import archive_flags, java_program, remember
 OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
 LOG4J_FLAG = "-Dlog4j2.configurationFile"
 
-# For a process that only runs slots: hardly any of its code runs often enough for the better compiler.
+# For a process that only runs slots: hardly any of its code runs often enough to pay for the better compiler.
 QUICK_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 
-# For a process that plans queries and reads Parquet too: the better compiler where it pays, not for what starts once.
+# For a process that also plans queries and reads Parquet: the better compiler for hot code, not for start-up code.
 PATIENT_FLAGS = (
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=6000",
@@ -37,9 +37,9 @@ PATIENT_FLAGS = (
     "-XX:-UsePerfData",
 )
 
-# What SparkSubmit itself would run for pyspark.
+# The class that SparkSubmit itself runs for pyspark.
 _MAIN = "org.apache.spark.api.python.PythonGatewayServer"
-# Environment variables of these families change what spark-submit does, but for those that are set here or by pyspark.
+# Environment variables of these families change what spark-submit does, except those that we or pyspark set.
 _FAMILIES = ("SPARK_", "PYSPARK_", "HADOOP_", "YARN_")
 _HARMLESS = {
     OPTIONS_VARIABLE,
@@ -49,7 +49,7 @@ _HARMLESS = {
     "PYSPARK_PYTHON",
     "PYSPARK_DRIVER_PYTHON",
 }
-# Settings that only the session reads, so that a process that was started without them is the right one.
+# Settings that only the session reads, so that a process can be used that was started without them.
 _OF_SESSIONS = (
     "spark.app.name",
     "spark.default.parallelism",
@@ -68,7 +68,7 @@ _OF_SESSIONS = (
     "spark.ui.",
 )
 _POLL_SECONDS = 0.01
-# For one to become known that is just being started.
+# Longest wait for another thread that is just starting a process.
 _BIRTH_SECONDS = 1.0
 _started: list[subprocess.Popen[bytes]] = []
 _births: list[object] = []
@@ -79,11 +79,11 @@ class JavaProcess:
 
     Args:
         command: Its command line.
-        workers: What its Python workers will be forked from.
+        workers: The daemon from which its Python workers will be forked.
 
     Attributes:
-        process: It.
-        was_ended: Whether it was ended here: it is not to be replaced.
+        process: The process.
+        was_ended: Whether this class ended it, so that it need not be replaced.
     """
 
     def __init__(self, command: Sequence[str], workers: ReadyDaemon | None = None) -> None:
@@ -100,7 +100,7 @@ class JavaProcess:
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer),
             **({VARIABLE: workers.address} if workers else {}),
         }
-        # It ends when its standard input does, unless its directory is gone before it has looked at either.
+        # Java ends when its standard input ends, unless its directory is removed before it has read either.
         _births.append(self)
         try:
             self.process = subprocess.Popen(
@@ -114,10 +114,10 @@ class JavaProcess:
             _births.remove(self)
 
     def connect(self) -> None:
-        """Makes it the Java process of pyspark in this process.
+        """Makes it pyspark's Java process in this Python process.
 
         Raises:
-            PySparkRuntimeError: It has ended.
+            PySparkRuntimeError: The Java process has ended.
         """
         from pyspark import SparkContext
         from pyspark.java_gateway import launch_gateway
@@ -132,7 +132,7 @@ class JavaProcess:
         SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
 
     def end(self) -> None:
-        """Ends it at once; nothing happens if it has ended."""
+        """Ends the process at once; does nothing if it has ended."""
         self.was_ended = True
         self._workers = None
         self.process.kill()
@@ -158,15 +158,15 @@ class JavaProcess:
 
 
 def has_java() -> bool:
-    """Whether pyspark has a Java process in this process already; nothing is imported to find out."""
+    """Whether pyspark has a Java process in this Python process already; does not import pyspark."""
     pyspark = sys.modules.get("pyspark")
     return getattr(getattr(pyspark, "SparkContext", None), "_gateway", None) is not None
 
 
 def kill_java() -> None:
-    """Kills the Java processes of this process, so that they say nothing of its end, and none is left.
+    """Kills the Java processes of this Python process, so that they print nothing about its end, and none is left.
 
-    Waits for nothing, but for a moment if another thread is just starting one.
+    It waits only a moment, for another thread that is just starting one.
     """
     end = time.monotonic() + _BIRTH_SECONDS
     while _births and time.monotonic() < end:
@@ -180,14 +180,14 @@ def kill_java() -> None:
 
 
 def start_java(conf: Mapping[str, str], flags: Sequence[str] = ()) -> JavaProcess | None:
-    """Starts the Java process for a session, if that can be done the short way; None where spark-submit has to.
+    """Starts the Java process for a session directly; None if spark-submit has to do it.
 
     Args:
         conf: Settings of the session.
-        flags: More flags for Java.
+        flags: Further flags for Java.
 
     Raises:
-        InvalidVariable: The flags in `SPARK_SUBMIT_OPTS` cannot be told apart.
+        InvalidVariable: The flags in `SPARK_SUBMIT_OPTS` cannot be parsed.
     """
     java = java_program()
     if java is None or not _is_plain(conf) or (remembered := remembered_flags(java)) is None:
@@ -205,10 +205,10 @@ def add_options(flags: Sequence[str]) -> None:
     """Adds Java flags for processes that spark-submit starts from now on.
 
     Args:
-        flags: Those that are there already, or contrary to what is, are left out.
+        flags: The flags; those that are set already, or contradict a set one, are left out.
 
     Raises:
-        InvalidVariable: The flags in `SPARK_SUBMIT_OPTS` cannot be told apart.
+        InvalidVariable: The flags in `SPARK_SUBMIT_OPTS` cannot be parsed.
     """
     given = _given()
     new = [flag for flag in _not_contrary(flags, given) if flag not in given]
@@ -217,21 +217,21 @@ def add_options(flags: Sequence[str]) -> None:
 
 
 def prepare_environment(conf: Mapping[str, str]) -> None:
-    """Sets what Java and the workers read from the environment only, unless the user has."""
-    # The setting alone is read by spark-submit only; workers would run whatever `python3` is on the PATH.
+    """Sets the environment variables that Java and the workers read, unless the user has set them."""
+    # Only spark-submit reads the setting; without the variable, workers run whatever `python3` is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
     if "local" in conf.get("spark.master", ""):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def is_local(conf: Mapping[str, str]) -> bool:
-    """Whether everything runs in the one Java process and its workers."""
+    """Whether Spark runs in local mode: in one Java process and its workers."""
     master = conf.get("spark.master", "")
     return "spark.remote" not in conf and (master == "local" or master.startswith("local["))
 
 
 def _is_plain(conf: Mapping[str, str]) -> bool:
-    """Whether spark-submit would find nothing to look at."""
+    """Whether no setting is present that spark-submit would consider."""
     if not is_local(conf) or not all(name.startswith(_OF_SESSIONS) for name in conf):
         return False
     if any(name.startswith(_FAMILIES) and name not in _HARMLESS for name in os.environ):
@@ -248,16 +248,16 @@ def _given() -> list[str]:
 
 
 def _not_contrary(flags: Sequence[str], given: Sequence[str]) -> list[str]:
-    """Without a choice of the garbage collector or compiler where there is one already: Java refuses two."""
+    """Leaves out a choice of garbage collector or compiler if the user has made one: Java refuses two."""
     chosen = [mark for mark in ("GC", "TieredStopAtLevel") if any(mark in flag for flag in given)]
     return [flag for flag in flags if not any(mark in flag for mark in chosen)]
 
 
 def _ready_daemon(conf: Mapping[str, str]) -> ReadyDaemon | None:
-    """What workers are forked from, if Spark will ask for it, and for the Python of this process."""
+    """The workers' daemon, if Spark will use it, and with the Python of this process; else None."""
     if conf.get("spark.python.daemon.module") != MODULE or os.environ["PYSPARK_PYTHON"] != sys.executable:
         return None
     try:
         return ReadyDaemon()
-    except OSError:  # a temporary directory with too long a name, for one: Spark starts its own
+    except OSError:  # for example, the name of the temporary directory is too long; then Spark starts its own daemon
         return None

@@ -1,4 +1,4 @@
-"""Spark for a run without an end: when the JVM below it is killed, the next job gets a new one."""
+"""Spark for a run without an end: when its JVM is killed, the next job gets a new one."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _DYING_SECONDS = 5.0
 
 
 class LastingSpark:
-    """Runs a pipeline's slots.
+    """Runs a pipeline's slots, on one Spark after the other if JVMs are killed.
 
     Args:
-        pipeline: Whose settings Spark has.
-        java: A Java process for it that was started before.
-        flags: For those that are started here.
+        pipeline: Has the Spark settings.
+        java: A Java process that was started for it before.
+        flags: Flags for Java processes that this class starts.
 
     Attributes:
-        engine: The one of now.
+        engine: The present engine.
     """
 
     def __init__(self, pipeline: Pipeline, java: JavaProcess | None = None, flags: Sequence[str] = QUICK_FLAGS) -> None:
@@ -48,11 +48,11 @@ class LastingSpark:
 
     @property
     def cores(self) -> int:
-        """How many slots run at once."""
+        """Number of slots that run at once."""
         return self.engine.cores
 
     def run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
-        """Runs one task a slot and waits for all of them."""
+        """Runs one task for each slot, and waits for all of them."""
         if self.engine.has_lost_its_jvm():
             _log.warning("Spark's Java process is gone; a new one is started")
             forget()
@@ -60,7 +60,7 @@ class LastingSpark:
         return self.engine.run_slots(plans)
 
     def stop(self) -> None:
-        """Ends Spark; a JVM that is killed meanwhile takes it along."""
+        """Stops Spark; ignores errors if the JVM is killed meanwhile."""
         if not self.engine.has_lost_its_jvm():
             try:
                 self.engine.stop()
@@ -72,7 +72,7 @@ class LastingSpark:
         forget()
 
     def _built(self, java: JavaProcess | None) -> SlotEngine:
-        """An engine; one whose JVM is killed at its start is made again.
+        """Makes an engine; tries again if the JVM is killed while it starts.
 
         Raises:
             K2KError: Spark does not start.
@@ -96,7 +96,7 @@ def say_less_of_broken_connections() -> None:
 
 
 def _handle_error(self: socketserver.BaseServer, request: Any, client_address: Any) -> None:
-    """As socketserver's own, but of a connection that broke only at debug: that Java is gone is told elsewhere."""
+    """Replaces socketserver's handler: logs broken connections at debug level; the lost JVM is reported elsewhere."""
     if isinstance(sys.exc_info()[1], EOFError | OSError | PySparkException):
         _log.debug("the connection of pyspark's accumulators broke", exc_info=True)
     else:
@@ -112,7 +112,7 @@ def _has_ended(java: JavaProcess | None) -> bool:
 
 
 def _jvm_ends() -> bool:
-    """Whether the Java process has ended or is about to: its connections break before it is gone."""
+    """Whether the Java process has ended, or ends within seconds: its connections break before it is gone."""
     process = getattr(SparkContext._gateway, "proc", None)
     try:
         return process is None or process.wait(_DYING_SECONDS) is not None

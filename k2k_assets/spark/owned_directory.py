@@ -1,7 +1,7 @@
-"""Temporary directories of which everybody can tell whether their process is gone.
+"""Temporary directories that show whether their process still lives.
 
-The process holds a lock on its directory (`flock`), which ends with it, however it ends. No process id would do: it may
-be somebody else's by now, or one of another container that shares the directory for temporary files.
+The process locks its directory (`flock`); the lock ends with the process, however that ends. A process id would not do:
+another process may have it by now, or it may belong to another container that shares the temporary directory.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 
 
 class OwnedDirectory:
-    """A new temporary directory; those that processes have left behind, which are gone, are removed first.
+    """Makes a temporary directory, and first removes those that dead processes have left behind.
 
     Args:
-        prefix: Of its name, and of theirs.
+        prefix: Prefix of the names of these directories.
 
     Attributes:
-        path: Where it is.
+        path: Path of the directory.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -32,15 +32,15 @@ class OwnedDirectory:
             self.path = Path(tempfile.mkdtemp(prefix=prefix))
             with suppress(FileNotFoundError):
                 self._lock = os.open(self.path, os.O_RDONLY)
-                with suppress(OSError):  # where nothing can be locked, nobody removes what is not locked
+                with suppress(OSError):  # on a file system without locks, no process removes unlocked directories
                     fcntl.flock(self._lock, fcntl.LOCK_EX)
                 if self.path.is_dir():
                     return
                 os.close(self._lock)
-            # Somebody took it for left over before it was locked.
+            # Another process took it for left over before it was locked: try again.
 
     def remove(self) -> None:
-        """Removes it; nothing happens if it was removed, also by another thread in the same moment."""
+        """Removes the directory; does nothing if it is removed, even by another thread at the same moment."""
         with self._removing:
             lock, self._lock = self._lock, -1
         if lock >= 0:
@@ -53,11 +53,11 @@ def _remove_left_over(prefix: str) -> None:
         try:
             lock = os.open(path, os.O_RDONLY)
         except OSError:
-            continue  # somebody else's, or gone by now
+            continue  # another user's directory, or removed by now
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
         except OSError:
-            pass  # its process lives
+            pass  # the lock is held: its process lives
         finally:
             os.close(lock)

@@ -1,9 +1,9 @@
-"""The process that Spark forks its Python workers from, started and ready before Spark asks for one.
+"""Starts the daemon from which Spark forks its Python workers early, so that it is ready when Spark needs it.
 
-Its imports take as long as Java takes to start, and Spark would begin with them only after that. Spark starts its
-daemon as a child of Java and talks to it through standard input and output. So the one that Java starts hands these,
-and its environment, to the one that is ready, and ends when that does. Where none is ready it is the daemon itself,
-as when the first was killed.
+The daemon's imports take as long as the start of Java, and Spark would start the daemon only after that. Spark starts
+its daemon as a child of Java and talks to it through standard input and output. So the process that Java starts passes
+these, and its environment, to the ready daemon, and ends when that ends. If no daemon is ready, as when the first was
+killed, the process that Java started becomes the daemon.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from pathlib import Path
 
 from k2k_assets.spark.owned_directory import OwnedDirectory
 
-# Names the socket to Java's children.
+# Environment variable that names the socket to Java's children.
 VARIABLE = "K2K_READY_DAEMON"
 MODULE = "k2k_assets.spark.worker_daemon"
 _TAKEN = b"taken"
 
 
 class ReadyDaemon:
-    """The driver's side: starts it. It is used once, and ends with this object if it was not."""
+    """The driver's side: starts the daemon, which is used once. An unused daemon ends with this object."""
 
     def __init__(self) -> None:
         directory = OwnedDirectory("k2k-workers-")
         self.address = str(directory.path / "socket")
-        # What the interpreter reads when it starts, as Spark sets it. Its standard input tells it of our end.
+        # The variables that Spark sets for the interpreter. The end of standard input tells the daemon that we ended.
         environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "YES"}
         try:
             with socket.socket(socket.AF_UNIX) as door:
                 door.bind(self.address)
-                door.listen(1)  # who asks while it imports waits
+                door.listen(1)  # a connection during the imports waits
                 self.process = subprocess.Popen(
                     [sys.executable, "-m", MODULE, str(door.fileno())],
                     stdin=subprocess.PIPE,
@@ -52,16 +52,16 @@ class ReadyDaemon:
             raise
         weakref.finalize(self, directory.remove)
         assert self.process.stdin
-        weakref.finalize(self, self.process.stdin.close)  # a process that still runs would be kept, with its pipe
+        weakref.finalize(self, self.process.stdin.close)  # `Popen` keeps running processes, and so their pipes, alive
 
 
 def ignore_interrupts() -> None:
-    """Ctrl-C of a terminal is for the driver alone."""
+    """Ignores Ctrl-C of a terminal, which the driver handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def wait_to_be_asked() -> bool:
-    """The ready one's side: takes over from the process that Java has started; false where the driver ends before."""
+    """The ready daemon's side: takes over from the process that Java started; false if the driver ends before."""
     door = socket.socket(fileno=int(sys.argv[1]))
     address = Path(door.getsockname())
     asked, _, _ = select.select([door, sys.stdin], [], [])
@@ -80,12 +80,12 @@ def wait_to_be_asked() -> bool:
     os.environ.clear()
     os.environ.update(environment)
     connection.sendall(_TAKEN)
-    os.register_at_fork(after_in_child=connection.close)  # only this process's end is to be seen
+    os.register_at_fork(after_in_child=connection.close)  # so that the connection ends with this process
     return True
 
 
 def hand_over() -> bool:
-    """The side of the process that Java has started: waits for the end of the ready one; false where there is none."""
+    """The side of the process that Java started: hands over, waits for the ready daemon to end; false without one."""
     address = os.environ.pop(VARIABLE, None)
     if address is None:
         return False

@@ -1,7 +1,7 @@
-"""The Spark session of a pipeline: how it is made for Dagster, the CLI and tests alike.
+"""Makes the Spark session of a pipeline, for Dagster, the CLI and tests alike. Does not import Dagster.
 
-Not responsible for what runs on it. Spark lets a second session with other static settings silently be the first; that
-is handled here, so that two pipelines in one run get what they ask for. Dagster is not imported here.
+If a process asks Spark for a second session with other static settings, Spark silently returns the first one. This
+module stops the first one instead, so that each pipeline in a run gets its own settings.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from k2k_assets.spark.java_process import PATIENT_FLAGS, JavaProcess, add_option
 from k2k_assets.spark.spark_command import archive_flags
 from k2k_assets.spark.spark_settings import FINGERPRINT, spark_conf
 
-# What Spark raises that does not start, or whose Java process or server is gone.
+# Errors of a Spark that does not start, or whose Java process or server is gone.
 LOST = (Py4JError, PySparkException, OSError)
 
 
 def build_session(pipeline: Pipeline) -> SparkSession:
-    """The session of a pipeline: the one that this process has when its settings are the same, else a new one.
+    """Returns the session of a pipeline: the present one if its settings are the same, else a new one.
 
     Raises:
         K2KError: There is no Java that Spark runs on.
-        LOST: Spark did not start; `not_started` says it in words.
+        LOST: Spark did not start; `not_started` makes the error for the user.
     """
     return start_session(spark_conf(pipeline))
 
 
 def start_session(conf: Mapping[str, str]) -> SparkSession:
-    """The session with some settings: the one that this process has when they are the same, else a new one.
+    """Returns a session with some settings: the present one if its settings are the same, else a new one.
 
     Raises:
         K2KError: There is no Java that Spark runs on.
-        LOST: Spark did not start; `not_started` says it in words.
+        LOST: Spark did not start; `not_started` makes the error for the user.
     """
     if "spark.remote" not in conf:
         _stop_spark_of_other_settings(conf)
@@ -61,25 +61,25 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
 
 
 def stop_active_session() -> None:
-    """Stops the session that this process has, if it has one."""
+    """Stops the session of this process, if there is one."""
     session = SparkSession.getActiveSession()
     if session is not None:
         session.stop()
 
 
 def start_context(conf: Mapping[str, str], java: JavaProcess | None, flags: Sequence[str]) -> SparkContext:
-    """Spark without a session, for who runs no queries: half the time and a third of the processor time.
+    """Starts Spark without a session, for work without queries: half the time and a third of the processor time.
 
-    The one that this process has is used when its settings are the same; sessions that are made later are on top of it.
+    The present context is used if its settings are the same. Sessions that are made later use this context.
 
     Args:
-        conf: Its settings.
-        java: The process to use, if this process has none.
-        flags: For the Java process that is started otherwise.
+        conf: The settings.
+        java: The Java process to use, if pyspark has none yet.
+        flags: Flags for the Java process that is started otherwise.
 
     Raises:
         K2KError: There is no Java that Spark runs on.
-        LOST: Spark did not start; `not_started` says it in words.
+        LOST: Spark did not start; `not_started` makes the error for the user.
     """
     _stop_spark_of_other_settings(conf)
     _ensure_java(conf, java, flags)
@@ -88,7 +88,7 @@ def start_context(conf: Mapping[str, str], java: JavaProcess | None, flags: Sequ
 
 
 def _ensure_java(conf: Mapping[str, str], java: JavaProcess | None, flags: Sequence[str]) -> None:
-    """Starts the Java process of this process, if there is none; what spark-submit has to start, pyspark starts."""
+    """Starts pyspark's Java process if there is none, unless spark-submit has to do it; then pyspark does that."""
     prepare_environment(conf)
     if SparkContext._gateway is not None:
         return
@@ -100,17 +100,17 @@ def _ensure_java(conf: Mapping[str, str], java: JavaProcess | None, flags: Seque
 
 
 def not_started(conf: Mapping[str, Any], error: Exception) -> K2KError:
-    """Why there is no session, in one line.
+    """Makes the one-line error for a session that did not start.
 
     Args:
-        conf: Of the session; a Spark Connect URL is named without its parameters, which hold a token.
+        conf: Settings of the session; a Spark Connect URL is named without its parameters, which may hold a token.
         error: One of `LOST`.
     """
     cause = _cause(error)
     if not (remote := conf.get("spark.remote")):
         return K2KError(f"Spark did not start with spark.master {conf.get('spark.master')}: {cause}")
     server = re.split(r"[/;?]", remote.partition("://")[2] or remote)[0].rpartition("@")[2]
-    # Some of its errors quote the URL; what is shorter than a token may be part of any word.
+    # Some of Spark's errors quote the URL. Short parameters are not removed: they may be part of any word.
     secrets = [remote, *re.findall(r"=([^;]{4,})", remote), *re.findall(r"//([^/;@]{4,})@", remote)]
     for secret in secrets:
         cause = cause.replace(secret, "...")
@@ -118,7 +118,7 @@ def not_started(conf: Mapping[str, Any], error: Exception) -> K2KError:
 
 
 def _cause(error: Exception) -> str:
-    """The line that tells why: of an exception in Java the one that names it, of a failed call its details."""
+    """The line with the cause: for a Java exception the line that names it, for a failed call its details."""
     lines = message_lines(error)
     telling = (line.removeprefix(": ") for line in lines if line.startswith(": "))
     details = (line.partition("=")[2].strip(' "') for line in lines if line.startswith("details ="))
@@ -134,7 +134,7 @@ def _stop_spark_of_other_settings(conf: Mapping[str, str]) -> None:
 
 @contextmanager
 def _signal_handlers_kept() -> Iterator[None]:
-    """pyspark replaces the handler of SIGINT by one that kills all tasks; ours end them at a commit."""
+    """Keeps our signal handlers: pyspark's handler of SIGINT kills all tasks, ours ends them at a commit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

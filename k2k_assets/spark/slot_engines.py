@@ -1,4 +1,4 @@
-"""Spark as the copy path sees it: something that runs slots, classic or Connect."""
+"""Engines that run slots on Spark, classic or Connect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from k2k_assets.spark.task_slots import cores_with, free_cores
 
 _log = logging.getLogger("k2k.spark")
 
-# More workers than this are started when they are needed.
+# At most so many workers are started in advance.
 _MOST_WARM = 8
 
 
@@ -30,7 +30,7 @@ class SlotEngine(Protocol):
     """Runs slots.
 
     Attributes:
-        cores: How many at once.
+        cores: Number of slots that run at once.
     """
 
     cores: int
@@ -40,21 +40,21 @@ class SlotEngine(Protocol):
         ...
 
     def has_lost_its_jvm(self) -> bool:
-        """Whether the Java process that pyspark has started for it is gone."""
+        """Whether its Java process is gone."""
         ...
 
     def stop(self) -> None:
-        """Ends it; raises what Spark does when its Java process is gone."""
+        """Stops Spark; raises Spark's errors if its Java process is gone."""
         ...
 
 
 def build_engine(pipeline: Pipeline, java: JavaProcess | None = None, flags: Sequence[str] = QUICK_FLAGS) -> SlotEngine:
-    """The engine of a pipeline.
+    """Makes the engine of a pipeline.
 
     Args:
-        pipeline: Whose settings it has.
-        java: A Java process for it that was started before.
-        flags: For the Java process that is started otherwise.
+        pipeline: Has the Spark settings.
+        java: A Java process that was started for it before.
+        flags: Flags for the Java process that is started otherwise.
 
     Raises:
         K2KError: There is no Java that Spark runs on, or Spark runs fewer slots than the pipeline asks for.
@@ -64,13 +64,13 @@ def build_engine(pipeline: Pipeline, java: JavaProcess | None = None, flags: Seq
 
 
 class ConnectSlots:
-    """Slots on a Spark Connect server; only DataFrames go there.
+    """Runs slots on a Spark Connect server, which takes DataFrames only.
 
     Args:
         pipeline: Names the server.
 
     Attributes:
-        cores: How many slots run at once.
+        cores: Number of slots that run at once.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -82,25 +82,25 @@ class ConnectSlots:
         return run_slots(self._session, plans)
 
     def has_lost_its_jvm(self) -> bool:
-        """There is none here."""
+        """Never: the JVM is on the server."""
         return False
 
     def stop(self) -> None:
-        """Ends the session."""
+        """Stops the session."""
         self._session.stop()
 
 
 class ClassicSlots:
-    """Slots on a Spark whose driver is this process. No query is planned for them, so nothing of SQL is loaded.
+    """Runs slots on a Spark whose driver is this process, as an RDD, so that nothing of Spark SQL is loaded.
 
     Args:
-        pipeline: Whose settings it has.
-        java: A Java process for it that was started before.
-        flags: For the Java process that is started otherwise.
+        pipeline: Has the Spark settings.
+        java: A Java process that was started for it before.
+        flags: Flags for the Java process that is started otherwise.
 
     Attributes:
-        cores: How many slots run at once.
-        context: Spark.
+        cores: Number of slots that run at once.
+        context: The Spark context.
     """
 
     def __init__(self, pipeline: Pipeline, java: JavaProcess | None = None, flags: Sequence[str] = QUICK_FLAGS) -> None:
@@ -124,7 +124,7 @@ class ClassicSlots:
         return process is not None and process.poll() is not None
 
     def stop(self) -> None:
-        """Ends the context. Its server of accumulators, which nobody uses, takes a second for it and ends by itself."""
+        """Stops the context, but not its unused accumulator server, which takes a second to stop and ends by itself."""
         server = self.context._accumulatorServer
         self.context._accumulatorServer = None  # type: ignore[assignment]  # as pyspark does
         try:
@@ -134,8 +134,8 @@ class ClassicSlots:
                 threading.Thread(target=server.shutdown, daemon=True).start()
 
     def _warm_up(self, tasks: int) -> None:
-        """Starts the Python workers, which the slots then use, while the first generation is drawn."""
-        # Whatever is wrong with workers, the slots meet it too.
+        """Starts the Python workers for the slots while the driver draws the first generation."""
+        # Errors are ignored: the slots will meet them too.
         with suppress(Exception):
             self.context.parallelize([], tasks).mapPartitions(_nothing).collect()
 
@@ -145,14 +145,14 @@ def _nothing(items: object) -> tuple[()]:
 
 
 def forget(session: SparkSession | None = None) -> None:
-    """Makes pyspark start a new JVM for the next session: it never does by itself, and has no public call for it.
+    """Makes pyspark start a new JVM for the next session, which it never does by itself, and has no public call for.
 
     Args:
-        session: One to be stopped, as far as that goes.
+        session: A session to stop, as far as that works.
     """
     for user in (session, SparkContext._active_spark_context):
         if user is not None:
-            with suppress(Exception):  # each of its steps wants to talk to the JVM
+            with suppress(Exception):  # each step of the stop talks to the JVM
                 user.stop()
     SparkContext._active_spark_context = None
     SparkContext._gateway = None

@@ -1,7 +1,7 @@
 """The Spark side of a slot: a `mapInArrow` task that copies for as long as the slot lives.
 
-Clients are made in the task, records of the copy path stay in its Python worker, and rows go back only at the end:
-whoever wants to see progress reads the commit topic.
+The task makes its own clients, records of the copy path stay in its Python worker, and rows are returned only at the
+end. So progress is read from the commit topic.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 _WATCH = "k2k-parent-watch"
 
-# `M_ARENA_MAX` of glibc's malloc.h, and how many arenas are enough for a consumer and a producer.
+# `M_ARENA_MAX` of glibc's malloc.h, and the number of arenas that is enough for a consumer and a producer.
 _ARENA_MAX, _ARENAS = -8, 2
 
 RESULT_DDL = "slot int, error string, message string, stopped string, superseded_by string"
 
 
 def run_slots(spark: SparkSession, plans: Sequence[SlotPlan]) -> list[SlotResult]:
-    """Runs one task a slot and waits for all of them.
+    """Runs one task for each slot, and waits for all of them.
 
     Args:
-        spark: Classic or Connect; only DataFrames are used.
-        plans: One a slot.
+        spark: The session, classic or Connect; only DataFrames are used.
+        plans: One plan for each slot.
     """
-    # A range with as many partitions as rows: each task gets exactly one slot.
+    # A range with as many partitions as rows, so that each task gets exactly one slot.
     rows = spark.range(0, len(plans), 1, len(plans)).mapInArrow(copy_task(plans), RESULT_DDL).collect()
     return [
         SlotResult(row.slot, row.error, row.message, _stopped(row.stopped), _owners(row.superseded_by)) for row in rows
@@ -49,7 +49,7 @@ def run_slots(spark: SparkSession, plans: Sequence[SlotPlan]) -> list[SlotResult
 
 
 def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that Spark ships to its workers."""
+    """Makes the function that Spark ships to its workers."""
 
     def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _prepare_worker()
@@ -61,7 +61,7 @@ def copy_task(plans: Sequence[SlotPlan]) -> Callable[[Iterator[pa.RecordBatch]],
 
 
 def copy_partition(plans: Sequence[SlotPlan]) -> Callable[[int, Iterable[object]], Iterator[SlotResult]]:
-    """As `copy_task`, for Spark without DataFrames: the number of the task is that of the slot's plan."""
+    """Makes the function for Spark without DataFrames; the index of the task is the index of the slot's plan."""
 
     def copy(index: int, _nothing: Iterable[object]) -> Iterator[SlotResult]:
         _prepare_worker()
@@ -120,21 +120,21 @@ def _log_to_stderr() -> None:
 
 
 def keep_memory_together() -> None:
-    """Limits the arenas of glibc's memory allocator, for this process and for ever.
+    """Limits the arenas of glibc's memory allocator for the rest of this process.
 
-    By default each thread of a client gets one of its own, up to eight for each core. Every run has new clients, and
-    what the threads of one run leave in their arenas, those of the next do not use: a worker that is used again and
-    again would grow to several times of what it needs. Other C libraries have no arenas.
+    By default each thread of a client gets an arena of its own, up to eight for each core. Every run has new clients,
+    whose threads do not use the free memory in the arenas of earlier threads: so a worker that runs many slots would
+    grow to several times of what it needs. Other C libraries have no arenas.
     """
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
 
 
 def _end_with_parent() -> None:
-    """Ends this worker within a second of losing its parent: nobody would see what it does any more.
+    """Ends this worker within a second of losing its parent, because nobody could stop it any more.
 
-    The transaction that it leaves open is aborted by whoever claims the slot next, or by its time-out. Spark uses a
-    worker for many tasks: it is watched once.
+    Its open transaction is aborted by the next holder of its transactional id, or by its time-out. Spark uses a worker
+    for many tasks, so only the first one starts the watch.
     """
     if any(thread.name == _WATCH for thread in threading.enumerate()):
         return

@@ -1,7 +1,7 @@
-"""`python -m k2k_assets.spark.spark_classes`: remembers how Spark's Java is called and what classes it loads.
+"""`python -m k2k_assets.spark.spark_classes`: stores the flags of Spark's Java process, and an archive of its classes.
 
-A part of setup. With it a start of Spark costs a fraction of the processor time. Both files lie beside Spark's jars, so
-that they go when those go.
+This is a part of setup. With it, a start of Spark costs a fraction of the processor time. Both files lie beside Spark's
+jars, so that they are removed with these.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _SECONDS = 300.0
 _INSIDE = "--inside"
 _LAUNCHER = "org.apache.spark.launcher.Main"
 _SUBMIT = "org.apache.spark.deploy.SparkSubmit"
-# Only Spark's machine learning has a use for it; Java prints a warning for each process that is given it.
+# Only Spark's machine learning uses this module; Java prints a warning in each process that gets the flag.
 _UNUSED = {"--add-modules=jdk.incubator.vector"}
 _CONF = {"spark.master": "local[2]", "spark.app.name": "classes", "spark.ui.enabled": "false"}
 
 
 def main() -> None:
-    """Makes what is not there yet; whatever stands against that does not matter."""
+    """Makes the files that do not exist yet; ignores errors, because both are optional."""
     with contextlib.suppress(K2KError, OSError, ValueError, subprocess.SubprocessError):
         java = find_java()
         _remember_flags(java)
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _remember_flags(java: Path) -> None:
-    """Asks Spark's own launcher for its command line, as its scripts do."""
+    """Asks Spark's launcher for the command line, as Spark's scripts do, and stores its flags."""
     file = flags_file(java)
     if file.is_file():
         return
@@ -60,7 +60,7 @@ def _start_and_stop(flags: list[str]) -> None:
 
 
 def _do_what_is_usual() -> None:
-    """What a copy and its checks need of Spark: workers with and without Arrow, Parquet, a shuffle."""
+    """Runs the features of Spark that a copy and its checks use: workers with and without Arrow, Parquet, a shuffle."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -79,7 +79,7 @@ def _do_what_is_usual() -> None:
     process = SparkContext._gateway.proc
     spark.stop()
     process.stdin.close()
-    process.wait(_SECONDS)  # it writes the archive when it ends
+    process.wait(_SECONDS)  # Java writes the archive when it ends
 
 
 if __name__ == "__main__":

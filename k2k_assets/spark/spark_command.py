@@ -1,7 +1,7 @@
-"""How Spark's Java process is called: the flags that `bin/spark-submit` finds out, and the archive of classes.
+"""The command of Spark's Java process: the flags that `bin/spark-submit` finds out, and the archive of classes.
 
-Both are made by `make setup` (`spark_classes`) and lie beside Spark's jars, so that they go when those go. Nothing of
-pyspark is imported here.
+`make setup` makes both (`spark_classes.py`), beside Spark's jars, so that they are removed with these. This module does
+not import pyspark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def spark_home() -> Path:
 
 
 def java_program() -> Path | None:
-    """The `java` that spark-submit would take; None where there is none. Whether it is new enough is not looked at."""
+    """The `java` that spark-submit would use; None if there is none. Its version is not checked."""
     if home := os.environ.get("JAVA_HOME"):
         return Path(home, "bin", "java")
     found = shutil.which("java")
@@ -35,23 +35,23 @@ def java_program() -> Path | None:
 
 
 def archive(java: Path) -> Path:
-    """Where the archive of classes for a Java is, or will be."""
+    """Path of the archive of classes for a Java, which may not exist yet."""
     jars = spark_home() / "jars"
     return archive_of(jars.with_name(f"{jars.name}-{version('pyspark')}-start"), java)
 
 
 def archive_flags(java: Path) -> list[str]:
-    """The flags that use the archive, if it is there."""
+    """The Java flags that use the archive; empty if it does not exist."""
     return flags_with(archive(java))
 
 
 def flags_file(java: Path) -> Path:
-    """Where the flags for a Java are remembered, or will be."""
+    """Path of the stored flags for a Java, which may not exist yet."""
     return archive(java).with_suffix(".json")
 
 
 def remembered_flags(java: Path) -> list[str] | None:
-    """What spark-submit calls Java with, up to the main class; None where nobody has asked it."""
+    """The stored flags with which spark-submit calls Java, up to the main class; None if they are not stored."""
     try:
         flags: list[str] = json.loads(flags_file(java).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The Spark settings of a pipeline. Nothing of pyspark is imported here."""
+"""The Spark settings of a pipeline. Does not import pyspark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.java_process import LOG4J_FLAG, OPTIONS_VARIABLE, is_local
 from k2k_assets.spark.ready_daemon import MODULE
 
-# Says which settings a session was made with; a session without it is somebody else's and is used as it is.
+# Fingerprint of the settings that a session was made with; a session without it is not ours and is used as it is.
 FINGERPRINT = "spark.k2k.settings"
 
 _DEFAULTS = {
@@ -20,7 +20,7 @@ _DEFAULTS = {
     "spark.log.level": "ERROR",
     "spark.pyspark.python": sys.executable,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Topic `2024` is no number: Parquet directories are not to be guessed at.
+    # Spark must not guess types from the names of Parquet directories: the topic `2024` is no number.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     # The bulk jobs are small; the default of 200 costs seconds on two cores.
@@ -32,20 +32,20 @@ _REQUIRED = {"spark.speculation": "false", "spark.task.maxFailures": "1"}
 
 
 def spark_conf(pipeline: Pipeline) -> dict[str, str]:
-    """All Spark settings of a pipeline: our defaults, its `spark.config`, and what is not negotiable.
+    """All Spark settings of a pipeline: our defaults, its `spark.config`, and our fixed settings, which win.
 
     Args:
-        pipeline: Its `spark.remote` (a Connect URL) wins over `spark.master`.
+        pipeline: The pipeline; its `spark.remote` (a Connect URL) wins over `spark.master`.
     """
     spark = pipeline.spark
     if spark.remote:
-        # All other settings are the server's own; trying to set them would only be answered with warnings.
+        # The server has its own settings; setting others would only cause warnings.
         of_sessions = {name: value for name, value in _DEFAULTS.items() if name.startswith("spark.sql.")}
         conf = {**of_sessions, **spark.config, "spark.remote": spark.remote}
     else:
         own = {"spark.master": spark.master}
-        # Workers are forked from a process that has imported all they need. On a cluster Spark's own is used: where our
-        # package is missing it can say so.
+        # Workers are forked from our daemon, which has imported everything. On a cluster Spark's own daemon is used,
+        # which can report that our package is missing.
         daemon = {"spark.python.daemon.module": MODULE} if is_local(own) else {}
         conf = {**_defaults(), **daemon, **spark.config, **own, **_REQUIRED}
     conf[FINGERPRINT] = digest(json.dumps(conf, sort_keys=True))
@@ -53,6 +53,6 @@ def spark_conf(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _defaults() -> dict[str, str]:
-    """Without a log level where the JVM is given a configuration of Log4j, which knows better."""
+    """Our defaults, without a log level if the user gives the JVM a Log4j configuration, which sets its own."""
     has_own = LOG4J_FLAG in os.environ.get(OPTIONS_VARIABLE, "")
     return {name: value for name, value in _DEFAULTS.items() if not (has_own and name == "spark.log.level")}

@@ -1,4 +1,4 @@
-"""How many tasks a Spark session runs at once: a slot without a core would silently not copy."""
+"""Computes how many tasks a Spark session runs at once, because a slot without a core would silently not copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def task_slots(master: str, executors: int | None, cores: int | None, most: int | None) -> int | None:
-    """Tasks that run at once; None where the settings do not tell (a cluster that grows by itself).
+    """Number of tasks that run at once; None if the settings do not tell it (a cluster that grows by itself).
 
     Args:
         master: `spark.master`.
@@ -37,16 +37,16 @@ def task_slots(master: str, executors: int | None, cores: int | None, most: int 
 
 
 def free_cores(pipeline: Pipeline, spark: SparkSession) -> int:
-    """As `cores_with`, of a session."""
+    """Number of task slots of a session, see `cores_with`."""
     return cores_with(pipeline, lambda name: spark.conf.get(name, None))
 
 
 def cores_with(pipeline: Pipeline, setting: Callable[[str], str | None]) -> int:
-    """Task slots of Spark, checked against what the pipeline asks for.
+    """Number of task slots of Spark, checked against the pipeline's `configuration.partitionParallelism`.
 
     Args:
         pipeline: The pipeline.
-        setting: Tells a setting of Spark; None if it is not set.
+        setting: Returns a setting of Spark; None if it is not set.
 
     Raises:
         Refused: `configuration.partitionParallelism` is more than Spark runs at once.

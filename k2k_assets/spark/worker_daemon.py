@@ -1,6 +1,7 @@
-"""The process that Spark forks its Python workers from, with all that a slot needs imported once and shared by all.
+"""The daemon from which Spark forks its Python workers; it imports everything that a slot needs once, for all workers.
 
-Spark runs it as `python -m`, instead of its own; `ready_daemon` runs it before. No thread may run in it when it forks.
+Spark runs it with `python -m` instead of its own daemon; `ready_daemon.py` runs it earlier. No thread may run in it
+when it forks.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import sys
 
 from k2k_assets.spark.ready_daemon import hand_over, wait_to_be_asked
 
-# numpy's linear algebra, which nobody here needs, starts its threads at the import otherwise. So this module lies in a
-# package that imports nothing.
+# Without these variables numpy's linear algebra, which is not used here, starts its threads at the import. They have to
+# be set before any import: so this module lies in a package that imports nothing.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def main() -> None:
-    """Imports, then does what Spark's own daemon does. Spark names the worker's module, `ready_daemon` a socket."""
+    """Imports, then works as Spark's own daemon. Spark gives it the worker's module, `ready_daemon.py` a socket."""
     is_early = sys.argv[1].isdigit()
     if not is_early and hand_over():
         return
@@ -25,7 +26,7 @@ def main() -> None:
 
     import k2k_assets.spark.slot_task  # noqa: F401
 
-    # What is shared with the workers stays shared: a collection would write to every object.
+    # Freeze all objects, so that memory stays shared with the workers: a garbage collection would write to each object.
     gc.collect()
     gc.freeze()
     if not is_early or wait_to_be_asked():

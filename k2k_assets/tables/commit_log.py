@@ -70,7 +70,7 @@ _SCHEMA = StructType(
 
 
 def commit_log_frame(spark: SparkSession, positions: Iterable[PositionRow]) -> DataFrame:
-    """The rows as a DataFrame.
+    """Makes a DataFrame of rows.
 
     Raises:
         BrokenTable: A row breaks a rule of `CommitLogModel`.
@@ -84,14 +84,14 @@ def commit_log_frame(spark: SparkSession, positions: Iterable[PositionRow]) -> D
 
 
 def write_commit_log(spark: SparkSession, pipeline: Pipeline, positions: Iterable[PositionRow]) -> Path:
-    """Writes the table, and returns its directory; errors as of `commit_log_frame`."""
+    """Writes the table, and returns its directory. Raises as `commit_log_frame`."""
     return stored.write(commit_log_frame(spark, positions), pipeline, TABLE)
 
 
 def read_commit_log_table(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    """The table as the asset `commit_log` wrote it last.
+    """Reads the table that the asset `commit_log` wrote last.
 
     Raises:
-        NoTable: It was not written yet.
+        NoTable: The table was not written yet.
     """
     return stored.read(spark, pipeline, TABLE)

@@ -20,19 +20,19 @@ TABLE = "group_positions"
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """Where a group stands in one source partition, and where it belongs on the target.
+    """A group's position in one source partition, and its translation on the target.
 
     Attributes:
         group: The consumer group.
         target_topic: The target topic.
         target_partition: The target partition.
-        target_offset: Next offset to read there; None where the mappings have no answer.
-        left_on_target: Offsets left to read there; None likewise, or where its end is not known.
-        state: What is said of it: exact, ahead, waiting, unknown, active, ...
+        target_offset: Next offset to read there; None if the mappings have no answer.
+        left_on_target: Offsets left to read there; None if the position or the end is not known.
+        state: The decision: exact, ahead, waiting, unknown, active, ...
         source_topic: The source topic.
         source_partition: The source partition.
         source_offset: Next offset to read there.
-        left_on_source: Offsets left to read there; None where its end is not known.
+        left_on_source: Offsets left to read there; None if the end is not known.
     """
 
     group: str
@@ -85,7 +85,7 @@ _SCHEMA = StructType(
 
 
 def group_positions(result: PollResult) -> Iterator[GroupPosition]:
-    """The positions of all groups of a poll, in order: several source partitions may feed one target partition."""
+    """The positions of all groups of a poll, in order; one row for each source partition of a target partition."""
     for group in result.groups:
         for line in result.lines(group):
             offset, left = (line.target.offset, line.target.left) if line.target else (None, None)
@@ -97,7 +97,7 @@ def group_positions(result: PollResult) -> Iterator[GroupPosition]:
 
 
 def group_positions_frame(spark: SparkSession, positions: Iterable[GroupPosition]) -> DataFrame:
-    """The rows as a DataFrame.
+    """Makes a DataFrame of rows.
 
     Raises:
         BrokenTable: A row breaks a rule of `GroupPositionsModel`.
@@ -108,14 +108,14 @@ def group_positions_frame(spark: SparkSession, positions: Iterable[GroupPosition
 
 
 def write_group_positions(spark: SparkSession, pipeline: Pipeline, positions: Iterable[GroupPosition]) -> Path:
-    """Writes the table, and returns its directory; errors as of `group_positions_frame`."""
+    """Writes the table, and returns its directory. Raises as `group_positions_frame`."""
     return stored.write(group_positions_frame(spark, positions), pipeline, TABLE)
 
 
 def read_group_positions_table(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    """The table as the asset `group_positions` wrote it last.
+    """Reads the table that the asset `group_positions` wrote last.
 
     Raises:
-        NoTable: It was not written yet.
+        NoTable: The table was not written yet.
     """
     return stored.read(spark, pipeline, TABLE)

@@ -1,7 +1,7 @@
-"""A table on disk: Parquet files of one version, and a small file that names it, replaced as a whole.
+"""A table on disk: Parquet files of versions, and a small file that names the current version, replaced atomically.
 
-A reader never meets half a table: the files of a new version are complete before it is named, and those of the version
-before stay until the one after is named.
+A reader never sees half a table: the files of a version are complete before it becomes the current one, and the
+previous version is kept until the next one.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class BrokenTable(K2KError):
 
 
 def validated(frame: DataFrame, model: Any, refusal: str) -> DataFrame:
-    """The frame, all of whose rows keep the rules of a model.
+    """Validates all rows of a frame by a model; returns the frame.
 
     Args:
-        frame: What is to be written.
+        frame: The frame to write.
         model: A pandera model.
-        refusal: Begins the error.
+        refusal: Beginning of the error's text.
 
     Raises:
         BrokenTable: A row breaks a rule.
@@ -49,17 +49,17 @@ def validated(frame: DataFrame, model: Any, refusal: str) -> DataFrame:
 
 
 def directory_of(pipeline: Pipeline, table: str) -> Path:
-    """Where a table of a pipeline lies.
+    """Directory of a table.
 
     Args:
-        pipeline: Whose.
-        table: Its name.
+        pipeline: The pipeline.
+        table: Name of the table.
     """
     return index_directory(pipeline.name, pipeline.index.path) / "tables" / table
 
 
 def write(frame: DataFrame, pipeline: Pipeline, table: str) -> Path:
-    """Writes a new version of a table and names it; versions before the last one are removed.
+    """Writes a new version of a table and makes it the current one; removes versions before the previous one.
 
     Returns:
         The directory of the table.
@@ -77,10 +77,10 @@ def write(frame: DataFrame, pipeline: Pipeline, table: str) -> Path:
 
 
 def read(spark: SparkSession, pipeline: Pipeline, table: str) -> DataFrame:
-    """The newest version of a table.
+    """Reads the newest version of a table.
 
     Raises:
-        NoTable: It was not written yet.
+        NoTable: The table was not written yet.
     """
     directory = directory_of(pipeline, table)
     version = _named(directory)

@@ -1,7 +1,7 @@
-"""Check: a topic is copied on. It fails while one of its partitions is stopped, whoever stopped it: Dagster or `k2k`.
+"""Check: a topic is copied on. It fails while one of its partitions is stopped, by a run of Dagster or by `k2k`.
 
-Why is in the commit log: a slot that cannot go on with a partition releases it with its reason, the range, and what to
-do. Copying on, or an override by hand, takes that away.
+The stop reason comes from the commit log: a slot that cannot go on with a partition releases it with its reason, which
+has the offsets and says what to do. A later commit or an override removes it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from k2k_assets.verification.verdict import SHOWN, Judgement, Offender, Verdict
 
 
 def check_copies_on(topic: str, log: CommitLog, seen: Stops | None = None) -> Verdict:
-    """Whether no partition of a topic is stopped; a doubt while nothing of it is committed.
+    """Checks that no partition of a topic is stopped; doubtful while the topic has no committed position.
 
     Args:
         topic: Source topic.
         log: The commit log.
-        seen: Why a run has just stopped the topic; a partition that never had a position cannot say so in the log.
+        seen: Stop reasons that a run has just reported; the log has none for partitions without a position.
     """
     known = {tp for tp in (*log.positions, *log.unreadable) if tp.topic == topic}
     stopped = {tp: reason for tp, reason in log.stopped.items() if tp.topic == topic}

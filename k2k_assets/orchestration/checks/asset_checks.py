@@ -1,4 +1,7 @@
-"""The checks on mappings and consumer groups as Dagster asset checks: thin, the logic is in the modules beside it."""
+"""The checks on mappings and consumer groups as Dagster asset checks; the logic is in `verification/`.
+
+`verification/mapping_checks.py` lists the checks on mappings.
+"""
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 

@@ -1,4 +1,4 @@
-"""The check on each replicated topic as a Dagster asset check: thin, the logic is in `stops.py`."""
+"""The check on each replicated topic as a Dagster asset check; the logic is in `verification/stops.py`."""
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 

@@ -1,1 +1,1 @@
-"""What every room uses: errors, deadlines, offset runs, stop reasons, names, files. No client, no framework."""
+"""Code for all packages: errors, deadlines, offset runs, stop reasons, names, files. No client, no framework."""

@@ -73,12 +73,12 @@ class ComingSpark:
         )
 
     def stop(self) -> None:
-        """Stops Spark. It does not wait for a start that is under way; then Java ends with this process at the latest."""
+        """Stops Spark. It does not wait for a start that is under way; then Java ends with this process or before."""
         if self._spark.done():
             with suppress(Exception):  # Spark never started, and the caller has got that error before
                 self._spark.result().stop()
         elif self._java is not None:
-            # Threads that still talk to Java log errors that help nobody. The level applies to py4j's child loggers, too.
+            # Threads that still talk to Java log errors that help nobody. py4j's child loggers take this level, too.
             logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
             self._java.end()
 

@@ -12,8 +12,8 @@ import sys
 
 from k2k_assets.spark.ready_daemon import hand_over, wait_to_be_asked
 
-# Without these variables numpy's linear algebra, which is not used here, starts its threads at the import. They have to
-# be set before any import: so this module lies in a package that imports nothing.
+# Without this variable numpy's linear algebra, which is not used here, starts its threads at the import. It has to be
+# set before that import: so this module lies in a package that imports nothing.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 

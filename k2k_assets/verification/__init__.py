@@ -1,1 +1,0 @@
-"""Whether copies, mappings and groups are right, by looking at both clusters. Without Dagster."""

@@ -1,4 +1,4 @@
-"""What a content check compares: which pieces of which partitions, and what can be told about their ends."""
+"""Plans a content check: the pieces of partitions to compare, and the watermarks on both sides."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from k2k_assets.verification.pieces import ComparedPiece, CopiedRange, pieces
 from k2k_assets.verification.sampling import Look, Ranges, Stretch, joined, looks
 from k2k_assets.verification.verified import Verified, asked_for
 
-# In one run; more would only be asked for their ends, and not be reached in time.
+# Partitions of one run; for more, only their ends would be read, because there is no time to compare them.
 _MOST_PARTITIONS = 4000
-# Of one Spark job: as many as take a few seconds.
+# Size of one Spark job, which takes a few seconds.
 _RECORDS_PER_ROUND, _PIECES_PER_ROUND = 200_000, 1000
 
 Limit = tuple[str, str, str, int, int, int, int, bool]
@@ -46,14 +46,14 @@ LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One cluster's part in a comparison.
+    """One cluster's side of a comparison.
 
     Attributes:
-        cluster: Asked again for its watermarks after the records were read.
+        cluster: The cluster; it is asked for its watermarks again after the records were read.
         topics: Existing topics that take part.
-        stable: Last stable offsets when the comparison was planned: nothing is read beyond.
-        latest: High watermarks then, where something was copied uncommitted: that is read up to them.
-        compacted: Topics in which any record may be missing for a good reason.
+        stable: Last stable offsets at the time of planning; nothing is read beyond.
+        latest: High watermarks at that time, for partitions that were copied uncommitted; these are read up to them.
+        compacted: Topics in which compaction may have removed any record.
     """
 
     cluster: Cluster
@@ -63,7 +63,7 @@ class Side:
     latest: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def limits(self, topics: Collection[str]) -> list[Limit]:
-        """The watermarks of topics now, one row a partition, columns `LIMITS`."""
+        """The present watermarks of topics, one row for each partition, columns `LIMITS`."""
         low, high, _ = ranges_where_led(self.cluster, [tp for tp in self.stable if tp.topic in topics], "latest")
         return [
             (
@@ -83,12 +83,12 @@ class Side:
     def readable(
         self, ranges: Iterable[tuple[TopicPartition, int, int]], gap: int, isolation: Isolation = "read_committed"
     ) -> list[OffsetRange]:
-        """The ranges (start inclusive, end exclusive) as far as they can be read.
+        """The readable parts of ranges (start inclusive, end exclusive).
 
         Args:
-            ranges: In any order.
-            gap: Ranges that are closer become one; then more is read than was asked for.
-            isolation: How they are read.
+            ranges: Ranges, in any order.
+            gap: Ranges that are at most so far apart are joined; then more is read than was asked for.
+            isolation: Isolation level of the read.
         """
         ends = self.stable if isolation == "read_committed" else self.latest
         by_partition: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
@@ -104,11 +104,11 @@ class PlannedPartition:
     """One source partition in a comparison.
 
     Attributes:
-        source: Which.
-        known: What was verified of it, as far as that still holds.
-        readable: What is mapped and still on the source, at least one range.
-        look: What is looked at.
-        is_hidden: Whether some of its copies lie where there is no leader.
+        source: The source partition.
+        known: The notes of earlier evaluations, as far as they are still valid.
+        readable: Ranges that are mapped and still on the source; at least one.
+        look: The ranges to compare.
+        is_hidden: Whether some of its copies lie in target partitions without a leader.
     """
 
     source: SourcePartition
@@ -118,7 +118,7 @@ class PlannedPartition:
     is_hidden: bool
 
     def asked_for(self) -> set[int]:
-        """The source offsets for which the last mapped record below is needed."""
+        """The source offsets for which the last mapped record below has to be found."""
         return asked_for(self.known, self.look, self.readable)
 
 
@@ -130,15 +130,15 @@ class Comparison:
         source: The source side.
         target: The target side.
         source_cluster: Id of the source cluster; runs of others are left out.
-        today: All source partitions of today, of which not all may be looked at.
-        readable: What is mapped and still on the source, of those that could be asked for.
-        planned: Those that are looked at.
-        first: What is to be looked at first, in the order in which it is: bad before, or fresh.
-        second: What is to be looked at then.
-        unknown: Sampled offsets that were copied under settings that nobody knows any more.
-        former_topics: Topics in the index that do not exist any more under their id, on the source.
-        offline_partitions: Partitions on either side that have no leader, with the reason: they are left out.
-        skipped: Source ranges that were skipped by hand, also such as are not looked at.
+        today: All source partitions with today's topic ids; the check may plan only some of them.
+        readable: Ranges that are mapped and still on the source, for partitions whose ends could be read.
+        planned: The planned partitions.
+        first: Pieces to compare first, in this order: those found wrong before, and fresh ones.
+        second: Pieces to compare after these.
+        unknown: Sampled offsets that were copied under settings that are not known any more.
+        former_topics: Number of topics in the index that do not exist on the source any more under their id.
+        offline_partitions: Partitions on either side without a leader, with the reason; they are left out.
+        skipped: Source ranges that were skipped by hand, including those that are not compared.
     """
 
     source: Side
@@ -160,7 +160,7 @@ class Comparison:
 
 
 def rounds(pieces: Iterable[ComparedPiece]) -> Iterator[list[ComparedPiece]]:
-    """Pieces in their order, as many at a time as are compared in one go."""
+    """Splits pieces into rounds, in order; each round is one comparison."""
     some: list[ComparedPiece] = []
     records = 0
     for piece in pieces:
@@ -185,12 +185,12 @@ def plan_comparison(
     """Chooses the pieces from what the index covers and the source still holds.
 
     Args:
-        pipeline: Whose copy.
-        index: What is mapped.
+        pipeline: The pipeline.
+        index: The mapping index.
         source: The source cluster.
         target: The target cluster.
-        verified: What was verified before.
-        budget: Offsets that may be looked at; None: as many as there may be.
+        verified: The notes of earlier evaluations.
+        budget: Offsets that may be compared; None: the default.
         seed: The same seed draws the same samples.
 
     Raises:
@@ -213,7 +213,7 @@ def plan_comparison(
     starts, without_start = offsets_where_led(source, [tp for tp in chosen if tp in source_side.stable], "earliest")
     readable = {tp: _from(covered_ranges(chosen[tp]), start) for tp, start in starts.items()}
     known = {tp: verified.get(today[tp], Verified()).within(ranges) for tp, ranges in readable.items() if ranges}
-    # In the order in which they were chosen: time may run out.
+    # In the order of `_chosen`, because time may run out.
     unverified = {tp: known[tp].unverified(readable[tp]) for tp in chosen if tp in known}
     look = looks(unverified, budget, seed)
     planned = {
@@ -259,9 +259,10 @@ def _is_into(portions: Sequence[Portion], targets: Collection[TopicPartition]) -
 def _chosen(
     today: Mapping[TopicPartition, SourcePartition], verified: Mapping[SourcePartition, Verified], seed: int
 ) -> list[TopicPartition]:
-    """At most so many partitions as can be looked at, in the order in which they are: time may run out.
+    """Chooses at most `_MOST_PARTITIONS` partitions, in the order of their comparison, because time may run out.
 
-    What was found wrong comes first, and then what was not looked at for the longest time; else at random.
+    Partitions that were found wrong come first, then those that were not compared for the longest time; else the order
+    is random.
     """
     draw = random.Random(seed)
     known = {tp: verified.get(at, Verified()) for tp, at in sorted(today.items())}
@@ -270,7 +271,7 @@ def _chosen(
 
 
 def _skipped(rows: pa.Table, today: Mapping[TopicPartition, SourcePartition]) -> list[Stretch]:
-    """What was skipped by hand of the partitions of today."""
+    """The ranges of today's partitions that were skipped by hand."""
     skipped = skipped_by_source(rows)
     return [Stretch(*tp, *each) for tp, at in today.items() for each in skipped.get(at, ())]
 
@@ -278,7 +279,7 @@ def _skipped(rows: pa.Table, today: Mapping[TopicPartition, SourcePartition]) ->
 def _settings(
     pipeline: Pipeline, copied: Iterable[CopiedRange], target: Cluster
 ) -> tuple[Mapping[str, CopySettings], CopySettings]:
-    """What the fingerprints stand for, and the settings of today: others are asked for only if there are any."""
+    """The settings behind the fingerprints, and today's; the cluster is asked only if there are others than today's."""
     today = CopySettings.of(pipeline)
     others = {under.settings for each in copied for under in each.under} - today.by_fingerprint.keys()
     return (noted_settings(pipeline, target) if others else today.by_fingerprint), today
@@ -288,7 +289,7 @@ def _copied(portions: Sequence[Portion], shared: Collection[Target]) -> CopiedRa
     into = by_target(portions)
     targets = [target for target, _ in into]
     one_each = len({(target.topic, target.topic_id) for target in targets}) == len(targets)
-    # Where it went to another topic and came back, others may have written meanwhile, and nothing stopped it.
+    # If the routing led to another topic and back, others may have written meanwhile without stopping the copy.
     ranges = sorted((min(p.start for _, p in of), max(p.last.source_end for _, p in of)) for _, of in into)
     came_back = any(one[1] > other[0] for one, other in pairwise(ranges))
     one_to_one = one_each and not came_back and not any(target in shared for target in targets)
@@ -309,12 +310,12 @@ def _target_side(target: Cluster, chosen: Iterable[Sequence[Portion]]) -> tuple[
 def _side(
     cluster: Cluster, topics: Mapping[str, TopicDescription], partitions: Collection[TopicPartition]
 ) -> tuple[Side, Mapping[TopicPartition, str]]:
-    """One side, and its partitions that have no leader."""
+    """Makes one side, and finds its partitions without a leader."""
     stable, offline = offsets_where_led(cluster, partitions, "stable")
     return Side(cluster, topics, stable, compacted_topics(cluster, topics)), offline
 
 
 def compacted_topics(cluster: Cluster, topics: Iterable[str]) -> frozenset[str]:
-    """Those of existing topics in which any record may be missing for a good reason."""
+    """The topics in which compaction may have removed any record."""
     configs = cluster.topic_configs(list(topics), only_changed=False)
     return frozenset(name for name, config in configs.items() if "compact" in config.get("cleanup.policy", ""))

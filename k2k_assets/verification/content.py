@@ -1,8 +1,8 @@
-"""Check: what was copied is the same on both clusters, record by record, in the same order.
+"""Check: copies are the same on both clusters, record by record, in the same order.
 
-What was copied since the last evaluation is looked at, and stretches of the rest. Every source record of a stretch must
-have its copy where the mapping says, with the same content, and every mapped offset must hold a record. A record in a
-hole between two runs was not copied: the hole is not proven.
+The check looks at the records copied since the last evaluation, and at stretches of the rest. Every source record of a
+stretch must have its copy at the mapped offset, with the same content, and every mapped offset must hold a record. A
+source record in a gap between two runs was not copied, so the gap is a fault.
 
 ```
   source     100 101 102  .   .  105 106      a record at 103 or 104: missing on the target
@@ -11,13 +11,12 @@ hole between two runs was not copied: the hole is not proven.
                                               a record at 903 that no source record is mapped to: doubled, or foreign
 ```
 
-What retention or compaction removed on one side is *not comparable*: counted, never a failure. Nor is what was skipped
-by hand (`k2k-tool set`): it is counted, and shown. A copy is judged by the settings under which it was made; where
-nobody noted them, what other settings explain is not comparable either.
+Records that retention or compaction removed on one side are *not comparable*: they are counted, and are no failure. Nor
+are records that were skipped by hand (`k2k-tool set`): these are counted, and shown. A copy is judged by the settings
+under which it was made; if nobody noted them, differences that other settings explain are not comparable either.
 
-What is looked at is bounded in records and in seconds (`sampling`). How far each partition was verified is noted beside
-the index (`verified`), so that the next evaluation goes on from there. What is found wrong stays so until it is
-verified good.
+A run is bounded in records and in seconds (`sampling.py`). It notes beside the index how far each partition is verified
+(`verified.py`), so that the next evaluation goes on from there. A fault counts until its range is verified good.
 """
 
 from __future__ import annotations
@@ -62,9 +61,9 @@ from k2k_assets.verification.verified_notes import Ground, Known, VerifiedNotes
 
 _NEAR = 1000
 SECONDS = 20.0
-"""After so long no further part of what is looked at is begun."""
+"""After so many seconds no further round is begun."""
 _FIRST_SECONDS = 0.75
-"""The part of them after which what is fresh gives way to the second look."""
+"""Share of `SECONDS` after which the second look begins, even if fresh pieces are left."""
 _PIECES = (
     "topic string, partition int, start long, end long, isolation string, headers boolean, timestamps boolean, "
     "noted boolean, alone boolean, schemas string"
@@ -74,7 +73,7 @@ _PIECES = (
 def check_content(
     spark: SparkSession, pipeline: Pipeline, index: MappingIndex, source: Cluster, target: Cluster
 ) -> Verdict:
-    """Compares stretches of topics that still exist on both sides, and notes what was verified.
+    """Compares stretches of topics that still exist on both sides, and notes the result for the next evaluation.
 
     Raises:
         ClusterUnreachable: A cluster does not answer.
@@ -98,7 +97,7 @@ def check_content(
 def _note(
     notes: VerifiedNotes, known: Known, plan: Comparison, tally: Tally
 ) -> tuple[dict[TopicPartition, Verified], str]:
-    """Notes what is known now of each partition of today; returns it, and why it could not be noted."""
+    """Writes the notes on today's partitions; returns them, and the error if they could not be written."""
     ran_out = tally.pieces < len(plan.first) + len(plan.second)
     budget = next_budget(known.budget, sum(size(each.ranges) for each in tally.compared.values()), ran_out)
     try:
@@ -123,12 +122,12 @@ def _verified(
 
 
 def clipped_runs(spark: SparkSession, runs: DataFrame, plan: Comparison, some: Sequence[ComparedPiece]) -> DataFrame:
-    """The parts of runs that lie in pieces: columns of the runs, source_start to count clipped, and of the pieces.
+    """Clips runs to pieces: the columns of the runs, with `source_start` to `count` clipped, and of the pieces.
 
     Args:
-        spark: Makes the frame of pieces.
-        runs: Columns `mapping.index.schemas.RUNS`.
-        plan: The source topic ids that count.
+        spark: The session.
+        runs: Runs, columns `mapping.index.schemas.RUNS`.
+        plan: Names the source topic ids that count.
         some: The pieces.
     """
     ids = spark.createDataFrame(plan.source_ids(), "topic string, source_topic_id string")
@@ -159,10 +158,10 @@ def clipped_runs(spark: SparkSession, runs: DataFrame, plan: Comparison, some: S
 
 
 def pairs_of(clipped: DataFrame) -> DataFrame:
-    """The source and the target offset of each record that is mapped, with what counts of it.
+    """One row for each mapped record: its source and target offset, and the settings of its copy.
 
     Args:
-        clipped: See `clipped_runs`.
+        clipped: Runs from `clipped_runs`.
     """
     step = F.explode(F.sequence(F.lit(0).cast("long"), F.col("count") - 1)).alias("step")
     return clipped.select("*", step).select(
@@ -181,12 +180,12 @@ def pairs_of(clipped: DataFrame) -> DataFrame:
 
 
 def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits: DataFrame) -> DataFrame:
-    """Each mapped record of the pieces, and each source record that is in no run, with its `outcome`.
+    """One row for each mapped record of the pieces, and for each source record in no run, with its `outcome`.
 
     Args:
-        pairs: See `pairs_of`.
+        pairs: Mapped records from `pairs_of`.
         on_source: The source records of the pieces, columns `digests.DIGESTS`.
-        on_target: The target records, same columns; more of them than needed do no harm.
+        on_target: The target records, same columns; further records do no harm.
         limits: The watermarks of both sides, columns `comparison.LIMITS`.
     """
     joined = (
@@ -208,14 +207,14 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
     return joined.withColumn(
         "outcome",
         F.when(at.isNull(), NOT_COPIED)
-        .when(F.col("target_high").isNull(), GONE)  # the target topic was deleted, or is another one now
+        .when(F.col("target_high").isNull(), GONE)  # the target topic was deleted or created anew
         .when(at >= F.col("target_high"), BEYOND)
         .when(same & as_settings_say, EQUAL)
         .when(same & ~F.col("noted"), OTHER)
         .when(original.isNotNull() & copy.isNotNull(), DIFFERENT)
         .when(copy.isNull() & ~target_gone & (at >= F.col("target_stable")), HELD)
         .when(copy.isNull() & ~target_gone, NO_TARGET)
-        .when(original.isNull() & ~source_gone & ~F.col("noted"), OTHER)  # an aborted one that was read uncommitted
+        .when(original.isNull() & ~source_gone & ~F.col("noted"), OTHER)  # an aborted record, read uncommitted then
         .when(original.isNull() & ~source_gone, NO_SOURCE)
         .otherwise(GONE),
     )
@@ -229,7 +228,7 @@ def _compare(
     some: Sequence[ComparedPiece],
     tally: Tally,
 ) -> None:
-    """Compares some pieces, and adds what is found."""
+    """Compares some pieces, and adds the result to the tally."""
     tally.add_pieces(some)
     topics = {piece.topic for piece in some}
     runs = index.runs(spark).where(F.col("topic").isin(*topics))
@@ -271,7 +270,7 @@ def _counted(outcome: DataFrame) -> list[OutcomeCount]:
 def _add_last_mapped(
     spark: SparkSession, clipped: DataFrame, plan: Comparison, tally: Tally, some: Sequence[ComparedPiece]
 ) -> None:
-    """Notes the last mapped record below those source offsets for which it is needed."""
+    """Notes the last mapped record below the source offsets of `asked_for`."""
     partitions = {TopicPartition(piece.topic, piece.partition) for piece in some}
     wanted = [(*tp, offset) for tp in partitions for offset in plan.planned[tp].asked_for()]
     asked = spark.createDataFrame(wanted, "topic string, partition int, before long")
@@ -286,7 +285,7 @@ def _add_last_mapped(
     for row in below.groupBy("topic", "partition", "before").agg(F.max(at).alias("last")).collect():
         known = tally.compared[TopicPartition(row["topic"], row["partition"])].last_before
         found = MappedRecord(**row["last"].asDict())
-        # Another round may have seen a later one.
+        # Another round may have found a later one.
         if row["before"] not in known or known[row["before"]].source_offset < found.source_offset:
             known[row["before"]] = found
 
@@ -308,7 +307,7 @@ def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some
 
 
 def _parts(clipped: DataFrame) -> DataFrame:
-    """What the runs of a piece that lie close together span in each target partition: columns of `Span`."""
+    """The target offsets that neighbouring runs of a piece span in each target partition: columns of `Span`."""
     of_piece = ("topic", "partition", "piece", "target_topic", "target_topic_id", "target_partition", "alone")
     near = F.floor(F.col("target_start") / _NEAR).alias("near")
     first, last = F.min("target_start").alias("start"), F.max(F.col("target_start") + F.col("count")).alias("end")
@@ -316,7 +315,7 @@ def _parts(clipped: DataFrame) -> DataFrame:
 
 
 def _without_skipped(spark: SparkSession, outcome: DataFrame, plan: Comparison) -> DataFrame:
-    """What was skipped by hand is on the source alone, and no fault."""
+    """Marks records that were skipped by hand: they are on the source only, which is no fault."""
     if not plan.skipped:
         return outcome
     ranges = spark.createDataFrame(plan.skipped, "of_topic string, of_partition int, first long, after long")

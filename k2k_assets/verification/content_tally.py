@@ -1,4 +1,4 @@
-"""What a content check has found so far: outcomes of records, and what was done in each partition. No I/O."""
+"""The tally of a content check: outcomes of records, and the compared ranges of each partition. No I/O."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNMAPPED = "is on the target between two copies, and no source record is mapped 
 
 
 class OutcomeCount(NamedTuple):
-    """How often an outcome was met in one source partition, and between which source offsets."""
+    """The number of records with an outcome in one source partition, and the first and last of their offsets."""
 
     topic: str
     partition: int
@@ -38,14 +38,14 @@ class OutcomeCount(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What was found so far.
+    """The results so far.
 
     Attributes:
-        counted: Records, by outcome.
-        pieces: Pieces that were looked at.
-        compared: By source partition.
-        uncertain: Unmapped records that may be there.
-        offenders: The first rows that offend.
+        counted: Number of records by outcome.
+        pieces: Number of compared pieces.
+        compared: Compared ranges by source partition.
+        uncertain: Number of unmapped records where others may write.
+        offenders: The first offending rows.
     """
 
     counted: Counter[str] = field(default_factory=Counter)
@@ -56,17 +56,17 @@ class Tally:
 
     @property
     def faults(self) -> int:
-        """Records that offend."""
+        """Number of offending records."""
         return sum(count for outcome, count in self.counted.items() if outcome not in NO_FAULT)
 
     def add_pieces(self, pieces: Sequence[ComparedPiece]) -> None:
-        """Notes pieces that were compared."""
+        """Adds compared pieces."""
         self.pieces += len(pieces)
         for piece in pieces:
             self.compared[TopicPartition(piece.topic, piece.partition)].ranges.append(Covered(piece.start, piece.end))
 
     def add_outcomes(self, counts: Iterable[OutcomeCount]) -> None:
-        """Notes the outcomes of their records."""
+        """Adds the outcomes of records."""
         for each in counts:
             self.counted[each.outcome] += each.records
             compared = self.compared[TopicPartition(each.topic, each.partition)]
@@ -75,11 +75,13 @@ class Tally:
                 compared.bad.append(Covered(each.first, each.last + 1))
 
     def add_unmapped(self, found: Sequence[tuple[Span, int]], pieces: Sequence[ComparedPiece]) -> None:
-        """Notes target records that nothing is mapped to.
+        """Adds target records that are the copy of no source record.
+
+        Each counts as a fault of the whole piece, because it is not known between which copies of the piece it lies.
 
         Args:
-            found: Each with what it lies in.
-            pieces: Those that were compared with them: which records of one it lies between nobody looks for.
+            found: Target offsets of such records, each with its span.
+            pieces: The pieces of these spans.
         """
         ends = {(piece.topic, piece.partition, piece.start): piece.end for piece in pieces}
         for span, offset in found:
@@ -97,13 +99,13 @@ class Tally:
                 self.offenders.append(Offender(f"{at} {UNMAPPED}", *place))
 
     def note_left(self, first: Sequence[ComparedPiece], second: Sequence[ComparedPiece]) -> None:
-        """Notes of each partition how much of what was planned was not reached."""
+        """Counts the planned pieces of each partition that were not reached."""
         for piece in self._not_done(first):
             self.compared[TopicPartition(piece.topic, piece.partition)].first_left += 1
         for piece in self._not_done(second):
             self.compared[TopicPartition(piece.topic, piece.partition)].second_left += 1
 
     def _not_done(self, pieces: Iterable[ComparedPiece]) -> list[ComparedPiece]:
-        """Those of partitions of which others were compared."""
+        """The pieces that were not compared, of partitions with compared pieces."""
         done = {(*tp, *each) for tp, compared in self.compared.items() for each in compared.ranges}
         return [piece for piece in pieces if (piece.topic, piece.partition) in self.compared and piece[:4] not in done]

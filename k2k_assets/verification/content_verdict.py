@@ -1,4 +1,4 @@
-"""The verdict of a content check: what was found, how far each partition is verified, and what is still bad. No I/O."""
+"""Makes the verdict of a content check: faults, verified positions, and earlier faults that still count. No I/O."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from k2k_assets.verification.verified import Verified, outside
 def content_verdict(
     plan: Comparison, tally: Tally, verified: Mapping[TopicPartition, Verified], trouble: str, mapped: bool
 ) -> Verdict:
-    """The verdict.
+    """Makes the verdict.
 
     Args:
-        plan: What was to be looked at.
-        tally: What was found.
-        verified: What is known of each source partition now.
-        trouble: Why that could not be noted; empty if it could.
-        mapped: Whether anything is mapped at all.
+        plan: The plan of the check.
+        tally: Its results.
+        verified: The new notes on each source partition.
+        trouble: Why the notes could not be written; empty if they were.
+        mapped: Whether the index has any mappings.
     """
     counted = tally.counted
     equal, gone = counted[EQUAL], counted[GONE] + counted[HELD] + counted[OTHER]
@@ -68,9 +68,9 @@ def _positions(plan: Comparison, verified: Mapping[TopicPartition, Verified]) ->
 
 
 def _still_bad(plan: Comparison, tally: Tally, verified: Mapping[TopicPartition, Verified]) -> Iterator[Offender]:
-    """What was found wrong by an earlier evaluation, and was not reached by this one.
+    """Faults of earlier evaluations that this one has not reached.
 
-    What is known not to be mapped any more, or not to be on the source, can no longer be compared.
+    Ranges that are no longer mapped, or no longer on the source, cannot be compared any more and are left out.
     """
     for tp, known in sorted(verified.items()):
         bad = intersection(known.bad, plan.readable[tp]) if tp in plan.readable else known.bad
@@ -89,7 +89,7 @@ def _doubt(plan: Comparison, counts: dict[str, int], mapped: bool, besides: str)
 
 
 def _besides(plan: Comparison, counts: dict[str, int]) -> str:
-    """What else is to be known, in words."""
+    """Further information for the summary, as text."""
     words = []
     if 0 < counts["looked_at"] < counts["readable"]:
         part = 100 * counts["looked_at"] // counts["readable"]

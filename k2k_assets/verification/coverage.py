@@ -1,15 +1,15 @@
-"""Check: commit log and mappings agree. From where copying began to the committed position there is no hole.
+"""Check: commit log and mappings agree. The mappings cover all offsets from where copying began to the position.
 
 ```
   covered   [0, 700) [700, 1000)            position 1000     good
-  covered   [0, 700)      [800, 1000)       position 1000     what was copied from 700 to 800 is not known
+  covered   [0, 700)      [800, 1000)       position 1000     where 700 to 800 were copied to is not known
   covered   [0, 700)                        position 1000     the mappings end before the position
   covered      [300, 1000)                  position 1000     where copying began, 0 to 300, is missing
 ```
 
-Where copying began is in the commit records. What `index.retention` pruned is not missing. If no mapping record was
-ever lost, a missing beginning was copied before mappings were switched on: nothing is wrong with the index, but
-positions there have no answer, which is a doubt.
+Commit records tell where copying began. Ranges that `index.retention` pruned are not missing. If no mapping record was
+ever lost, a missing beginning was copied before mapping was switched on: the index is right, but positions there have
+no answer, so the verdict is doubtful.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
 
 class CoveredRow(NamedTuple):
-    """A covered range of a source partition, of the cluster that is copied from now."""
+    """A covered range of a source partition of the present source cluster."""
 
     topic: str
     source_topic_id: str
@@ -46,10 +46,10 @@ def check_coverage(
 
     Args:
         covered: All covered ranges of the index.
-        positions: As they were before the index was read: their mappings must be in it.
-        positions_now: As they are now; copying may have gone on.
+        positions: Positions from before the index was read; their mappings must be in it.
+        positions_now: Present positions; copying may have gone on.
         lost: Mapping records that retention removed before they were read.
-        pruned: What `index.retention` has taken out.
+        pruned: Notes of what `index.retention` has removed.
     """
     positions = list(positions)
     ranges: dict[tuple[TopicPartition, str], list[Covered]] = defaultdict(list)

@@ -1,7 +1,7 @@
-"""Digests of each record's content, made where it is read: the JVM gets some 32 bytes a record instead of the record.
+"""Computes digests of records where they are read, so that the JVM gets some 32 bytes instead of each record.
 
-Headers and timestamp have columns of their own: whether they count depends on the settings under which a record was
-copied, and a timestamp that a broker has set counts never.
+Headers and timestamp have columns of their own, because the settings of the copy decide whether they are compared. A
+timestamp that a broker has set is never compared.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def digests(
     """The records of ranges, columns `DIGESTS`.
 
     Args:
-        spark: Runs the reading.
+        spark: The session.
         properties: Consumer settings, librdkafka names, with the isolation level.
         ranges: What to read; what retention removed meanwhile is left out.
         payloads: How keys and values of this side are compared.
@@ -72,7 +72,7 @@ def digests(
             arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
-    # A task, and the client that it opens, costs as much as some tens of short ranges.
+    # A task, with the client that it opens, costs as much as some tens of short ranges.
     tasks = max(_LEAST_TASKS, len(ranges) // _RANGES_PER_TASK)
     return ranges_frame(spark, ranges, tasks).mapInArrow(read, DIGESTS)
 
@@ -82,16 +82,16 @@ def headers(message: Message) -> bytes:
     try:
         fields = [field for name, value in message.headers() or () for field in (name.encode(), value)]
     except SystemError:
-        fields = [b"a key that is not UTF-8"]  # the client cannot read it; such a record is never copied
+        fields = [b"a key that is not UTF-8"]  # the client cannot read such headers; the record is never copied
     return _digest(fields, 8) if fields else b""
 
 
 def timestamp(message: Message) -> int | None:
-    """A record's timestamp, as far as its writer has set it, in milliseconds since the epoch."""
+    """A record's timestamp in milliseconds since the epoch; None if a broker has set it."""
     kind, milliseconds = message.timestamp()
     if kind == TIMESTAMP_LOG_APPEND_TIME:
         return None
-    return milliseconds or 1  # 0 cannot be written: its copy has 1
+    return milliseconds or 1  # a copy has 1 instead of 0, which the client cannot write
 
 
 def digest(message: Message, payloads: tuple[Payload, Payload], with_headers: bool, with_timestamp: bool) -> bytes:
@@ -114,7 +114,7 @@ def digest(message: Message, payloads: tuple[Payload, Payload], with_headers: bo
 def _digest(fields: Iterable[bytes | None], size: int) -> bytes:
     made = blake2b(digest_size=size)
     for field in fields:
-        # Null and empty differ, and no two lists of fields give the same bytes.
+        # The encoding is injective: null differs from empty, and no two lists of fields give the same bytes.
         made.update(b"-" if field is None else b"%d:" % len(field))
         made.update(field or b"")
     return made.digest()

@@ -1,14 +1,14 @@
 """Check: every group resumes on the target at the record at which it stands on the source, by content.
 
-Reads the records around both positions on both clusters. S, what would be skipped, must be 0. R, what was read and
-would be read again, must be 0 where one source partition feeds one target partition; with several, records lie mixed,
-and R is shown. What retention or compaction took cannot be compared: counted, never a failure. What was skipped by hand
-(`k2k-tool set`) is on the source alone: as far as the index tells it is passed over, and counted. Positions that are
-left alone (unknown, foreign, active, ...) are shown by their word.
+The check reads the records around both positions on both clusters. S, the number of records that would be skipped, must
+be 0. R, the number of records that would be read again, must be 0 where one source partition feeds one target
+partition; with several, records lie mixed, and R is only shown. Records that retention or compaction removed cannot be
+compared: they are counted, and are no failure. Records that were skipped by hand (`k2k-tool set`) are on the source
+only: as far as the index knows them they are left out, and counted. Positions that are not committed (unknown, foreign,
+active, ...) are shown with their decision.
 
-What is judged is what the target's group holds: it is fetched, and a translated position that it does not hold is a
-fault. Of very many groups a part is looked at in each run, another one each time (`turns`); the others keep the verdict
-that they have.
+The check judges the target group's commits: it reads them, and a translated position that is not committed is a fault.
+Of very many groups each run checks another part (`turns.py`); the others keep their last verdict.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from k2k_assets.verification.turns import parts
 from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
 MOST_PARTITIONS = 2000
-"""Target partitions that are looked at in one run, over all groups: some seconds of reading."""
+"""Target partitions that one run checks, over all groups; reading them takes some seconds."""
 _COMPARED = (CommitDecision.EXACT, CommitDecision.AHEAD, CommitDecision.EXPIRED)
-# Somebody else is at work there, as policies say: nothing of ours is there to be compared.
+# Decisions by which others move the group on the target, so that there is no commit of ours to compare.
 _LEFT_ALONE = {
     CommitDecision.ACTIVE.value,
     CommitDecision.FOREIGN.value,
@@ -70,7 +70,7 @@ _COUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A group's position in one target partition, and where it comes from."""
+    """A group's position in one target partition, and its positions in the source partitions that feed it."""
 
     group: str
     target: At
@@ -81,10 +81,10 @@ class _Place:
 
 @dataclass(slots=True)
 class _Told:
-    """What is found of one group.
+    """The findings on one group.
 
     Attributes:
-        unreadable: Why what it holds, or the records around its position, could not be read; None if they could.
+        unreadable: Why its commits, or the records around its position, could not be read; None if they could.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -101,18 +101,18 @@ def check_groups(
     groups: Iterable[str] | None = None,
     turn: int = 0,
 ) -> dict[str, Verdict]:
-    """Looks at groups as they were translated.
+    """Checks groups after a poll.
 
     Args:
-        pipeline: Whose groups.
-        result: The poll that translated them.
+        pipeline: The pipeline.
+        result: The poll that translated the groups.
         source: The source cluster.
         target: The target cluster.
-        groups: Which; all of the poll by default.
-        turn: Which part is looked at where not all is: rises by one from run to run.
+        groups: The groups to check; None: all groups of the poll.
+        turn: Number of the run, which rises by one; it selects a part if there are too many groups for one run.
 
     Returns:
-        By group; without those whose turn it is not, unless they do not even hold what was committed for them.
+        Verdicts by group; groups whose turn it is not are left out, unless their commits are not those of the poll.
 
     Raises:
         K2KError: A cluster does not answer, or a partition cannot be read.
@@ -166,7 +166,7 @@ def _places(
 def _held(
     pipeline: Pipeline, result: PollResult, places: Iterable[_Place], told: Mapping[str, _Told], target: Cluster
 ) -> Iterator[_Place]:
-    """The places that the target's groups hold as they were translated."""
+    """The places whose translated position is committed; the others are noted as offenders, moved, or unreadable."""
     by_group: dict[str, list[_Place]] = defaultdict(list)
     for place in places:
         by_group[place.group].append(place)
@@ -206,20 +206,20 @@ def _not_held(place: _Place, held: CommittedOffset | None) -> Offender:
 
 
 def _standing(row: Row, sources: Iterable[TopicPartition], own: set[str]) -> tuple[At, ...]:
-    """Where the group stands in each source partition: at 0 where it has read nothing of a topic of its own."""
+    """The group's position in each source partition; 0 for partitions without a commit of topics that it reads."""
     committed = {tp: position.offset for tp, position in row.sources}
     return tuple((tp, committed.get(tp, 0)) for tp in sources if tp in committed or tp.topic in own)
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """What the records around a position on both sides have in common.
+    """The comparison of the records around a position on both sides.
 
     Attributes:
-        match: What was found.
+        match: The result.
         nothing_there: Whether one side has no records there.
-        faulty: Whether the group would skip records, or read some again.
-        by_hand: Records of the source that were passed over, because they were skipped by hand.
+        faulty: Whether the group would skip records, or read records again.
+        by_hand: Number of source records that were left out, because they were skipped by hand.
     """
 
     match: Match
@@ -231,12 +231,11 @@ class _Compared:
 def _compared(
     pipeline: Pipeline, result: PollResult, places: Sequence[_Place], source: Cluster, target: Cluster
 ) -> Iterator[tuple[_Place, _Compared | None]]:
-    """The comparison of each place; None where there is nothing that could be compared.
+    """Compares each place; None if nothing can be compared.
 
-    Where records differ by the settings of today, what they have in common under all settings that there ever were is
-    what counts: they were perhaps copied under others. Where both isolation levels were in use, the index tells which
-    of them it was; where it tells that nobody noted it, nothing can be compared. Nor does what was skipped by hand
-    count then.
+    If records differ under today's settings, they may have been copied under others: then only the parts are compared
+    that count under all settings ever used. If both isolation levels were in use, the index tells which one it was; if
+    nobody noted it, nothing can be compared. Records that were skipped by hand are left out then, too.
     """
     found = _match_all(pipeline, result, places, source, target, CopySettings.of(pipeline), {})
     faulty = [place for place, compared in zip(places, found, strict=True) if compared and compared.faulty]
@@ -253,7 +252,7 @@ def _compared(
 
 
 def _portions(pipeline: Pipeline) -> pa.Table:
-    """What the newest version of the index holds; nothing where there is no index to tell."""
+    """The table of portions of the newest version of the index; empty if there is no index."""
     try:
         return open_version(pipeline)[2]
     except IndexUnusable:
@@ -263,7 +262,7 @@ def _portions(pipeline: Pipeline) -> pa.Table:
 def _by_settings(
     places: Sequence[_Place], source: Cluster, known: Mapping[str, CopySettings], portions: pa.Table
 ) -> Iterator[tuple[CopySettings, list[_Place]]]:
-    """Places, with the settings by which they can be compared; without those of which nobody knows."""
+    """Groups places by the settings for their comparison; places with unknown settings are left out."""
     around = isolation_in_index(portions, source, known)
     levels = {place: set[Isolation | None]().union(*(around(*at) for at in place.sources)) for place in places}
     if common := shared(known.values()):
@@ -346,7 +345,7 @@ def _match(
     window = on_target.get(place.target)
     if window is None or not sources:
         return None
-    # Whoever stands ahead of the copy reads again what was copied since, as is said.
+    # A group that stands ahead of the copy reads records again that were copied since; its decision says so.
     exact_alone = place.alone and place.decision is CommitDecision.EXACT
     found = match(Sides(sources, window, exact_alone, exactly_once))
     nothing_there = not window.records or not any(one.records for one in sources.values())
@@ -366,7 +365,7 @@ def _judge(place: _Place, compared: _Compared | None, told: _Told) -> None:
     if found.compared or compared.nothing_there or compared.faulty:
         told.counts["compared"] += 1
     elif place.decision is CommitDecision.AHEAD:
-        # It has read what is not copied yet: no record around the one position is around the other.
+        # The group has read records that are not copied yet: no record lies around both positions.
         told.counts["waiting"] += 1
     else:
         told.counts["not_comparable"] += 1
@@ -393,11 +392,11 @@ def _offender(place: _Place, found: Match) -> Offender:
 
 
 def _verdict(told: _Told, runs: int) -> Verdict:
-    """The verdict on one group.
+    """Makes the verdict on one group.
 
     Args:
-        told: What was found.
-        runs: In how many runs everything is looked at.
+        told: The findings.
+        runs: Number of runs after which all groups are checked.
     """
     counts = {
         "partitions": sum(told.words.values()),
@@ -419,7 +418,7 @@ def _verdict(told: _Told, runs: int) -> Verdict:
 
 
 def _doubt(told: _Told, counts: Mapping[str, int], words: str) -> str | None:
-    """Why it is no proof, where nothing was compared though it should have been."""
+    """Why the verdict is doubtful, if nothing was compared that should have been; else None."""
     if told.unreadable and not counts["compared"]:
         return f"nothing was compared, for it could not be read: {told.unreadable}"
     if counts["compared"] or any(counts[name] for name in _UNDECIDED):
@@ -452,7 +451,7 @@ def _timed_topics(
     on_source: Mapping[str, TopicDescription],
     on_target: Mapping[str, TopicDescription],
 ) -> frozenset[str]:
-    """Target topics whose timestamps must be those of the source: nobody else stamps them on either side.
+    """Target topics whose timestamps must equal those of the source, because brokers set them on neither side.
 
     Args:
         routes: Source topics, each with its target topic.

@@ -1,4 +1,4 @@
-"""What a target group holds, against what was committed for it: pure."""
+"""Compares a target group's commit with the position that a poll committed. Pure."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from k2k_assets.kafka.groups import CommittedOffset
 
 
 class CommitOwner(Enum):
-    """What is found in one partition of a target group."""
+    """The origin of a target group's commit in one partition."""
 
     OURS = "ours"  # the translated position
-    MOVED = "moved since"  # a later poll has moved it, or an application has: nothing to compare with
+    MOVED = "moved since"  # a later poll or an application has committed since: nothing to compare with
     NOTHING = "nothing"
     OTHER = "another position"
 
 
 def holding(offset: int, held: CommittedOffset | None, version: Version, prefix: str) -> CommitOwner:
-    """Compares what a group holds with what a poll translated.
+    """Compares a group's commit with a poll's translation.
 
     Args:
         offset: The translated position.
-        held: What the group holds; None: nothing.
-        version: Of the poll.
+        held: The group's commit; None if there is none.
+        version: Version of the poll.
         prefix: `groups.offsetGuardPrefix`.
     """
     if held is None:

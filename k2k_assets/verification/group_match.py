@@ -1,4 +1,4 @@
-"""Whether a group resumes at the same record, judged by content alone. Pure.
+"""Judges by content alone whether a group resumes at the same record. Pure.
 
 ```
   source   … r4 r5 r6 | r7 r8 r9 …       read before the position | unread from it on
@@ -7,9 +7,9 @@
   target   … r3 r4 r5 | r6 r7 …          read again 1: r6 would be read twice
 ```
 
-No mapping is used: one that is wrong cannot hide it. Records are recognised by their digests. Where one source
-partition feeds the target partition, both sides are laid over each other; if that does not fit, or several feed it,
-records whose content is there once only are looked up on the other side.
+It uses no mapping, so that a wrong mapping cannot hide a fault. Records are recognised by their digests. If one source
+partition feeds the target partition, both sides are compared in order, shifted against each other if need be. If no
+shift fits, or several source partitions feed it, records with unique content are looked up on the other side.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class RecordWindow:
     """The records around a position.
 
     Attributes:
-        position: Of the group.
+        position: Position of the group.
         before: The records below it, nearest last.
         after: The records from it on, nearest first.
-        whole: Whether nothing may be missing: the log starts at or below the position, and is not compacted.
-        ended: Whether `after` reaches the end of what was to be read.
+        whole: Whether no record can be missing: the log starts at or below the position, and is not compacted.
+        ended: Whether `after` reaches the end of the readable records.
     """
 
     position: int
@@ -50,20 +50,20 @@ class RecordWindow:
 
     @property
     def records(self) -> tuple[Seen, ...]:
-        """All of them, in order."""
+        """The records before and after the position, in order."""
         return (*self.before, *self.after)
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What was found in one target partition.
+    """The result for one target partition.
 
     Attributes:
-        compared: Records that were recognised on the other side.
-        skipped: S: unread records that lie before the target's position, or nowhere.
-        read_again: R: records that were read, and lie at or after it.
-        different: Whether both sides hold records there that have nothing in common.
-        first: The source partition and record of the first fault; None if there is none.
+        compared: Number of records that were recognised on the other side.
+        skipped: S: number of unread records that lie before the target's position, or nowhere on the target.
+        read_again: R: number of read records that lie at or after the target's position.
+        different: Whether both sides have records there, and none in common.
+        first: Source partition and record of the first fault; None if there is none.
     """
 
     compared: int = 0
@@ -75,13 +75,13 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Both sides of a target partition.
+    """The records on both sides of a target partition.
 
     Attributes:
-        sources: The source partitions that feed it, with what lies around the group's position.
-        target: What lies around the translated position.
+        sources: The source partitions that feed it, with the records around the group's position.
+        target: The records around the translated position.
         alone: One to one: no other source partition feeds it, and this one feeds no other.
-        exactly_once: Whether a record is on the target once.
+        exactly_once: Whether each record is on the target only once.
     """
 
     sources: Mapping[TopicPartition, RecordWindow]
@@ -91,7 +91,7 @@ class Sides:
 
 
 def match(sides: Sides) -> Match:
-    """Compares both sides."""
+    """Compares both sides: by shift if one source partition feeds the target partition, else by look-up."""
     lookup = _Lookup(sides)
     if not lookup.whole:
         return lookup.match()
@@ -100,7 +100,7 @@ def match(sides: Sides) -> Match:
         return _of_shift(0, source, window, sides.target)
     found = None if sides.exactly_once else lookup.match()
     if found and found.compared:
-        return found  # second copies, which no shift fits
+        return found  # second copies: no shift fits
     shift = _shift(window, sides.target)
     if shift is not None:
         return _of_shift(shift, source, window, sides.target)
@@ -112,7 +112,7 @@ def match(sides: Sides) -> Match:
 
 
 def _facing(source: RecordWindow, target: RecordWindow, shift: int) -> Iterator[tuple[Seen, Seen]]:
-    """The records that lie over each other when the target's are moved by `shift` towards the source's start."""
+    """The pairs of records if the target's records are moved by `shift` towards the source's start."""
     ours, theirs = source.records, target.records
     moved = len(source.before) - len(target.before) - shift
     first, last = max(0, -moved), min(len(theirs), len(ours) - moved)
@@ -125,7 +125,7 @@ def _fits(source: RecordWindow, target: RecordWindow, shift: int, least: int) ->
 
 
 def _shift(source: RecordWindow, target: RecordWindow) -> int | None:
-    """By how many records the target's position is too low (above zero) or too high; None: no shift fits."""
+    """Number of records by which the target's position is too low (positive) or too high; None if no shift fits."""
     least = max(1, min(len(source.records), len(target.records)) // 2)
     for distance in range(1, max(len(source.records), len(target.records)) + 1):
         fitting = [shift for shift in (distance, -distance) if _fits(source, target, shift, least)]
@@ -175,7 +175,7 @@ class _Lookup:
         position = self.sides.target.position
         if self.sides.exactly_once or not self.sides.alone:
             return [s for s in read if s.digest in self.copies and min(self.copies[s.digest]) >= position]
-        # At least once: what lies before the first unread record is read again; what comes later is a second copy.
+        # At least once: records before the first unread one are read again; later ones are second copies.
         unread_digests = {seen.digest for seen in unread}
         first = takewhile(lambda seen: seen.digest not in unread_digests, self.sides.target.after)
         digests = {seen.digest for seen in first}
@@ -184,13 +184,13 @@ class _Lookup:
     def _skipped(self, unread: Sequence[Seen]) -> list[Seen]:
         position = self.sides.target.position
         ahead = [max(self.copies[seen.digest]) >= position for seen in unread if seen.digest in self.copies]
-        # At least once, a second copy of it may lie beyond what was read.
+        # At least once: a second copy of the record may lie behind the records that were read here.
         certain = self.sides.exactly_once or self.sides.target.ended or any(ahead)
         below = [s for s in unread if s.digest in self.copies and max(self.copies[s.digest]) < position]
         return [*(below if certain else []), *self._missing(unread)]
 
     def _missing(self, unread: Sequence[Seen]) -> list[Seen]:
-        """Unread records between others that are on the target, and not there themselves."""
+        """Unread records that are not on the target, although records before and after them are."""
         if not self.whole:
             return []
         on_target = [index for index, seen in enumerate(unread) if seen.digest in self.copies]

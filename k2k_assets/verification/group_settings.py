@@ -1,7 +1,7 @@
-"""Under which isolation levels records around a group's position were copied.
+"""Finds the isolation levels under which the records around a group's position were copied.
 
-What was read uncommitted holds aborted records; so what is right under one level is a fault under the other. The index
-knows which range was copied under which settings.
+Copies that were read uncommitted include aborted records, so that a right copy under one level is a fault under the
+other. The index knows the settings of each copied range.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
 from k2k_assets.mapping.index.portions import Portion, covered_ranges, settings_ranges, skipped_ranges
 
-# Offsets; the records that are compared lie within as good as always.
+# Distance in offsets; nearly always all compared records lie within it.
 _NEAR = 100_000
 
 Around = Callable[[TopicPartition, int], set[Isolation | None]]
-"""The isolation levels of what was copied around an offset; None among them where nobody knows that of some of it."""
+"""Returns the isolation levels of the copies around an offset; None among them if some of them is not known."""
 
 
 def isolation_in_index(portions: pa.Table, source: Cluster, known: Mapping[str, CopySettings]) -> Around:
-    """Asks a version of the index.
+    """Makes a function that looks isolation levels up in a version of the index.
 
     Args:
-        portions: What it holds, columns `portion_table.PORTIONS`.
-        source: The source cluster: topics count as they are today.
-        known: What the fingerprints stand for.
+        portions: Its table of portions, columns `portion_table.PORTIONS`.
+        source: The source cluster; only its present topics count.
+        known: The settings behind the fingerprints.
     """
     mapped = PortionsBySource(portions)
     cluster = source.cluster_id()
@@ -46,16 +46,16 @@ def isolation_in_index(portions: pa.Table, source: Cluster, known: Mapping[str, 
 
 
 def isolation_around(portions: Sequence[Portion], at: int, known: Mapping[str, CopySettings]) -> set[Isolation | None]:
-    """The same, of the portions of a source partition, in order."""
+    """The isolation levels around an offset, from the portions of its source partition in order."""
     under = [each for each in settings_ranges(portions) if _length([each[:2]], at)]
     copied = _length(covered_ranges(portions), at) - _length(skipped_ranges(portions), at)
     settings = [known.get(each.settings) for each in under]
     levels = {each.isolation if each else None for each in settings}
     if _length((each[:2] for each in under), at) < copied:
-        levels.add(None)  # a release that noted nothing has copied some of it
+        levels.add(None)  # an older release, which noted no settings, has copied some of it
     return levels
 
 
 def _length(ranges: Iterable[tuple[int, int]], at: int) -> int:
-    """How much of disjoint ranges lies near an offset."""
+    """Number of offsets of disjoint ranges that lie near an offset."""
     return sum(max(0, min(end, at + _NEAR) - max(start, at - _NEAR)) for start, end in ranges)

@@ -1,4 +1,4 @@
-"""What `k2k-tool set` has passed over is on the source alone, and no fault of a group that stands before it."""
+"""Finds records that `k2k-tool set` skipped: they are on the source only, which is no fault of a group before them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from k2k_assets.verification.group_match import RecordWindow, Seen
 
 
 def skipped_by_hand(portions: pa.Table, source: Cluster) -> Mapping[TopicPartition, Collection[Covered]]:
-    """What was skipped by hand of topics as they are today.
+    """The ranges of present topics that were skipped by hand.
 
     Args:
-        portions: Of the index, columns `portion_table.PORTIONS`.
+        portions: Table of portions of the index, columns `portion_table.PORTIONS`.
         source: The source cluster.
     """
     cluster_id = source.cluster_id()
@@ -32,7 +32,7 @@ def skipped_by_hand(portions: pa.Table, source: Cluster) -> Mapping[TopicPartiti
 
 
 def without(window: RecordWindow, ranges: Collection[Covered]) -> RecordWindow:
-    """A window without the records in ranges of offsets."""
+    """Drops the records in ranges of offsets from a window."""
 
     def left(records: Iterable[Seen]) -> tuple[Seen, ...]:
         return tuple(seen for seen in records if not any(each.start <= seen.offset < each.end for each in ranges))

@@ -1,4 +1,4 @@
-"""Reads the records around many positions of a cluster with one plain consumer: some before, some after each."""
+"""Reads some records before and after each of many positions of a cluster, with one plain consumer."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from k2k_assets.kafka.offset_ranges import ReadStalled
 from k2k_assets.verification.group_match import RecordWindow, Seen
 
 BEFORE, AFTER = 24, 48
-"""How many records are wanted on each side of a position."""
+"""Number of records to read on each side of a position."""
 _STALL_SECONDS = 30.0
-# Offsets that are gone back over for the records before; more each time that they held too few.
+# Distances in offsets to go back for the records before; the next one is tried if there were too few records.
 _STEPS = (32, 256, 4096, 65_536)
 _SETTINGS: dict[str, object] = {
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 10,
     "fetch.queue.backoff.ms": 2,
     "fetch.error.backoff.ms": 100,
-    # Only some records of each fetch are wanted.
+    # Small fetches, because only some records of each are used.
     "fetch.message.max.bytes": 65_536,
 }
 _DELETED = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
@@ -44,15 +44,15 @@ def read_windows(
     digest: Callable[[Message], bytes],
     compacted: Collection[str],
 ) -> dict[At, RecordWindow]:
-    """The windows.
+    """Reads the window of each position.
 
     Args:
-        cluster: Which cluster.
+        cluster: The cluster.
         properties: Its consumer settings, librdkafka names, with the isolation level.
         positions: Partitions and offsets.
-        ends: Nothing is read from here on; partitions that have none here are left out.
-        digest: Of a record's content.
-        compacted: Topics in which records may be missing.
+        ends: Ends of the partitions, beyond which nothing is read; partitions without one are left out.
+        digest: Computes the digest of a record.
+        compacted: Topics in which compaction may have removed records.
 
     Raises:
         ReadStalled: Nothing arrived for half a minute, or a partition cannot be read.
@@ -73,7 +73,7 @@ def read_windows(
 
 @dataclass(slots=True)
 class _Job:
-    """One stretch to read: until `end`, or `most` records."""
+    """A stretch to read: up to `end`, or up to `most` records."""
 
     partition: TopicPartition
     start: int
@@ -84,7 +84,7 @@ class _Job:
     deleted: bool = False
 
     def take(self, seen: Seen) -> bool:
-        """Adds a record; returns whether that was the last one."""
+        """Adds a record; returns whether it was the last one."""
         if seen.offset >= self.end:
             self.ended = True
             return True
@@ -111,7 +111,7 @@ class _Around:
         return [job for job in (self.after, self.next_job()) if job]
 
     def next_job(self) -> _Job | None:
-        """A longer way back, if the last one was too short."""
+        """The next stretch, with a longer way back, if the last one had too few records; else None."""
         end = min(self.position, self.end)
         reached = self.before.start if self.before else end
         enough = self.before is not None and len(self.before.records) >= BEFORE
@@ -133,7 +133,7 @@ class _Around:
 
 
 class _Sweep:
-    """Reads jobs: those of one partition one after the other, those of different ones together."""
+    """Reads jobs: jobs of one partition one after the other, jobs of different partitions together."""
 
     def __init__(self, cluster: Cluster, properties: Mapping[str, object], digest: Callable[[Message], bytes]) -> None:
         self._cluster = cluster

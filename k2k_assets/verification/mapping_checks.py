@@ -1,4 +1,4 @@
-"""The checks on a pipeline's mappings, by name; each looks at an index and at both clusters. Without Dagster."""
+"""The checks on a pipeline's mappings, by name. Each compares an index with both clusters. Without Dagster."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from k2k_assets.verification.order import check_order
 from k2k_assets.verification.verdict import Verdict
 from k2k_assets.verification.watermarks import check_watermarks, target_extents
 
-# Pandera with pandas, and pyarrow, take their time to import. Each code server, sensor and run would pay for it that
-# loads the definitions, so they are imported where they are used.
+# Pandera with pandas, and pyarrow, are slow to import, and each code server, sensor and run that loads the definitions
+# would pay for it: so they are imported where they are used.
 if TYPE_CHECKING:
     from k2k_assets.mapping.index import MappingIndex
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a check may look at.
+    """The input of a check.
 
     Attributes:
-        pipeline: Whose mappings.
-        spark: For bulk work.
-        index: The version to judge.
+        pipeline: The pipeline.
+        spark: The session for bulk work.
+        index: The version of the index to check.
         source: The source cluster.
         target: The target cluster.
     """
@@ -57,11 +57,11 @@ def run_check(name: str, evidence: Evidence) -> Verdict:
 
 
 def _ensure_permitted(evidence: Evidence) -> None:
-    """What may not be seen would look like what does not exist."""
+    """Raises if permissions are missing, because hidden topics would look like topics that do not exist."""
     pipeline = evidence.pipeline
     topics = {position.topic for position in evidence.index.manifest.positions}
     selected = [topic for topic in topics if pipeline.selection.matches(topic)]
-    # One that is not routed anywhere any more needs no permission, and must not keep the others unchecked.
+    # A topic without a route today needs no permission, and must not prevent the check of the others.
     targets = [target for topic in selected if (target := pipeline.routing.target_if_any(topic)) is not None]
     TopicCheck(pipeline, evidence.source, evidence.target, "checks", selected, targets).ensure_existing()
 
@@ -82,7 +82,7 @@ def _coverage(evidence: Evidence) -> Verdict:
     covered = [
         CoveredRow(r["topic"], r["source_topic_id"], r["partition"], r["covered_from"], r["covered_to"]) for r in rows
     ]
-    # Read after the index: positions only rise, so what the index has cannot lie above them.
+    # Read after the index: positions only rise, so the mappings of the index cannot lie above them.
     log = read_commit_log(evidence.pipeline, cluster_id, evidence.target)
     now = {tp: record.position for tp, record in log.positions.items()}
     manifest = evidence.index.manifest

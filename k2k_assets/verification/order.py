@@ -1,7 +1,7 @@
 """Check: runs are ordered and disjoint on both sides.
 
-On the source side no offset of a partition is mapped twice. On the target side no offset is the copy of two
-records. Between one source and one target partition both offsets rise together.
+On the source side no offset of a partition is mapped twice. On the target side no offset is the copy of two records.
+Between one source and one target partition both offsets rise together.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _TARGET_PARTITION = ("target_topic", "target_topic_id", "target_partition")
 
 
 def check_order(runs: DataFrame) -> Verdict:
-    """Looks at each run and the one before it, from both sides.
+    """Compares each run with the one before it, on both sides.
 
     Args:
-        runs: Columns `mapping.index.schemas.RUNS`, of any number of partitions.
+        runs: Runs of any number of partitions, columns `mapping.index.schemas.RUNS`.
     """
     source_end = F.col("source_start") + F.col("count")
     target_end = F.col("target_start") + F.col("count")

@@ -1,4 +1,4 @@
-"""Cuts what is looked at into pieces that were copied under the same settings, without a break: pure.
+"""Cuts stretches into pieces that were copied under the same settings and without a break. Pure.
 
 ```
   stretch         100 ─────────────────────────────────── 200
@@ -7,7 +7,7 @@
   pieces          [100, 140) a      [140, 170) b  [170, 200) b
 ```
 
-Where a position was set by hand, records of others may lie on the target in between: a piece ends there.
+Where a position was set by hand, foreign records may lie between the copies on the target: so a piece ends there.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class ComparedPiece(NamedTuple):
         partition: Source partition.
         start: First offset.
         end: Offset after the last one.
-        isolation: `isolation.level` under which they were read.
+        isolation: `isolation.level` of the copy.
         headers: Whether headers were copied.
-        timestamps: Whether timestamps were.
-        noted: Whether these settings were noted; else they are those of today, and were perhaps others.
-        alone: Whether nobody else may have written between the copies.
+        timestamps: Whether timestamps were copied.
+        noted: Whether these settings were noted; if not, they are today's, and the copy may have had others.
+        alone: Whether only copies, each once, can lie between the copies (`CopySettings.alone`).
         schemas: The facets whose schema ids were mapped, as `facets_word`.
     """
 
@@ -54,12 +54,12 @@ class ComparedPiece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CopiedRange:
-    """How one source partition was copied.
+    """The copy of one source partition.
 
     Attributes:
         under: Ranges with the fingerprint of their settings, in order.
-        set_at: Offsets at which the position was set by hand, rising.
-        one_to_one: Whether it feeds one target partition in each topic, which nothing else feeds.
+        set_at: Offsets to which the position was set by hand, rising.
+        one_to_one: Whether it feeds one target partition in each topic, which no other source partition feeds.
     """
 
     under: Sequence[SettingsRange] = ()
@@ -72,8 +72,8 @@ class Pieces:
     """The pieces of stretches.
 
     Attributes:
-        found: In the order of the stretches.
-        unknown: Offsets that are left out, for nobody knows what their settings stand for.
+        found: The pieces, in the order of the stretches.
+        unknown: Number of offsets that are left out, because the settings behind their fingerprint are not known.
     """
 
     found: list[ComparedPiece] = field(default_factory=list)
@@ -86,15 +86,15 @@ def pieces(
     known: Mapping[str, CopySettings],
     today: CopySettings,
 ) -> Pieces:
-    """Cuts stretches.
+    """Cuts stretches into pieces.
 
     Args:
-        stretches: What is looked at.
-        copied: How their partitions were copied.
-        known: What the fingerprints stand for.
-        today: The settings of today, for what was copied by releases that noted none.
+        stretches: The stretches to compare.
+        copied: The copies of their partitions.
+        known: The settings behind the fingerprints.
+        today: Today's settings, for copies by releases that noted none.
     """
-    # What is read uncommitted now was perhaps read committed then: aborted records would look like missing ones.
+    # A range that would be read uncommitted now may have been copied committed: aborted records would seem missing.
     assumed = today if today.isolation == "read_committed" else None
     result = Pieces()
     for stretch in stretches:
@@ -112,7 +112,7 @@ def pieces(
 
 
 def _cut(stretch: Stretch, copied: CopiedRange) -> list[SettingsRange]:
-    """All of a stretch, cut where the settings change; those that are not known are empty."""
+    """Cuts a stretch where the settings change; ranges without noted settings have an empty fingerprint."""
     bounds = {stretch.start, stretch.end, *(at for at in copied.set_at if stretch.start < at < stretch.end)}
     within = [under for under in copied.under if under.end > stretch.start and under.start < stretch.end]
     for under in within:

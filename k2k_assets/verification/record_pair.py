@@ -1,4 +1,4 @@
-"""A record of the source beside the one that it became: what a check found, looked at by a person."""
+"""Reads a source record and its copy, to show a finding of a check to a person."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Role = Literal["source", "target"]
 
 @dataclass(frozen=True, slots=True)
 class RecordPlace:
-    """Where a record is, or would be.
+    """The place of a record, which may not exist.
 
     Attributes:
         partition: The partition.
@@ -34,10 +34,10 @@ class RecordPlace:
 
     @classmethod
     def parse(cls, text: str) -> RecordPlace:
-        """Out of `TOPIC:PARTITION:OFFSET`.
+        """Reads `TOPIC:PARTITION:OFFSET`.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The text has another form.
         """
         topic, *numbers = text.rsplit(":", 2)
         if not topic or len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
@@ -54,10 +54,10 @@ class ShownRecord:
     """A record as it was read.
 
     Attributes:
-        key: Its key; None if it is null.
-        value: Likewise.
-        headers: In their order.
-        timestamp: Milliseconds since the epoch; None if it has none.
+        key: The key; None if it is null.
+        value: The value; None if it is null.
+        headers: The headers, in their order.
+        timestamp: Milliseconds since the epoch; None if the record has none.
         by_broker: Whether the broker has set the timestamp.
     """
 
@@ -69,11 +69,11 @@ class ShownRecord:
 
 
 def facing(pipeline: Pipeline, role: Role, place: RecordPlace) -> RecordPlace | None:
-    """Where the mappings say that a record of one cluster is on the other; None where they do not prove it.
+    """The place of a record on the other cluster, by the mappings; None if they do not prove it.
 
     Args:
-        pipeline: Whose mappings.
-        role: On which cluster `place` is.
+        pipeline: The pipeline.
+        role: The cluster of `place`.
         place: The record.
 
     Raises:
@@ -89,15 +89,15 @@ def facing(pipeline: Pipeline, role: Role, place: RecordPlace) -> RecordPlace | 
 
 
 def record_at(pipeline: Pipeline, cluster: Cluster, place: RecordPlace) -> ShownRecord | None:
-    """The record at an offset; None where the offset has none: a marker, an aborted record, or one that was removed.
+    """Reads the record at an offset; None if it has none: a marker, an aborted record, or a removed one.
 
     Args:
-        pipeline: How its clients connect.
-        cluster: Which cluster, of the pipeline's two.
-        place: Where.
+        pipeline: Has the client settings.
+        cluster: One of the pipeline's clusters.
+        place: The place of the record.
 
     Raises:
-        Refused: The partition is not there, or the offset lies outside its log.
+        Refused: The partition does not exist, or the offset lies outside its log.
         K2KError: The cluster does not answer.
     """
     tp, offset = place.partition, place.offset
@@ -138,13 +138,13 @@ def differences_of(pipeline: Pipeline, topic: str, source: ShownRecord, target: 
 
 
 def differences(source: ShownRecord, target: ShownRecord, headers: bool, timestamps: bool) -> list[str]:
-    """The parts in which a copy is not what its record is.
+    """The parts in which a copy differs from its record.
 
     Args:
         source: The record.
         target: Its copy.
         headers: Whether the pipeline copies headers.
-        timestamps: Whether it keeps timestamps. One that a broker has set is never compared.
+        timestamps: Whether the pipeline keeps timestamps; one that a broker has set is never compared.
     """
     judged: Mapping[str, bool] = {
         "key": source.key != target.key,
@@ -152,7 +152,7 @@ def differences(source: ShownRecord, target: ShownRecord, headers: bool, timesta
         "headers": headers and source.headers != target.headers,
         "timestamp": timestamps
         and not (source.by_broker or target.by_broker)
-        and (source.timestamp or 1) != (target.timestamp or 1),  # 0 cannot be written: its copy has 1
+        and (source.timestamp or 1) != (target.timestamp or 1),  # a copy has 1 instead of 0, which cannot be written
     }
     return [part for part, differs in judged.items() if differs]
 

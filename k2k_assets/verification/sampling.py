@@ -1,4 +1,4 @@
-"""Which stretches of the copied ranges a content check looks at: pure.
+"""Chooses the stretches of the copied ranges that a content check compares. Pure.
 
 ```
   source     oldest ──────────────────────────────────────────── newest copy
@@ -6,10 +6,10 @@
                                                              └ verified position
 ```
 
-Whole stretches are compared, not single records: only in order, record by record, do a missing one and a swapped
-pair show. First comes what was found wrong before, then what was copied since the verified position: all of it, or a
-sample. What is left of the budget is for a second look at what is older: its oldest and newest, and a window that moves
-on from one evaluation to the next, in laps, so that in bounded time everything is looked at.
+The check compares whole stretches, not single records, because only an ordered comparison shows a missing record or a
+swapped pair. It takes ranges first that were found wrong before, then those copied since the verified position: all of
+them, or a sample. The rest of the budget is for a second look at older ranges: the oldest, the newest, and a window
+that moves from one evaluation to the next, in laps, so that everything is compared in bounded time.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unverified:
-    """What there is to be looked at in one partition; all ranges are ordered and disjoint.
+    """The ranges to compare in one partition; all are ordered and disjoint.
 
     Attributes:
-        bad: What was found wrong, and not verified since.
-        fresh: What was copied since the verified position.
-        older: What lies below.
-        lap: Where the window over what is older stands, and where its lap ends.
+        bad: Ranges that were found wrong, and not verified since.
+        fresh: Ranges copied since the verified position.
+        older: Ranges below the verified position.
+        lap: Position of the window over the older ranges, and the end of its lap.
     """
 
     bad: Ranges = ()
@@ -59,13 +59,13 @@ class Unverified:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is looked at in one partition this time.
+    """The chosen ranges of one partition.
 
     Attributes:
-        first: What was found wrong before, and what is fresh; with what of the second look joins on to it.
-        second: The rest of the second look.
-        window: The part of both that the window over what is older has come to; None where all of that is looked at.
-        lap_end: Where the window's lap ends.
+        first: Ranges that were found wrong before, and fresh ones, with ranges of the second look that adjoin them.
+        second: The other ranges of the second look.
+        window: The window over the older ranges, which is a part of both; None if all older ranges are chosen.
+        lap_end: End of the window's lap.
     """
 
     first: Ranges = ()
@@ -76,7 +76,7 @@ class Look:
 
 @dataclass(slots=True)
 class _Shares:
-    """Offsets that each partition may look at."""
+    """Number of offsets to compare for each partition."""
 
     bad: Sequence[int] = field(default_factory=list)
     fresh: Sequence[int] = field(default_factory=list)
@@ -84,11 +84,11 @@ class _Shares:
 
 
 def looks(unverified: Mapping[K, Unverified], budget: int | None, seed: int) -> dict[K, Look]:
-    """What is looked at, within the budget.
+    """Chooses the ranges to compare within the budget.
 
     Args:
-        unverified: By partition.
-        budget: See `next_budget`; None at first.
+        unverified: The ranges that could be compared, by partition.
+        budget: Number of offsets, see `next_budget`; None at first.
         seed: The same seed draws the same samples.
     """
     draw = random.Random(seed)
@@ -103,19 +103,19 @@ def looks(unverified: Mapping[K, Unverified], budget: int | None, seed: int) -> 
 
 
 def next_budget(budget: int | None, compared: int, ran_out: bool) -> int:
-    """Offsets that the next evaluation may look at: what was planned has to be reached, or nothing is verified.
+    """Number of offsets for the next evaluation, such that it reaches all planned ranges; else it verifies nothing.
 
     Args:
-        budget: Of this one.
-        compared: Offsets that it has looked at.
-        ran_out: Whether its time ran out before all was looked at.
+        budget: Budget of this evaluation.
+        compared: Number of offsets that it has compared.
+        ran_out: Whether its time ran out before all planned ranges were compared.
     """
     wanted = compared if ran_out else 2 * (budget or RECORDS_IN_ALL)
     return min(RECORDS_IN_ALL, max(LEAST_PER_PARTITION, wanted))
 
 
 def _shares(partitions: Sequence[Unverified], budget: int) -> _Shares:
-    """At most a quarter is for what was found wrong, and at least a quarter for the second look."""
+    """Shares of the budget: at most a quarter for ranges found wrong, and at least a quarter for the second look."""
     shares = _Shares()
     shares.bad = fair_shares([size(each.bad) for each in partitions], budget // 4)
     left = budget - sum(shares.bad)
@@ -125,7 +125,7 @@ def _shares(partitions: Sequence[Unverified], budget: int) -> _Shares:
 
 
 def fair_shares(demands: Sequence[int], budget: int) -> list[int]:
-    """What each gets of a budget: all that it wants, or as much as anybody else who does not get that."""
+    """Splits a budget fairly: each gets its demand, or the same share as all whose demand is not met."""
     given = [0] * len(demands)
     for place, (demand, who) in enumerate(sorted((demand, who) for who, demand in enumerate(demands))):
         given[who] = min(demand, budget // (len(demands) - place))
@@ -147,7 +147,7 @@ def _look(each: Unverified, bad: int, fresh: int, older: int, draw: random.Rando
 
 
 def _sample(ranges: Ranges, share: int, draw: random.Random) -> list[Covered]:
-    """All of some ranges, or their beginning, their end, and what is drawn between."""
+    """All of some ranges; if these are too much, their beginning, their end, and random pieces in between."""
     length = size(ranges)
     if length <= share:
         return list(ranges)
@@ -158,7 +158,7 @@ def _sample(ranges: Ranges, share: int, draw: random.Random) -> list[Covered]:
 
 
 def _second_look(each: Unverified, share: int) -> tuple[list[Covered], Covered | None, int]:
-    """What of older stretches is looked at, the window among it, and where its lap ends."""
+    """The ranges of the second look, the window among them, and the end of its lap."""
     length = size(each.older)
     if length <= share:
         return list(each.older), None, 0
@@ -172,7 +172,7 @@ def _second_look(each: Unverified, share: int) -> tuple[list[Covered], Covered |
 
 
 def _part(ranges: Ranges, start: int, end: int) -> list[Covered]:
-    """A part of ranges, counted as if they lay one behind the other from 0 on."""
+    """A part of ranges, with start and end counted as if the ranges lay one behind the other from 0 on."""
     found: list[Covered] = []
     passed = 0
     for each in ranges:
@@ -189,12 +189,12 @@ def _between(ranges: Ranges, start: int, end: int) -> list[Covered]:
 
 
 def size(ranges: Iterable[tuple[int, int]]) -> int:
-    """Offsets in disjoint ranges."""
+    """Number of offsets in disjoint ranges."""
     return sum(end - start for start, end in ranges)
 
 
 def joined(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
-    """Ranges that are at most `gap` apart become one: reading on is cheaper than a new start."""
+    """Joins ranges that are at most `gap` apart, because reading on is cheaper than a new seek."""
     result: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if result and start - result[-1][1] <= gap:

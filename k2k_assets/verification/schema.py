@@ -1,4 +1,4 @@
-"""Check: every column of the runs is there, of its type, not null, and in its range (pandera on Spark)."""
+"""Check: the runs have all columns, with the right types, without nulls, and in range (pandera on Spark)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RunsModel(pa.DataFrameModel):  # type: ignore[type-arg]  # pandera refuses
     count: LongType = pa.Field(nullable=False, ge=1)
 
     class Config:
-        """No other column is expected."""
+        """Other columns are faults."""
 
         strict = True
 
@@ -40,7 +40,7 @@ def check_schema(runs: DataFrame) -> Verdict:
     """Validates the runs.
 
     Args:
-        runs: Columns `mapping.index.schemas.RUNS`; cached by the caller, as each rule is a Spark job.
+        runs: Runs, columns `mapping.index.schemas.RUNS`; cached by the caller, because each rule is a Spark job.
     """
     faults = broken_rules(runs, RunsModel)
     rows = runs.count()

@@ -1,7 +1,7 @@
-"""Whose turn it is in checks that look at a part of everything each time: remembered between processes.
+"""Takes turns in checks that look at only a part each time, across processes.
 
-A run of Dagster is a process of its own, so the turn lies in a file. A file that cannot be used costs order, not truth:
-then the turn is drawn at random.
+A run of Dagster is a process of its own, so the turn is kept in a file. If the file cannot be used, the turn is random:
+that affects the order only, not the verdicts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def next_turn(pipeline_name: str) -> int:
-    """Numbers that rise by one with each call, for one pipeline on this machine."""
+    """The number of the next turn, which rises by one with each call, for one pipeline on this machine."""
     try:
         path = turn_file(pipeline_name)
         try:
@@ -34,11 +34,11 @@ def next_turn(pipeline_name: str) -> int:
 
 
 def parts(groups: Iterable[Sequence[T]], most: int) -> list[list[T]]:
-    """Everything, in parts for as many turns; one empty part if there is nothing.
+    """Splits all items into parts, one for each turn; one empty part if there are no items.
 
     Args:
-        groups: What of each belongs together lies in one part, unless it is too much.
-        most: In one part.
+        groups: Items; those of one sequence stay in one part, unless they are too many.
+        most: Largest number of items in one part.
     """
     found: list[list[T]] = [[]]
     for group in groups:

@@ -1,4 +1,4 @@
-"""Records on the target, between copies, that are the copy of nothing: doubled ones, or somebody else's."""
+"""Finds records on the target, between copies, that no run maps: doubled copies, or foreign records."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.partition_map import Offsets
 from k2k_assets.mapping.index.grouping import groups, numbers
 
-# Of one round: far more than are shown, and few enough for the driver.
+# Unmapped records of one round: far more than are shown, and few enough for the driver.
 _MOST = 100_000
 _TARGET = ("target_topic", "target_partition")
 
 
 class Span(NamedTuple):
-    """What copies of a piece span in a target partition: start inclusive, end exclusive.
+    """The target offsets that the copies of a piece span in a target partition: start inclusive, end exclusive.
 
     Attributes:
         topic: Source topic.
         partition: Source partition.
         piece: First source offset of the piece.
         target_topic: Target topic.
-        target_topic_id: Its id.
+        target_topic_id: Target topic id.
         target_partition: Target partition.
-        alone: Whether nobody else may have written there.
-        start: Target offset of its first copy.
-        end: Target offset after its last one.
+        alone: Whether only copies, each once, can lie there.
+        start: Target offset of the first copy.
+        end: Target offset after the last copy.
     """
 
     topic: str
@@ -53,13 +53,14 @@ class Span(NamedTuple):
 
 
 def to_read(parts: Iterable[Span]) -> list[Span]:
-    """What is to be read on the target.
+    """The target offsets to read.
 
-    All that a piece spans, if nobody else may have written there: hardly more than its copies. Else only what its
-    copies span that lie close together: between them there may be any number of copies of other source partitions.
+    If only copies can lie there, all offsets that a piece spans are read, which are hardly more than its copies. Else
+    only the spans of neighbouring copies are read, because any number of copies of other source partitions may lie
+    between these.
 
     Args:
-        parts: Several of each piece.
+        parts: Spans of neighbouring copies, several for each piece.
     """
     spans: dict[Span, Span] = {}
     for part in parts:
@@ -70,13 +71,14 @@ def to_read(parts: Iterable[Span]) -> list[Span]:
 
 
 def unmapped(spans: Sequence[Span], pairs: DataFrame, on_target: DataFrame, runs: DataFrame) -> list[tuple[Span, int]]:
-    """The records within spans that no run maps, with their target offsets; of very many the first.
+    """Finds the records within spans that no run maps, with their target offsets; of very many only the first ones.
 
     Args:
-        spans: Into target topics as they are today.
-        pairs: What the runs of the spans' pieces map, with columns `target_topic`, `target_partition`, `target_offset`.
-        on_target: What was read on the target, columns `digests.DIGESTS`; also beside the spans.
-        runs: All runs of the index, columns `mapping.index.schemas.RUNS`: several source partitions may feed one.
+        spans: Spans in target topics that exist today.
+        pairs: The mapped records of the spans' pieces; columns `target_topic`, `target_partition`, `target_offset`.
+        on_target: The records read on the target, columns `digests.DIGESTS`; some may lie outside the spans.
+        runs: All runs of the index, columns `mapping.index.schemas.RUNS`, because several source partitions may feed
+            one target partition.
     """
     read = on_target.select(
         F.col("topic").alias("target_topic"),
@@ -107,18 +109,18 @@ def _of_no_run(found: Sequence[tuple[Span, int]], runs: DataFrame) -> list[tuple
         for batch in batches:
             yield from runs_holding(wanted, pa.Table.from_batches([batch])).to_batches()
 
-    # There may be far more runs than the driver can hold; of these there are no more than offsets.
+    # Filtered on the executors, because the driver cannot hold all runs; at most one run is left for each offset.
     bare = into.select(*_TARGET, "target_start", "count")
     mapped = _mapped(bare.mapInArrow(holding, bare.schema).toArrow())
     return [(span, offset) for span, offset in found if not _is_mapped(mapped.get(span.target, ()), offset)]
 
 
 def runs_holding(offsets: Mapping[TopicPartition, Offsets], runs: pa.Table) -> pa.Table:
-    """The runs that map anything to one of some offsets.
+    """The runs that map a record to one of some target offsets.
 
     Args:
-        offsets: Of target partitions, rising.
-        runs: In any order.
+        offsets: Rising offsets of target partitions.
+        runs: Runs, in any order.
     """
     runs = runs.sort_by([(name, "ascending") for name in _TARGET])
     holds = np.zeros(len(runs), bool)
@@ -131,7 +133,7 @@ def runs_holding(offsets: Mapping[TopicPartition, Offsets], runs: pa.Table) -> p
 
 
 def _by_partition(rows: pa.Table, column: str) -> dict[TopicPartition, Offsets]:
-    """A column of each target partition, rising."""
+    """The values of a column by target partition, rising."""
     rows = rows.sort_by([(name, "ascending") for name in (*_TARGET, column)])
     return {
         TopicPartition(*(rows[name][a].as_py() for name in _TARGET)): numbers(rows[column].slice(a, b - a))
@@ -140,18 +142,18 @@ def _by_partition(rows: pa.Table, column: str) -> dict[TopicPartition, Offsets]:
 
 
 def _mapped(runs: pa.Table) -> Mapping[TopicPartition, tuple[Offsets, Offsets]]:
-    """Start and end of what is mapped in each target partition, rising; what several feed is disjoint there too."""
+    """Starts and ends of the runs in each target partition, rising; runs of different sources are disjoint, too."""
     ends = runs.append_column("end", pa.chunked_array([numbers(runs["target_start"]) + numbers(runs["count"])]))
     starts = _by_partition(runs, "target_start")
     return {target: (starts[target], of_target) for target, of_target in _by_partition(ends, "end").items()}
 
 
 def within(spans: Iterable[Span], offsets: Offsets) -> list[tuple[Span, int]]:
-    """Each of the offsets that lie in spans, once, however many it lies in: with one where a copy is alone, if any.
+    """Assigns each offset to one span that contains it, preferably one in which only copies can lie.
 
     Args:
-        spans: Into one target partition.
-        offsets: Rising.
+        spans: Spans in one target partition.
+        offsets: Rising offsets; those in no span are left out.
     """
     found: list[tuple[Span, int]] = []
     for span in sorted(spans, key=lambda span: not span.alone):

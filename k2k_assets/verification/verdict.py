@@ -1,4 +1,4 @@
-"""What a check says: passed, failed or doubtful, with counts and the first rows that offend."""
+"""The verdict of a check: passed, failed or doubtful, with counts and the first offending rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-# Enough to see the pattern; the counts say how many there are.
+# Number of rows that are shown: enough to see the pattern; the counts tell how many there are.
 SHOWN = 20
 
 
@@ -20,10 +20,10 @@ class Judgement(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Offender:
-    """One row that offends. Offsets are None where the fault has no such side.
+    """One offending row. Fields are None if the fault has no such side.
 
     Attributes:
-        what: What is wrong with it.
+        what: Text on the fault.
         topic: Source topic.
         partition: Source partition.
         source_offset: Source offset.
@@ -48,11 +48,11 @@ class VerifiedPosition:
     Attributes:
         topic: Source topic.
         partition: Source partition.
-        verified_to: Source offset below which everything was looked at, at least in samples; None: nothing counts.
-        end: Source offset after the newest that is mapped.
-        readable: Source offsets that are mapped and still on the source.
-        looked_at: Those of them that were looked at record by record, and are right.
-        bad: Stretches that were found wrong, and not verified good since.
+        verified_to: Source offset below which everything was compared, at least in samples; None if nothing was.
+        end: Source offset after the last mapped one.
+        readable: Number of source offsets that are mapped and still on the source.
+        looked_at: Number of these offsets that were compared record by record, and are right.
+        bad: Number of stretches that were found wrong, and not verified good since.
     """
 
     topic: str
@@ -70,10 +70,10 @@ class Verdict:
 
     Attributes:
         judgement: The answer.
-        summary: One sentence that holds the evidence.
-        counts: What was looked at, and what was found, by name.
-        offenders: The first rows that offend, at most `SHOWN`.
-        verified: How far content is verified, of checks that go on from where they were.
+        summary: One sentence with the evidence.
+        counts: Numbers of compared and offending items, by name.
+        offenders: The first offending rows, at most `SHOWN`.
+        verified: Verified positions, of checks that continue where they ended.
     """
 
     judgement: Judgement
@@ -84,21 +84,21 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong or in doubt."""
+        """Whether the check passed without doubt."""
         return self.judgement is Judgement.PASSED
 
 
 def verdict(
     offenders: Sequence[Offender], found: int, good: str, counts: Mapping[str, int], doubt: str | None = None
 ) -> Verdict:
-    """The verdict on counted offences.
+    """Makes the verdict from offending rows.
 
     Args:
-        offenders: The first of them.
-        found: How many there are.
-        good: The summary when there are none.
+        offenders: The first offending rows.
+        found: Number of offending rows.
+        good: The summary if there are none.
         counts: See `Verdict`.
-        doubt: Why even without offences this is no proof; None when it is one.
+        doubt: Why the check proves nothing even without offending rows; None if it does.
     """
     if found:
         first = offenders[0].what if offenders else "see the counts"

@@ -1,4 +1,4 @@
-"""How far the content of each partition was verified, and what that is worth at the next evaluation: pure.
+"""Verified positions: how far the content of each partition is verified, for the next evaluation. Pure.
 
 ```
   copied      ├──────────────────────────────────────────────┤────── since ──────>
@@ -7,9 +7,9 @@
                                                 verified position
 ```
 
-Each new stretch begins with the last mapped record below the verified position. It has to be mapped to the target
-offset at which it lay: another one tells that the copy was replaced from somewhere below, and then nothing is verified
-any more. A fault has the partition fall back too; where it lies is remembered until it was verified good.
+Each new stretch begins with the last mapped record below the verified position. If that record is mapped to another
+target offset now, the copy was replaced from somewhere below, and nothing is verified any more. A fault makes the
+partition fall back too; its range is remembered until it was verified good.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.in_memory_mapping import intersection, without
 from k2k_assets.verification.sampling import NO_LAP, Look, Ranges, Unverified, joined
 
-# Of one partition. Beyond it the smallest are forgotten, and looked at once more; bad ones are joined.
+# Ranges of one partition. If there are more, the smallest are forgotten and compared again; bad ones are joined.
 _MOST_RANGES = 64
 
 
@@ -32,7 +32,7 @@ class _Model(BaseModel):
 
 
 class MappedRecord(_Model):
-    """A record and where its copy lies."""
+    """A source record and the place of its copy."""
 
     source_offset: int
     target_topic_id: str
@@ -41,15 +41,15 @@ class MappedRecord(_Model):
 
 
 class Verified(_Model):
-    """What is known of one source partition.
+    """The notes on one source partition.
 
     Attributes:
-        position: Everything below was looked at, at least in samples; 0 where nothing is verified.
-        last: The last mapped record below it; None where none is: then all is looked at each time.
-        seen: What was looked at record by record, and is right.
-        bad: What was found wrong, and was not verified good since.
-        lap: Where the second look goes on, and where its lap ends.
-        turn: Evaluation in which anything of it was looked at last.
+        position: Verified position: everything below was compared, at least in samples; 0 if nothing is verified.
+        last: The last mapped record below it; None if there is none, and then everything is compared each time.
+        seen: Ranges that were compared record by record, and are right.
+        bad: Ranges that were found wrong, and not verified good since.
+        lap: Where the second look continues, and where its lap ends.
+        turn: Number of the last evaluation that compared any of its records.
     """
 
     position: int = 0
@@ -60,11 +60,11 @@ class Verified(_Model):
     turn: int = -1
 
     def fallen_back(self) -> Verified:
-        """After any doubt: only what was found wrong is still known."""
+        """The notes after any doubt: only the ranges found wrong are kept."""
         return Verified(bad=self.bad, turn=self.turn)
 
     def within(self, readable: Ranges) -> Verified:
-        """What of it still holds.
+        """The part of the notes that is still valid.
 
         Args:
             readable: Source ranges that are mapped, and still on the source.
@@ -73,31 +73,31 @@ class Verified(_Model):
         known = self.model_copy(update=clipped)
         at = None if self.last is None else self.last.source_offset
         is_there = at is None or any(start <= at < end for start, end in readable)
-        # Mappings that end below what was verified have been replaced, or were lost.
+        # If the mappings end below the verified position, they have been replaced or were lost.
         return known if is_there and readable[-1].end >= self.position else known.fallen_back()
 
     def unverified(self, readable: Ranges) -> Unverified:
-        """What there is to be looked at; `within` the same ranges."""
+        """The ranges to compare; call `within` with the same ranges first."""
         if self.last is None:
             return Unverified(self.bad, readable)
         at = self.last.source_offset
         end = max(at + 1, *(each.end for each in readable))
-        # Both hold the last record: what lies on the target between it and its neighbours is looked at too.
+        # Both ranges contain the last record, so that the target records on both of its sides are compared too.
         older = intersection(readable, [Covered(0, at + 1)])
         return Unverified(self.bad, intersection(readable, [Covered(at, end)]), older, self.lap)
 
 
 @dataclass(slots=True)
 class Compared:
-    """What an evaluation has done in one partition.
+    """The work of an evaluation in one partition.
 
     Attributes:
-        ranges: What was compared.
-        first_left: Pieces of `Look.first` that were not: time ran out.
-        second_left: Likewise of `Look.second`.
-        bad: What of it is wrong.
-        is_held: Whether some of it cannot be read yet.
-        last_before: The last mapped record below a source offset, for those that were asked for.
+        ranges: Compared ranges.
+        first_left: Number of pieces of `Look.first` that were not compared, because time ran out.
+        second_left: Number of pieces of `Look.second` that were not compared.
+        bad: Ranges that are wrong.
+        is_held: Whether some records cannot be read yet, because of an open transaction.
+        last_before: The last mapped record below each source offset of `asked_for`.
     """
 
     ranges: list[Covered] = field(default_factory=list)
@@ -109,25 +109,25 @@ class Compared:
 
     @property
     def done(self) -> list[Covered]:
-        """What was compared, ordered and disjoint."""
+        """The compared ranges, ordered and disjoint."""
         return [Covered(*each) for each in joined(self.ranges, 0)]
 
 
 def asked_for(known: Verified, look: Look, readable: Ranges) -> set[int]:
-    """The source offsets for which `Compared.last_before` is needed."""
+    """The source offsets for which `Compared.last_before` has to be found."""
     of_last = set() if known.last is None else {known.last.source_offset + 1}
     return {readable[-1].end, *of_last, *({look.window.end} if look.window else ())}
 
 
 def updated(known: Verified, newest: Verified, look: Look, readable: Ranges, compared: Compared, turn: int) -> Verified:
-    """What is known of a partition after an evaluation.
+    """The notes on a partition after an evaluation.
 
     Args:
-        known: What the evaluation went out from, `within` what is readable.
-        newest: What is noted now: another evaluation may have found something wrong meanwhile.
-        look: What was to be looked at.
-        readable: What could have been.
-        compared: What was done.
+        known: The notes from which the evaluation started, `within` the readable ranges.
+        newest: The present notes; another evaluation may have found faults meanwhile.
+        look: The ranges that were chosen.
+        readable: The ranges that could be compared.
+        compared: The work that was done.
         turn: Number of the evaluation.
     """
     if not compared.ranges:
@@ -152,7 +152,7 @@ def _is_replaced(known: Verified, compared: Compared) -> bool:
 
 
 def _lap(look: Look, compared: Compared) -> Covered:
-    """The next window begins with the last record of this one, unless that would be the same window again."""
+    """The start of the next window: the last record of this one, unless that would be the same window again."""
     if look.window is None:
         return NO_LAP
     last = compared.last_before.get(look.window.end)
@@ -161,7 +161,7 @@ def _lap(look: Look, compared: Compared) -> Covered:
 
 
 def outside(ranges: Ranges, gaps: Ranges) -> tuple[Covered, ...]:
-    """What of ordered, disjoint ranges lies in none of others."""
+    """The parts of ordered, disjoint ranges that lie in no gap."""
     left = tuple(ranges)
     for gap in gaps:
         left = without(left, gap)
@@ -174,7 +174,7 @@ def _largest(ranges: Ranges) -> tuple[Covered, ...]:
 
 
 def _few(ranges: Ranges) -> tuple[Covered, ...]:
-    """Not too many, nothing left out: those that lie closest are joined, with what lies between."""
+    """Reduces the number of ranges without losing any: the closest ones are joined, including the offsets between."""
     found = joined(ranges, 0)
     gaps = sorted(after[0] - before[1] for before, after in pairwise(found))
     gap = gaps[len(found) - _MOST_RANGES - 1] if len(found) > _MOST_RANGES else 0

@@ -1,8 +1,8 @@
-"""The file that keeps, beside the index, how far the content was verified.
+"""The file beside the index that keeps how far the content is verified.
 
-It goes where the index goes: whoever opens the same index goes on from there, Dagster or not, on whatever machine; and
-who deletes the index deletes what was said of it. Where the file cannot be read all is looked at once more, and what
-was wrong has to be found again.
+It is moved and deleted together with the index, so each program that opens the same index continues from these notes,
+with Dagster or without, on any machine. If the file cannot be read, everything is compared again, and faults have to be
+found again.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.verified import Verified
 
-# Rises when the check finds more than it did: then what was verified before is looked at once more.
+# Rises when a release makes the check stricter; then everything is compared again.
 _VERSION = 1
 
 
 class Ground(BaseModel):
-    """What a verified position rests on; where anything of it changes all of them fall back.
+    """The conditions of all verified positions; if one of them changes, all positions fall back.
 
     Attributes:
-        version: Of the check.
+        version: Version of the check.
         cluster: Id of the source cluster.
-        index: Identity of the index: another one after it was built anew.
-        settings: Of the copy, as the pipeline's file has them: they stand in for those that were not noted.
+        index: Identity of the index, which changes when the index is built anew.
+        settings: Fingerprint of the pipeline's present copy settings, which are used where none were noted.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -46,7 +46,7 @@ class Ground(BaseModel):
 
     @classmethod
     def of(cls, pipeline: Pipeline, index: MappingIndex, cluster: str) -> Ground:
-        """The ground of today."""
+        """The present conditions, for a pipeline, an index and the id of the source cluster."""
         return cls(cluster=cluster, index=index.manifest.identity, settings=CopySettings.of(pipeline).fingerprint)
 
 
@@ -69,12 +69,12 @@ class _Document(BaseModel):
 
 
 class Known(NamedTuple):
-    """What an evaluation goes out from.
+    """The notes from which an evaluation starts.
 
     Attributes:
-        turn: Its number.
-        budget: Offsets that it may look at; None: as many as there may be.
-        verified: What is known of each source partition.
+        turn: Number of the evaluation.
+        budget: Number of offsets that it may compare; None: the default.
+        verified: Notes on each source partition.
     """
 
     turn: int = 0
@@ -83,11 +83,11 @@ class Known(NamedTuple):
 
 
 class VerifiedNotes:
-    """The notes on an index.
+    """Reads and writes the notes on an index.
 
     Args:
         root: Directory of the index.
-        ground: Of today.
+        ground: The present conditions; notes under other ones do not count.
     """
 
     def __init__(self, root: Path, ground: Ground) -> None:
@@ -95,7 +95,7 @@ class VerifiedNotes:
         self._ground = ground
 
     def read(self) -> Known:
-        """What is known; nothing where there is no file that can be read."""
+        """Reads the notes; they are empty if the file cannot be read."""
         try:
             document = _Document.model_validate_json(self.path.read_bytes())
         except (OSError, ValidationError):
@@ -114,8 +114,8 @@ class VerifiedNotes:
 
         Args:
             turn: Number of this evaluation.
-            budget: Of the next one.
-            verified: What is known of each source partition.
+            budget: Budget of the next evaluation.
+            verified: Notes on each source partition.
 
         Raises:
             OSError: The directory cannot be written.
@@ -129,7 +129,7 @@ class VerifiedNotes:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One evaluation at a time changes the notes; the lock goes with the process.
+        """Locks the notes, so that one evaluation at a time changes them; the lock ends with the process.
 
         Raises:
             OSError: The directory cannot be written.

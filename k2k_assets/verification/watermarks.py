@@ -1,4 +1,4 @@
-"""Check: every target offset in the mappings exists or existed, that is: lies below the high watermark."""
+"""Check: every target offset in the mappings lies below the high watermark, so that it exists or has existed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
 
 class TargetExtent(NamedTuple):
-    """Between which offsets the mappings point into a target partition: start inclusive, end exclusive.
+    """The lowest and highest target offset in the mappings of a target partition: start inclusive, end exclusive.
 
     Attributes:
-        sources: Names and ids of the source topics that they map.
+        sources: Names and ids of the source topics that these mappings map.
     """
 
     topic: str
@@ -30,10 +30,10 @@ class TargetExtent(NamedTuple):
 
 
 def target_extents(runs: DataFrame) -> list[TargetExtent]:
-    """The extent of each target partition.
+    """Finds the extent of each target partition.
 
     Args:
-        runs: Columns `mapping.index.schemas.RUNS`.
+        runs: Runs, columns `mapping.index.schemas.RUNS`.
     """
     keys = ("target_topic", "target_topic_id", "target_partition")
     end = F.max(F.col("target_start") + F.col("count"))
@@ -56,7 +56,7 @@ def target_extents(runs: DataFrame) -> list[TargetExtent]:
 def check_watermarks(extents: Iterable[TargetExtent], source: Cluster, target: Cluster) -> Verdict:
     """Compares the extents with the target's watermarks.
 
-    A target topic that is gone like all that was copied to it was retired, and its mappings are of no use.
+    If a target topic is gone together with all its source topics, both were retired, and the mappings do not matter.
 
     Raises:
         ClusterUnreachable: A cluster does not answer.

@@ -1,7 +1,7 @@
-"""Translation for everyone: positions of one cluster as positions of the other, exact where the mappings prove it.
+"""Translates positions of one cluster to positions of the other, exact where the mappings prove it. Public functions:
 
 - `translate_offsets`: some positions of a partition; no Spark.
-- `OffsetTranslator`: the same for many questions, with the mappings read once.
+- `OffsetTranslator`: the same for many calls, with the mappings read once.
 - `translate_frame`: a column of offsets in a PySpark DataFrame.
 - `translate_checkpoint`: the offsets of a Spark structured-streaming query.
 """
@@ -25,7 +25,7 @@ _MODULES = {
     "translate_frame": "k2k_assets.translation.frame",
     "translate_offsets": "k2k_assets.translation.translator",
 }
-# Programs that were written for an earlier release go on working.
+# Former names still work, for programs that were written for an earlier release.
 _FORMER_NAMES = {"Translator": "OffsetTranslator"}
 __all__ = [
     "OffsetTranslator",
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is asked for only then: who translates three offsets must not wait for Spark."""
+    """Imports each name on first use: a program that translates three offsets must not wait for the import of Spark."""
     if name in _FORMER_NAMES:
         warnings.warn(f"{__name__}.{name} is called {_FORMER_NAMES[name]} now", DeprecationWarning, stacklevel=2)
         name = _FORMER_NAMES[name]

@@ -1,4 +1,4 @@
-"""From the mappings of partitions to what is answered for positions in a partition: pure, in bulk."""
+"""Answers for positions in a partition, from the maps of partitions. Pure, in bulk."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from k2k_assets.translation.routes import Routes, Standing
 
 
 class PositionAnswers(NamedTuple):
-    """Answers to positions of one partition, in their order.
+    """Answers for positions of one partition, in their order.
 
     Attributes:
-        place: The partition on the other side; None: there is none.
-        offsets: `NO_OFFSET` where there is no answer.
+        place: The partition on the other side; None if there is none.
+        offsets: The translated positions; `NO_OFFSET` where there is no answer.
         states: Values of `TranslationState`.
     """
 
@@ -41,18 +41,18 @@ class PositionAnswers(NamedTuple):
 def on_target(
     routes: Routes, mapping: PartitionMap, positions: Offsets, log_end: int | None = None
 ) -> list[PositionAnswers]:
-    """Positions of a source partition, in each target partition that it goes to.
+    """Translates positions of a source partition to each target partition that it goes to.
 
     Args:
-        routes: What is copied where.
-        mapping: Of the source partition.
+        routes: The routes of the pipeline.
+        mapping: Map of the source partition.
         positions: Next offsets to read.
-        log_end: High watermark of the source partition: a position beyond it is of a log that is no more (truncated,
-            created anew). None: it is not known.
+        log_end: High watermark of the source partition; a position beyond it belongs to a former log (truncated, or
+            created anew). None if not known.
 
     Returns:
-        At least one. What several source partitions feed is translated for this one alone: a group that reads them
-        all goes on at the smallest of the answers.
+        Answers for each target partition; at least one. If several source partitions feed it, the answers are for this
+        one alone: a group that reads all of them continues at the smallest of the answers.
     """
     topic = mapping.source.topic
     targets: list[Target] = []
@@ -76,17 +76,18 @@ def on_target(
 def on_source(
     routes: Routes, maps: Iterable[PartitionMap], target: Target, positions: Offsets, mapped_to: int | None = None
 ) -> list[PositionAnswers]:
-    """Positions of a target partition, in each source partition that feeds it.
+    """Translates positions of a target partition to each source partition that feeds it.
 
     Args:
-        routes: What is copied where.
-        maps: Of all source partitions that may feed it.
+        routes: The routes of the pipeline.
+        maps: Maps of all source partitions that may feed it.
         target: The target partition.
         positions: Next offsets to read.
-        mapped_to: Target offset below which every copied record is known to be mapped; None if that is not known.
+        mapped_to: Target offset below which every copied record is mapped; None if not known.
 
     Returns:
-        At least one. Where a source partition is spread over several target partitions, this is the answer of one.
+        Answers for each source partition; at least one. If a source partition is spread over several target partitions,
+        the answers are for this one alone.
     """
     answers = []
     for mapping in maps:
@@ -101,7 +102,7 @@ def on_source(
 
 
 def nowhere(count: int) -> PositionAnswers:
-    """No answer: the partition is not replicated."""
+    """The answers for positions of a partition that is not replicated."""
     states = np.full(count, TranslationState.NOT_REPLICATED, dtype=np.uint8)
     return PositionAnswers(None, np.full(count, NO_OFFSET, dtype=np.int64), states)
 

@@ -1,7 +1,7 @@
-"""The position of a whole Spark query, or of any reader that keeps its offsets itself, on the other side.
+"""Translates the checkpoint of a Spark query, or of any reader that keeps its own offsets.
 
-A checkpoint is all positions of one reader, so where several partitions feed one they are taken together: nothing is
-skipped. Partitions of its topics that it does not name count as unread, as Spark takes them.
+A checkpoint has all positions of one reader. So if several partitions feed one, their positions are combined, and no
+record is skipped. Partitions of its topics that it does not name count as unread, as in Spark.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from k2k_assets.translation.groups import CopiedAtCut, translate_groups
 from k2k_assets.translation.translator import OffsetTranslator, PipelineFiles
 
 _READER = "the reader"
-# At least once, with a source that does not answer: more may have been copied than is known.
+# Stands for the unknown end of a source that does not answer, in at-least-once mode: more may be copied than is mapped.
 _FAR = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class TranslatedPartition:
-    """Where the reader goes on in one partition.
+    """The reader's translated position in one partition.
 
     Attributes:
-        partition: On the other side.
+        partition: The partition on the other side.
         offset: Next offset to read there; None if there is no answer.
-        state: As in `TranslatedOffset`.
-        sources: The partitions that it comes from, each with the position in it.
+        state: The state, as in `TranslatedOffset`.
+        sources: The partitions that it is translated from, each with the reader's position.
     """
 
     partition: TopicPartition
@@ -46,7 +46,7 @@ class TranslatedPartition:
 
 @dataclass(frozen=True, slots=True)
 class TranslatedCheckpoint:
-    """Where a reader goes on.
+    """The translated checkpoint of a reader.
 
     Attributes:
         partitions: All partitions of the topics on the other side, in order.
@@ -77,10 +77,10 @@ def translate_checkpoint(
     Args:
         pipeline: A pipeline, or its file or files.
         offsets: Next offset to read in each partition; or Spark's JSON, or the text of a checkpoint's offsets file.
-        reverse: From the target back to the source.
+        reverse: Whether to translate from the target back to the source.
 
     Raises:
-        Refused: The text holds no such offsets, the pipeline does not copy one of the topics, or there are no mappings.
+        Refused: The text has no such offsets, the pipeline does not copy one of the topics, or there are no mappings.
         ClusterUnreachable: A cluster that is needed does not answer.
     """
     positions = spark_offsets.parse(offsets, "the text") if isinstance(offsets, str) else dict(offsets)
@@ -89,12 +89,12 @@ def translate_checkpoint(
 
 
 def checkpoint(translator: OffsetTranslator, positions: Mapping[TopicPartition, int]) -> TranslatedCheckpoint:
-    """Positions on the source as positions on the target."""
+    """Translates a reader's positions on the source to positions on the target."""
     routes = translator.routes
     topics = sorted({tp.topic for tp in positions})
     for topic in topics:
         translator.ensure_copied(topic)
-    # Also those of other topics: they may share a target partition with these.
+    # Source partitions of other topics are included: they may share a target partition with these.
     sources = {TopicPartition(s.topic, s.partition): s for s in translator.partitions_of(routes.targets)}
     own = {tp for tp in sources if tp.topic in topics}
     asked = {tp: CommittedOffset(positions.get(tp, 0)) for tp in own | set(positions)}
@@ -110,14 +110,14 @@ def checkpoint(translator: OffsetTranslator, positions: Mapping[TopicPartition, 
     for answer in found.get(_READER, ()):
         come_from = {tp: committed.offset for tp, committed in answer.sources}
         rows[answer.target] = _row(answer.target, answer.offset, answer.state, come_from, starts)
-    # Partitions that no source partition feeds have nothing to skip.
+    # In partitions that no source partition feeds, the reader has nothing to skip.
     unfed = {tp for tp in starts if tp.topic in {routes.targets[topic] for topic in topics}} - set(rows)
     rows |= {tp: _row(tp, starts[tp], TranslationState.EXACT, {}, starts) for tp in unfed}
     return _found(rows.values(), topics)
 
 
 def checkpoint_back(translator: OffsetTranslator, positions: Mapping[TopicPartition, int]) -> TranslatedCheckpoint:
-    """Positions on the target as positions on the source."""
+    """Translates a reader's positions on the target back to positions on the source."""
     routes = translator.routes
     topics = sorted({tp.topic for tp in positions})
     for topic in topics:
@@ -156,7 +156,7 @@ def _copied(translator: OffsetTranslator, sources: Mapping[TopicPartition, Sourc
 def _read(
     translator: OffsetTranslator, mapping: PartitionMap, positions: Mapping[TopicPartition, int]
 ) -> dict[Target, int]:
-    """What was read of a source partition on the target: by target partition that it goes to, 0 where nothing was."""
+    """The reader's position in each target partition that a source partition goes to; 0 where it has read nothing."""
     topic = translator.routes.targets[mapping.source.topic]
     of_today = translator.routes.target.ids.get(topic)
     targets = [target for target in mapping.runs if (target.topic, target.topic_id) == (topic, of_today)]

@@ -1,8 +1,8 @@
-"""A column of offsets in, translated offsets and their states out: the PySpark DataFrame function.
+"""Translates a column of offsets in a PySpark DataFrame; adds the translated offsets and their states.
 
     answers = translate_frame(frame, "pipeline.yaml")       # frame: topic string, partition int, offset long
 
-The runs do not go through the driver: each task reads those that it needs from the index' Parquet files.
+The runs do not go through the driver: each task reads the ones that it needs from the index's Parquet files.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from k2k_assets.translation.translator import TIMEOUT, PipelineFiles, loaded
 
 _NUMBERS = (ShortType, IntegerType, LongType)
 _OFFSET_BITS = 47
-# So many tasks may share the rows of one partition: more would load its runs more often.
+# At most so many tasks share the rows of one partition: more would load its runs more often.
 _TASKS_OF_ONE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class FrameIndex:
-    """One version of an index, and what is copied where: all that the tasks need.
+    """One version of an index and the routes: the input of the tasks.
 
     Attributes:
-        root: Directory of the index; every executor reads it.
-        manifest: The version.
-        routes: What is copied where.
-        source_logs: High watermark of each source partition; none where the source does not answer.
+        root: Directory of the index, which every executor must be able to read.
+        manifest: Manifest of the version.
+        routes: The routes of the pipeline.
+        source_logs: High watermark of each source partition; empty if the source does not answer.
     """
 
     root: Path
@@ -53,25 +53,25 @@ class FrameIndex:
 
 
 def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool = False) -> DataFrame:
-    """Translates positions with the mapping index as it is when this is called.
+    """Translates positions with the present version of the mapping index.
 
     Positions that were copied after the index was last updated are `ahead`: materialize `offset_mappings` first.
 
     Args:
-        frame: Has the columns `topic` (string), `partition` and `offset` (whole numbers): next offsets to read on the
-            source, with `reverse` on the target. Other columns are kept.
+        frame: A frame with the columns `topic` (string), `partition` and `offset` (whole numbers): next offsets to read
+            on the source, with `reverse` on the target. Other columns are kept.
         pipeline: A pipeline, or its file or files.
-        reverse: From the target back to the source.
+        reverse: Whether to translate from the target back to the source.
 
     Returns:
-        The rows, in no certain order, with `target_topic`, `target_partition`, `target_offset` (null where there is no
-        answer) and `state`; with `reverse` `source_topic` and so on. A row comes out once for each partition that its
-        own goes to (`partition: producer`), or with `reverse` comes from.
+        The rows, in no particular order, with `target_topic`, `target_partition`, `target_offset` (null where there is
+        no answer) and `state`; with `reverse` `source_topic` and so on. If a partition goes to several (`partition:
+        producer`), or with `reverse` comes from several, there is a row for each of them.
 
     Raises:
-        Refused: A column is missing, or one that would be added is there already.
+        Refused: A column is missing, or a column of the result exists already.
         IndexUnusable: There is no index.
-        ClusterUnreachable: The cluster that is translated to does not answer.
+        ClusterUnreachable: The cluster of the result does not answer.
     """
     found = loaded(pipeline)
     root, manifest, _ = open_version(found)
@@ -83,9 +83,9 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
 
 
 def copied_last(manifest: Manifest) -> dict[str, str]:
-    """The topic id that was copied last of each topic.
+    """The id of each topic under which it was copied last.
 
-    Of one that was created anew with fewer partitions there are positions under both ids.
+    If a topic was created anew with fewer partitions, there are positions under both ids.
     """
     cluster = manifest.source_cluster
     return newest_ids(
@@ -95,7 +95,7 @@ def copied_last(manifest: Manifest) -> dict[str, str]:
 
 
 def translated(frame: DataFrame, index: FrameIndex, reverse: bool = False) -> DataFrame:
-    """As `translate_frame`, with what it finds out."""
+    """Does the work of `translate_frame` with a given index."""
     added = from_arrow_schema(pa.schema(added_fields(reverse)))
     _ensure_columns(frame, added.names)
     if index.manifest.runs > MOST_RUNS:
@@ -109,12 +109,12 @@ def translated(frame: DataFrame, index: FrameIndex, reverse: bool = False) -> Da
 
 
 def _by_partition(frame: DataFrame) -> DataFrame:
-    """The rows so that a task sees one partition after the other, each from its lowest offset on.
+    """Sorts the rows, so that each task sees one partition after the other, each from its lowest offset on.
 
-    Then it holds the runs of few partitions at a time, and neighbouring rows are looked up in neighbouring runs.
+    Then a task holds the runs of few partitions at a time, and neighbouring rows are looked up in neighbouring runs.
     """
     offset = F.col("offset").cast("long")
-    # One number, and so one that Spark sorts by its digits; two partitions that share a hash only lie mixed.
+    # One number as sort key, because Spark can radix-sort it; rows of partitions with the same hash are only mixed.
     head = F.shiftleft(F.xxhash64("topic", "partition").bitwiseAND(F.lit(0xFFFF)), _OFFSET_BITS)
     key = head.bitwiseOR(offset.bitwiseAND(F.lit((1 << _OFFSET_BITS) - 1)))
     return frame.repartition("topic", "partition", offset % _TASKS_OF_ONE).sortWithinPartitions(key)

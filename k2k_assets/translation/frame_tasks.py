@@ -1,7 +1,7 @@
-"""What a task of `translate_frame` does: Arrow batches in, Arrow batches with the answers out. No Spark.
+"""The tasks of `translate_frame`: they turn Arrow batches into Arrow batches with answers. No Spark.
 
-A task reads the runs from the index itself, those of a source partition when a row first asks for it. Rows are then
-looked up by the batch: grouped by partition, each group in one call.
+A task reads the runs of a source partition from the index when a row first needs them. It looks rows up by the batch:
+grouped by partition, each group in one call.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from k2k_assets.translation.routes import Routes
 
 ASKED = ("topic", "partition", "offset")
 MOST_RUNS = 8_000_000
-"""Runs that a task holds (24 bytes each): with more in the index, rows should come sorted by partition."""
+"""Runs that a task keeps in memory (24 bytes each); if the index has more, rows should be sorted by partition."""
 
-# A source position that no log reaches: loads the coverage and the last runs only.
+# A source position beyond the end of any log: a map from there on has the coverage and the last runs only.
 _BEYOND = 2**62
 
 
 def added_fields(reverse: bool) -> list[pa.Field]:
-    """The columns of the answers."""
+    """The columns that the answers add."""
     side = "source" if reverse else "target"
     return [
         pa.field(f"{side}_topic", pa.string()),
@@ -49,11 +49,11 @@ def added_fields(reverse: bool) -> list[pa.Field]:
 
 
 class IndexMaps:
-    """Maps of source partitions out of one version of the index; the ones that were used last are kept.
+    """Loads maps of source partitions from one version of the index; keeps those that were used last.
 
     Args:
         root: Directory of the index.
-        manifest: Of the version.
+        manifest: Manifest of the version.
     """
 
     def __init__(self, root: Path, manifest: Manifest) -> None:
@@ -63,7 +63,7 @@ class IndexMaps:
         self._runs = 0
 
     def map_of(self, source: SourcePartition) -> PartitionMap:
-        """All that the index knows of a source partition."""
+        """The map of a source partition."""
         found = self._kept.pop(source, None)
         if found is None:
             found = self._load(source)
@@ -91,14 +91,14 @@ class IndexMaps:
 
 @dataclass
 class FrameTask:
-    """Translates batches; made in the task from what is small enough to be sent there.
+    """Translates batches in a task; its attributes are small enough to be sent there.
 
     Attributes:
         root: Directory of the index.
-        manifest: The version of the index.
-        routes: What is copied where.
-        reverse: From the target back to the source.
-        source_logs: High watermarks on the source: a position beyond one is of a log that is no more.
+        manifest: Manifest of the version.
+        routes: The routes of the pipeline.
+        reverse: Whether to translate from the target back to the source.
+        source_logs: High watermarks on the source; a position beyond one belongs to a former log.
     """
 
     root: Path
@@ -109,13 +109,13 @@ class FrameTask:
     _maps: IndexMaps = field(init=False, repr=False)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches with their answers."""
+        """Translates batches."""
         self._maps = IndexMaps(self.root, self.manifest)
         for batch in batches:
             yield self.translated(batch)
 
     def translated(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch with its answers: a row for each answer, in the order of the rows asked."""
+        """Translates a batch: the result has a row for each answer, in the order of the given rows."""
         positions = _numbers(batch, "offset", np.int64)
         rows: list[NDArray[np.int64]] = []
         answers: list[PositionAnswers] = []
@@ -164,7 +164,7 @@ class FrameTask:
 
 
 def _groups(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition | None, NDArray[np.int64]]]:
-    """The partitions asked for, each with the rows that ask; None for rows that have a null."""
+    """Groups the rows of a batch by their partition; None for rows with a null."""
     topics = batch.column("topic").dictionary_encode()
     codes = topics.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     partitions = _numbers(batch, "partition", np.int64)

@@ -1,12 +1,12 @@
 """Translates the positions of many groups at once. Pure: mappings and positions in, answers out.
 
-The positions of all groups in one source partition are looked up together, so that a lookup costs next to nothing.
+The positions of all groups in one source partition are looked up together, so that a look-up costs next to nothing.
 
-A group that has a commit in one partition of a topic reads all of it: where several source partitions feed one target
-partition, those in which it has none count as unread. Topics in which it has no commit at all are not its own.
+A group with a commit in one partition of a topic reads the whole topic: where several source partitions feed one target
+partition, those without a commit count as unread. It does not read topics without any commit.
 
-What a target partition holds of source partitions that feed it no more, under a former routing, hides its answer from
-whoever has not read all of that yet: it is unknown.
+A target partition may hold records of source partitions that fed it by a former routing. For a group that has not read
+all of these yet, the answer is unknown.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from k2k_assets.mapping.algebra.translate import NO_OFFSET, Translated, Translat
 from k2k_assets.pipeline.routing import Routing
 
 MapOf = Callable[[TopicPartition, int, int], PartitionMap]
-"""The map of a source partition, good for look-ups from the lowest to the highest of the two positions."""
+"""Returns the map of a source partition for look-ups between two positions: partition, lowest, highest."""
 
 _NOWHERE = Ends(0, 0)
-# A source position that no log reaches: asks for what is at hand of a map, without its runs.
+# A source position beyond the end of any log: a map from there on needs no runs from the index.
 _BEYOND = 2**62
 _STATES = {int(state): state for state in TranslationState}
 
 
 class Answer(NamedTuple):
-    """Where a group belongs in one target partition.
+    """A group's translated position in one target partition.
 
     Attributes:
         target: The target partition.
         offset: The translated position; -1 if there is none.
-        state: Of the translation.
-        sources: The source partitions that it comes from (one for most routings), each with the group's commit there.
-        translated: Whether one of these commits carries a version: it is a translation itself.
+        state: State of the translation.
+        sources: The source partitions that it is translated from (one for most routings), each with the group's commit.
+        translated: Whether one of these commits has a version, and so is a translation itself.
     """
 
     target: TopicPartition
@@ -59,17 +59,17 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CopiedAtCut:
-    """What has been copied, at a cut (`k2k_assets.mapping.algebra.cut`).
+    """The copied partitions at a cut (`mapping/algebra/cut.py`).
 
     Attributes:
-        positions: Committed position of each source partition that is copied, of today's topic ids.
+        positions: Committed position of each copied source partition, for today's topic ids.
         ends: Log start and last stable offset of each target partition.
-        topic_ids: Of the target topics: runs into other ids are never consulted.
+        topic_ids: Ids of the target topics; runs into other ids are never used.
         source_ends: At-least-once: end of each source partition. None with exactly-once.
-        source_logs: High watermark of each source partition, read after the positions. A position beyond it is of a log
-            that is no more (truncated, created anew): nobody knows where it belongs. None: it is not looked at; nor is
-            it in partitions that are not there, which have no leader: mappings answer for them.
-        offline_partitions: Target partitions that have no leader, with the reason: positions in them are unknown.
+        source_logs: High watermark of each source partition, read after the positions. A position beyond it belongs to
+            a former log (truncated, or created anew), and has no translation. None: no such check. Partitions without a
+            leader are missing and are not checked either.
+        offline_partitions: Target partitions without a leader, with the reason; positions in them are unknown.
     """
 
     positions: Mapping[TopicPartition, int]
@@ -84,17 +84,17 @@ class CopiedAtCut:
 def translate_groups(
     groups: Mapping[str, GroupOffsets], map_of: MapOf, routing: Routing, copied: CopiedAtCut, prefix: str
 ) -> dict[str, list[Answer]]:
-    """Where each group belongs in each target partition.
+    """Translates the positions of groups to each target partition.
 
     Args:
         groups: Positions on the source, in mapped topics only.
-        map_of: Asked for partitions in `copied.positions` only.
-        routing: Of the pipeline.
-        copied: What has been copied.
+        map_of: Returns the map of a partition in `copied.positions`.
+        routing: Routing of the pipeline.
+        copied: The copied partitions.
         prefix: `groups.offsetGuardPrefix`: commits whose metadata carry it are translations themselves.
 
     Returns:
-        By group, in the order of the target partitions; groups without any answer are left out.
+        Answers by group, in the order of the target partitions; groups without any answer are left out.
     """
     return _Translation(groups, map_of, routing, copied, prefix).answers()
 
@@ -133,10 +133,10 @@ class _Translation:
     def _left_by_others(
         self, fed: Iterable[tuple[Sequence[TopicPartition], Sequence[TopicPartition]]]
     ) -> dict[TopicPartition, list[tuple[TopicPartition, int]]]:
-        """Source partitions that target partitions hold records of, and that are routed elsewhere today.
+        """Source partitions that were copied to target partitions, and that are routed elsewhere today.
 
         Returns:
-            By target partition, each with the source offset up to which its records may lie there.
+            By target partition: such source partitions, with the source offset up to which records may lie there.
         """
         today = {(source, target) for targets, sources in fed for source in sources for target in targets}
         topics = set().union(*self._topics.values())
@@ -151,7 +151,7 @@ class _Translation:
         return left
 
     def _left_to(self, source: TopicPartition, target: Target) -> int:
-        """Source offset after the last record that may lie in a target partition: also in a hole behind it."""
+        """Source offset after the last record that may lie in a target partition, including a gap in the coverage."""
         lowest = min((committed.offset for _, committed in self._standing.get(source, ())), default=_BEYOND)
         mapping = self.map_of(source, lowest, _BEYOND)
         runs = mapping.runs.get(target, NO_RUNS)
@@ -164,7 +164,7 @@ class _Translation:
         return source.topic not in self._topics[name] if committed is None else committed.offset >= end
 
     def _alone(self, source: TopicPartition, target: TopicPartition) -> Iterator[tuple[str, Answer]]:
-        """A target partition that one source partition feeds, and no other."""
+        """Translates positions into a target partition that only one source partition feeds."""
         standing = self._standing.get(source)
         if not standing:
             return
@@ -191,7 +191,7 @@ class _Translation:
     def _shared(
         self, sources: Sequence[TopicPartition], targets: Sequence[TopicPartition]
     ) -> Iterator[tuple[str, Answer]]:
-        """Target partitions that several source partitions may feed, or that one is spread over."""
+        """Translates positions if several source partitions feed a target partition, or one is spread over several."""
         standing = {name for source in sources for name, _ in self._standing.get(source, ())}
         names = sorted(name for name in standing if self.groups[name].unstable.isdisjoint(sources))
         if not names:
@@ -224,7 +224,7 @@ class _Translation:
         return tuple((source, offsets[source]) for source in sources if source in offsets)
 
     def _positions(self, source: TopicPartition, names: Iterable[str]) -> Offsets:
-        """The position of each group; 0 where it has read nothing, `NO_OFFSET` where the topic is not its own."""
+        """The position of each group; 0 where it has read nothing, `NO_OFFSET` if it does not read the topic."""
         found = []
         for name in names:
             committed = self.groups[name].offsets.get(source)
@@ -235,7 +235,7 @@ class _Translation:
     def _begun(
         self, source: TopicPartition, positions: Offsets, mapping: PartitionMap | None, names: Iterable[str]
     ) -> Offsets:
-        """A group that has no commit in a source partition has read nothing of it: nothing of what was copied."""
+        """Positions for the translation: a group without a commit has read none of the copied records."""
         if mapping is None or not mapping.began:
             return positions
         unread = np.array([source not in self.groups[name].offsets for name in names], dtype=np.bool_)
@@ -261,7 +261,7 @@ class _Translation:
             return None
         mapping = self.map_of(source, int(asked.min()), int(asked.max()))
         if not mapping.covered and mapping.began == copied_to:
-            # Nothing has been copied yet: all of nothing is covered.
+            # No record has been copied yet: an empty coverage is complete.
             return replace(mapping, covered=(Covered(copied_to, copied_to),))
         return mapping
 
@@ -280,12 +280,12 @@ class _Translation:
 def feeding(
     sources: Iterable[TopicPartition], routing: Routing, ends: Mapping[TopicPartition, Ends]
 ) -> Iterator[tuple[list[TopicPartition], list[TopicPartition]]]:
-    """Which target partitions are fed by which source partitions.
+    """Finds the source partitions that feed each target partition.
 
     Args:
         sources: Source partitions.
-        routing: Of the pipeline.
-        ends: Has all target partitions as its keys.
+        routing: Routing of the pipeline.
+        ends: A mapping whose keys are all target partitions.
 
     Yields:
         Target partitions, and the source partitions that may be routed to each of them. No target partition comes
@@ -297,7 +297,7 @@ def feeding(
         try:
             topic = routing.target_topic(source.topic)
         except Refused:
-            continue  # no longer routed anywhere
+            continue  # the topic has no route any more
         by_target[TopicPartition(topic, source.partition)].append(source)
         by_topic[topic].append(source)
     if routing.partition == "source":

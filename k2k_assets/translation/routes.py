@@ -1,6 +1,6 @@
-"""Which partitions of the two clusters belong together, as both stand now. Holds no clients, so tasks get a copy.
+"""Routes: which partitions of the two clusters belong together now. A value without clients, which tasks get a copy of.
 
-Not responsible for offsets: those are `k2k_assets.mapping`.
+Offsets are the matter of `k2k_assets.mapping`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _log = logging.getLogger("k2k.translation")
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Topics of one cluster as they stand.
+    """The present topics of one cluster.
 
     Attributes:
-        ids: Topic id by topic.
+        ids: Topic ids by topic.
         starts: Log start of each partition; empty if the cluster did not answer.
     """
 
@@ -35,15 +35,15 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """What is copied where.
+    """The routes of a pipeline.
 
     Attributes:
         cluster: Source cluster id.
-        targets: Target topic of each source topic that was copied.
+        targets: Target topic of each copied source topic.
         same_partition: Whether a record keeps its partition number.
         source: The source topics.
         target: The target topics.
-        at_least_once: Whether the target may hold copies that no mapping record answers for.
+        at_least_once: Whether the target may hold unmapped copies.
     """
 
     cluster: str
@@ -59,16 +59,16 @@ class Routes:
         return None if topic_id is None else SourcePartition(self.cluster, topic, topic_id, partition)
 
     def target_partition(self, topic: str, partition: int) -> Target | None:
-        """The target partition with today's topic id; None if it is no target topic, or does not exist."""
+        """The target partition with today's topic id; None if the topic is no target topic, or does not exist."""
         topic_id = self.target.ids.get(topic)
         return None if topic_id is None else Target(topic, topic_id, partition)
 
     def sources_of(self, target_topic: str) -> list[str]:
-        """The source topics that go to a target topic."""
+        """The source topics that are copied to a target topic."""
         return sorted(topic for topic, target in self.targets.items() if target == target_topic)
 
     def may_repeat(self, source_topic: str) -> bool:
-        """Whether what a reader goes back to may hold records whose other copies it has read; told one to one only."""
+        """Whether a reader that goes back may read records again in at-least-once mode; known one to one only."""
         return self.at_least_once and self.is_alone(source_topic)
 
     def is_alone(self, source_topic: str) -> bool:
@@ -77,10 +77,10 @@ class Routes:
 
 
 def newest_ids(sources: Iterable[tuple[SourcePartition, tuple[int, int]]]) -> dict[str, str]:
-    """The topic id that was copied last of each topic.
+    """The id of each topic under which it was copied last.
 
     Args:
-        sources: Source partitions, each with the order of what was copied last of it.
+        sources: Source partitions, each with the order (generation, sequence) of its last copy.
     """
     return {source.topic: source.topic_id for source, _ in sorted(sources, key=lambda item: item[1])}
 
@@ -88,13 +88,13 @@ def newest_ids(sources: Iterable[tuple[SourcePartition, tuple[int, int]]]) -> di
 def routes(
     pipeline: Pipeline, cluster: str, copied: Mapping[str, str], source: Cluster | None, target: Cluster
 ) -> Routes:
-    """Asks both clusters for what is known as copied.
+    """Makes the routes; asks both clusters for the topics.
 
     Args:
         pipeline: Has routing and delivery mode.
         cluster: Source cluster id.
-        copied: Topic id of each source topic, as it was copied last.
-        source: The source cluster; None: it does not answer, and is taken as it was when it was copied last.
+        copied: Id of each source topic under which it was copied last.
+        source: The source cluster; None if it does not answer: then these ids count as its present ones.
         target: The target cluster.
 
     Raises:
@@ -105,7 +105,7 @@ def routes(
         try:
             targets[topic] = pipeline.routing.target_topic(topic)
         except Refused:
-            continue  # no longer routed anywhere
+            continue  # the topic has no route any more
     on_source = _standing(source, targets) if source else Standing(dict(copied), {})
     same_partition = pipeline.routing.partition == "source"
     at_least_once = not pipeline.features.exactly_once
@@ -114,10 +114,10 @@ def routes(
 
 
 def answering(source: Cluster, needed: bool) -> Cluster | None:
-    """The source, if it answers: after a disaster the target, and what is known there, is all there is.
+    """Returns the source if it answers, else None: after a disaster only the target may be left.
 
     Raises:
-        ClusterUnreachable: It does not, and is needed.
+        ClusterUnreachable: The source does not answer, and is needed.
     """
     try:
         source.topics()

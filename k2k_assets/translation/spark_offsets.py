@@ -1,6 +1,6 @@
-"""Offsets as Spark's Kafka source writes them: `{"orders":{"0":23,"1":45}}`, also as a file of a checkpoint: pure.
+"""Reads and writes offsets as Spark's Kafka source does: `{"orders":{"0":23,"1":45}}`, or a checkpoint's file. Pure.
 
-A checkpoint's file, `<checkpoint>/offsets/<batch>`, is lines of text; its name is the number of a batch:
+A checkpoint's file, `<checkpoint>/offsets/<batch>`, has lines of text; its name is the number of a batch:
 
     v1
     {"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{...}}
@@ -17,14 +17,14 @@ from k2k_assets.core.topic_partition import TopicPartition, by_topic
 
 
 def parse(text: str, where: str) -> dict[TopicPartition, int]:
-    """The positions in a text.
+    """Reads the positions from a text.
 
     Args:
-        text: The JSON alone, or a file of a checkpoint.
-        where: Names it in errors.
+        text: The JSON alone, or the file of a checkpoint.
+        where: Names the text in errors.
 
     Raises:
-        Refused: It is neither, or the query has several Kafka sources.
+        Refused: The text is neither, or the query has several Kafka sources.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     whole = _positions(text)
@@ -46,7 +46,7 @@ def parse(text: str, where: str) -> dict[TopicPartition, int]:
 
 
 def render(offsets: Mapping[TopicPartition, int]) -> str:
-    """The positions as Spark's JSON, in one line."""
+    """Writes positions as Spark's JSON, in one line."""
     return json.dumps(by_topic(offsets), separators=(",", ":"))
 
 

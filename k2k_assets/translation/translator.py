@@ -1,10 +1,10 @@
-"""Translates single positions with the mappings as they are now: the index, and what the mapping topic has after it.
+"""Translates single positions with the present mappings: the index, and newer records of the mapping topic.
 
     with OffsetTranslator.open("pipeline.yaml") as translator:
         for answer in translator.translate("orders", 3, [1200, 1201]):
             print(answer.offset, "->", answer.to_offset, answer.state)
 
-No Spark. For columns of offsets there is `translate_frame`.
+It needs no Spark. For columns of offsets there is `translate_frame`.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ PipelineFiles = Pipeline | str | Path | Sequence[str | Path]
 
 
 TIMEOUT = 10.0
-"""Seconds that a call to a cluster may take."""
+"""Longest time for a call to a cluster, in seconds."""
 
 
 class TranslatedOffset(NamedTuple):
-    """One position, and where that is on the other side.
+    """One position, and its translation.
 
     Attributes:
-        topic: As asked.
-        partition: As asked.
-        offset: As asked: the next offset to read.
+        topic: The given topic.
+        partition: The given partition.
+        offset: The given position: the next offset to read.
         to_topic: Topic on the other side; None if the partition is not replicated.
-        to_partition: Likewise.
+        to_partition: Partition on the other side; None if the partition is not replicated.
         to_offset: Next offset to read there; None if there is no answer.
         state: `exact`, `ahead`, `unknown`, `not replicated`, `expired` or `may be read again`; see docs/offsets.md.
     """
@@ -64,18 +64,18 @@ class TranslatedOffset(NamedTuple):
 def translate_offsets(
     pipeline: PipelineFiles, topic: str, partition: int, offsets: Iterable[int], *, reverse: bool = False
 ) -> list[TranslatedOffset]:
-    """Translates positions of one partition, with the mappings as they are now.
+    """Translates positions of one partition, with the present mappings.
 
     Args:
         pipeline: A pipeline, or its file or files.
         topic: Source topic; with `reverse` target topic.
-        partition: Its partition.
+        partition: Partition of the topic.
         offsets: Positions: next offsets to read.
-        reverse: From the target back to the source.
+        reverse: Whether to translate from the target back to the source.
 
     Returns:
-        The answers in the order of the offsets: one for each, or one for each partition that this one goes to
-        (`partition: producer`), or with `reverse` that it comes from.
+        The answers in the order of the offsets. If the partition goes to several (`partition: producer`), or with
+        `reverse` comes from several, there is an answer for each of them.
 
     Raises:
         Refused: The pipeline does not copy the topic, or there are no mappings.
@@ -87,7 +87,7 @@ def translate_offsets(
 
 
 def loaded(pipeline: PipelineFiles) -> Pipeline:
-    """The pipeline, read from its files if it is not one already."""
+    """Returns a pipeline, which is loaded if files are given."""
     if isinstance(pipeline, Pipeline):
         return pipeline
     return load_pipeline([Path(pipeline)] if isinstance(pipeline, str | Path) else [Path(path) for path in pipeline])
@@ -95,14 +95,14 @@ def loaded(pipeline: PipelineFiles) -> Pipeline:
 
 @dataclass
 class OffsetTranslator:
-    """The mappings of a pipeline at one moment, for single positions.
+    """Translates single positions with the mappings of a pipeline at one moment.
 
     Attributes:
-        pipeline: Whose.
+        pipeline: The pipeline.
         source: The source cluster.
         target: The target cluster.
-        mappings: Caught up with what was committed when this was opened.
-        routes: What is copied where.
+        mappings: The mappings, with all records that were committed when this was opened.
+        routes: The routes of the pipeline.
         cut: Log starts and last stable offsets of the target partitions.
     """
 
@@ -118,7 +118,7 @@ class OffsetTranslator:
     def open(cls, pipeline: PipelineFiles) -> Iterator[OffsetTranslator]:
         """Reads the mappings to their end.
 
-        A source that does not answer is taken as it was when it was copied last, if there is an index.
+        If the source does not answer and there is an index, the topic ids of the last copy count as the present ones.
 
         Raises:
             Refused: There is no mapping topic.
@@ -136,7 +136,7 @@ class OffsetTranslator:
             yield cls(found, source, target, mappings, known, mappings.catch_up(set(known.targets.values())))
 
     def translate(self, topic: str, partition: int, offsets: Iterable[int]) -> list[TranslatedOffset]:
-        """Positions on the source as positions on the target; the rest as in `translate_offsets`."""
+        """Translates positions on the source to positions on the target; see `translate_offsets`."""
         positions = _positions(offsets)
         source = self.ensure_copied(topic, partition)
         mapping = self.mappings.map_of(source, int(positions.min(initial=0)))
@@ -145,7 +145,7 @@ class OffsetTranslator:
         return _rows(asked, positions, on_target(self.routes, mapping, positions, end))
 
     def translate_back(self, topic: str, partition: int, offsets: Iterable[int]) -> list[TranslatedOffset]:
-        """Positions on the target as positions on the source; the rest as in `translate_offsets`."""
+        """Translates positions on the target back to positions on the source; see `translate_offsets`."""
         positions = _positions(offsets)
         asked = TopicPartition(topic, partition)
         sources = self.ensure_copied_to(topic)
@@ -156,7 +156,7 @@ class OffsetTranslator:
         return _rows(asked, positions, on_source(self.routes, maps, target, positions, self.cut.stable.get(asked)))
 
     def source_logs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
-        """High watermarks on the source, of those that have a leader; None if it did not answer."""
+        """High watermarks of source partitions that have a leader; None if the source did not answer."""
         if not self.routes.source.starts:
             return None
         try:
@@ -165,16 +165,16 @@ class OffsetTranslator:
             return {}
 
     def offset_at(self, topic: str, partition: int, timestamp: int, *, reverse: bool = False) -> int:
-        """The first offset whose record is not older than a time; the end of the log if there is none.
+        """The first offset whose record is not older than a time; the end of the log if there is no such record.
 
         Args:
             topic: Source topic; with `reverse` target topic.
-            partition: Its partition.
+            partition: Partition of the topic.
             timestamp: Milliseconds since the epoch.
-            reverse: Ask the target.
+            reverse: Whether to ask the target.
 
         Raises:
-            Refused: There is no such partition.
+            Refused: The partition does not exist.
             ClusterUnreachable: The cluster does not answer.
         """
         cluster = self.target if reverse else self.source
@@ -184,12 +184,12 @@ class OffsetTranslator:
         return offset
 
     def end_of(self, topic: str, partition: int, *, reverse: bool = False) -> int | None:
-        """Where the log ends that is asked about, with what open transactions hold back; None if nobody can tell.
+        """The high watermark of a partition; None if it is not known.
 
         Args:
             topic: Source topic; with `reverse` target topic.
-            partition: Its partition.
-            reverse: Ask the target.
+            partition: Partition of the topic.
+            reverse: Whether to ask the target.
         """
         asked = TopicPartition(topic, partition)
         if not reverse:
@@ -197,10 +197,10 @@ class OffsetTranslator:
         return offsets_where_led(self.target, [asked], "latest").offsets.get(asked)
 
     def ensure_copied(self, topic: str, partition: int = 0) -> SourcePartition:
-        """A partition of a source topic.
+        """Returns a copied source partition with its topic id.
 
         Raises:
-            Refused: Nothing of the topic was copied.
+            Refused: The topic was never copied.
         """
         source = self.routes.source_partition(topic, partition) if topic in self.routes.targets else None
         if source is None:
@@ -208,10 +208,10 @@ class OffsetTranslator:
         return source
 
     def ensure_copied_to(self, topic: str) -> list[str]:
-        """The source topics of a target topic.
+        """Returns the source topics of a target topic.
 
         Raises:
-            Refused: Nothing was copied to it.
+            Refused: No topic was copied to it.
         """
         sources = self.routes.sources_of(topic)
         if not sources:

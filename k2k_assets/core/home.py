@@ -1,4 +1,4 @@
-"""Where k2k keeps what it must remember on this machine: discovery state files, mapping indexes, turns of checks.
+"""The folder of what k2k remembers on this machine: discovery state files, mapping indexes, turns of checks.
 
 Nothing here is needed for exactly-once copying (that state is on the target cluster); all of it can be deleted
 and is built again.

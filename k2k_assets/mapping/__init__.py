@@ -1,1 +1,1 @@
-"""Which source offset became which target offset: the runs, the records that carry them, the index."""
+"""Maps source offsets to target offsets: the runs, the records that carry the runs, the index."""

@@ -85,7 +85,7 @@ class CopyStatus:
 
     @property
     def lag(self) -> TotalLag:
-        """Of all partitions."""
+        """Total lag of all topics."""
         return total_lag(lag for topic in self.topics for lag in topic.partitions.values())
 
     @property

@@ -53,7 +53,7 @@ class ClusterSnapshot:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """All source partitions."""
+        """All source partitions, topic by topic."""
         return [TopicPartition(topic, p) for topic, (_, count) in self.topics.items() for p in range(count)]
 
     @property

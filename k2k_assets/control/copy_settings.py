@@ -106,7 +106,7 @@ def _rules(found: object) -> tuple[FacetRule, ...] | None:
 
 
 def shared(settings: Collection[CopySettings]) -> CopySettings | None:
-    """The settings that hold for records copied under any of the given ones; None if they were read or mapped in two ways."""
+    """The settings that hold for records copied under any of the given ones; None if there were two ways to read or map."""
     if len({(each.isolation, each.schemas) for each in settings}) != 1:
         return None
     return CopySettings(

@@ -237,7 +237,7 @@ def _range_reason(state: PartitionState, low: int, high: int) -> StopReason | No
 def _first_state(
     slot: SlotPlan, plan: PartitionPlan, low: int, given: int | None, all_is_known: bool
 ) -> PartitionState:
-    """The state of a partition without a commit record: it starts where the file or the plan says, else at its beginning.
+    """The state of a partition without a commit record: it starts where file or plan say, else at its beginning.
 
     A partition that would start at its present end starts at its beginning if it may have a position that was not
     read, because any part of it may have been copied.

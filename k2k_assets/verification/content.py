@@ -39,7 +39,7 @@ from k2k_assets.verification.content_tally import (
     DIFFERENT,
     EQUAL,
     GONE,
-    HELD,
+    HIDDEN,
     NO_FAULT,
     NO_SOURCE,
     NO_TARGET,
@@ -116,7 +116,7 @@ def _verified(
     known = {tp: newest.get(at, Verified()) for tp, at in plan.today.items()}
     for tp, compared in tally.compared.items():
         planned = plan.planned[tp]
-        compared.is_held |= planned.is_hidden
+        compared.is_hidden |= planned.is_hidden
         known[tp] = updated(planned.known, known[tp], planned.look, planned.readable, compared, turn)
     return known
 
@@ -212,7 +212,7 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
         .when(same & as_settings_say, EQUAL)
         .when(same & ~F.col("noted"), OTHER)
         .when(original.isNotNull() & copy.isNotNull(), DIFFERENT)
-        .when(copy.isNull() & ~target_gone & (at >= F.col("target_stable")), HELD)
+        .when(copy.isNull() & ~target_gone & (at >= F.col("target_stable")), HIDDEN)
         .when(copy.isNull() & ~target_gone, NO_TARGET)
         .when(original.isNull() & ~source_gone & ~F.col("noted"), OTHER)  # an aborted record, read uncommitted then
         .when(original.isNull() & ~source_gone, NO_SOURCE)

@@ -14,9 +14,9 @@ from k2k_assets.verification.unmapped import Span
 from k2k_assets.verification.verdict import SHOWN, Offender
 from k2k_assets.verification.verified import Compared
 
-EQUAL, GONE, HELD, SKIPPED = "equal", "gone", "held", "skipped by hand"
+EQUAL, GONE, HIDDEN, SKIPPED = "equal", "gone", "hidden by an open transaction", "skipped by hand"
 OTHER = "copied under settings that were not noted"
-NO_FAULT = (EQUAL, GONE, HELD, SKIPPED, OTHER)
+NO_FAULT = (EQUAL, GONE, HIDDEN, SKIPPED, OTHER)
 DIFFERENT = "differs in content from its copy"
 NOT_COPIED = "is on the source, but was not copied"
 NO_SOURCE = "is mapped, but there is no such record on the source"
@@ -70,7 +70,7 @@ class Tally:
         for each in counts:
             self.counted[each.outcome] += each.records
             compared = self.compared[TopicPartition(each.topic, each.partition)]
-            compared.is_held |= each.outcome == HELD
+            compared.is_hidden |= each.outcome == HIDDEN
             if each.outcome not in NO_FAULT:
                 compared.bad.append(Covered(each.first, each.last + 1))
 

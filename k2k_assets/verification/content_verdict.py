@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.in_memory_mapping import intersection
 from k2k_assets.verification.comparison import Comparison
-from k2k_assets.verification.content_tally import DIFFERENT, EQUAL, GONE, HELD, OTHER, SKIPPED, UNMAPPED, Tally
+from k2k_assets.verification.content_tally import DIFFERENT, EQUAL, GONE, HIDDEN, OTHER, SKIPPED, UNMAPPED, Tally
 from k2k_assets.verification.sampling import size
 from k2k_assets.verification.verdict import Offender, Verdict, VerifiedPosition, verdict
 from k2k_assets.verification.verified import Verified, outside
@@ -26,7 +26,7 @@ def content_verdict(
         mapped: Whether the index has any mappings.
     """
     counted = tally.counted
-    equal, gone = counted[EQUAL], counted[GONE] + counted[HELD] + counted[OTHER]
+    equal, gone = counted[EQUAL], counted[GONE] + counted[HIDDEN] + counted[OTHER]
     positions = list(_positions(plan, verified))
     still_bad = list(_still_bad(plan, tally, verified))
     counts = {

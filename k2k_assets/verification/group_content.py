@@ -178,20 +178,20 @@ def _held(
         offsets = found.groups[group].offsets
         for place in of_group:
             partition, offset = place.target
-            held = offsets.get(partition)
-            match holding(offset, held, result.version, pipeline.groups.offset_guard_prefix):
+            committed = offsets.get(partition)
+            match holding(offset, committed, result.version, pipeline.groups.offset_guard_prefix):
                 case CommitOwner.OURS:
                     yield place
                 case CommitOwner.MOVED:
                     told[group].counts["moved_since"] += 1
                 case _:
                     told[group].counts["offending"] += 1
-                    told[group].offenders.append(_not_held(place, held))
+                    told[group].offenders.append(_not_committed(place, committed))
 
 
-def _not_held(place: _Place, held: CommittedOffset | None) -> Offender:
+def _not_committed(place: _Place, committed: CommittedOffset | None) -> Offender:
     (partition, offset), (source, standing) = place.target, place.sources[0]
-    what = f"holds {held.offset} ({held.metadata})" if held else "holds nothing"
+    what = f"holds {committed.offset} ({committed.metadata})" if committed else "holds nothing"
     return Offender(
         f"group {place.group} {what} in {partition} on the target, and {standing} in {source} on the source is "
         f"{offset} there: what was committed is gone, or never was. Materialize the group again; if it stays so, see "
@@ -201,7 +201,7 @@ def _not_held(place: _Place, held: CommittedOffset | None) -> Offender:
         standing,
         partition.topic,
         partition.partition,
-        held.offset if held else None,
+        committed.offset if committed else None,
     )
 
 

@@ -17,18 +17,18 @@ class CommitOwner(Enum):
     OTHER = "another position"
 
 
-def holding(offset: int, held: CommittedOffset | None, version: Version, prefix: str) -> CommitOwner:
+def holding(offset: int, committed: CommittedOffset | None, version: Version, prefix: str) -> CommitOwner:
     """Compares a group's commit with a poll's translation.
 
     Args:
         offset: The translated position.
-        held: The group's commit; None if there is none.
+        committed: The group's commit; None if there is none.
         version: Version of the poll.
         prefix: `groups.offsetGuardPrefix`.
     """
-    if held is None:
+    if committed is None:
         return CommitOwner.NOTHING
-    if held.offset == offset:
+    if committed.offset == offset:
         return CommitOwner.OURS
-    found = parse(held.metadata, prefix)
+    found = parse(committed.metadata, prefix)
     return CommitOwner.MOVED if found is None or found > version else CommitOwner.OTHER

@@ -96,7 +96,7 @@ class Compared:
         first_left: Number of pieces of `Look.first` that were not compared, because time ran out.
         second_left: Number of pieces of `Look.second` that were not compared.
         bad: Ranges that are wrong.
-        is_held: Whether some records cannot be read yet, because of an open transaction.
+        is_hidden: Whether some records cannot be read yet, because of an open transaction.
         last_before: The last mapped record below each source offset of `asked_for`.
     """
 
@@ -104,7 +104,7 @@ class Compared:
     first_left: int = 0
     second_left: int = 0
     bad: list[Covered] = field(default_factory=list)
-    is_held: bool = False
+    is_hidden: bool = False
     last_before: dict[int, MappedRecord] = field(default_factory=dict)
 
     @property
@@ -138,7 +138,7 @@ def updated(known: Verified, newest: Verified, look: Look, readable: Ranges, com
     if compared.bad or (is_complete and _is_replaced(known, compared)):
         return Verified(bad=bad, turn=turn)
     noted: dict[str, object] = {"bad": bad, "turn": turn}
-    if not compared.is_held:
+    if not compared.is_hidden:
         noted["seen"] = _largest([*(known.seen if known.last else ()), *compared.done])
         if is_complete:
             noted |= {"position": readable[-1].end, "last": compared.last_before.get(readable[-1].end)}

@@ -9,7 +9,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.verification.comparison import Comparison, PlannedPartition, Side
-from k2k_assets.verification.content_tally import DIFFERENT, EQUAL, HELD, OutcomeCount, Tally
+from k2k_assets.verification.content_tally import DIFFERENT, EQUAL, HIDDEN, OutcomeCount, Tally
 from k2k_assets.verification.content_verdict import content_verdict
 from k2k_assets.verification.pieces import ComparedPiece
 from k2k_assets.verification.sampling import Look
@@ -63,13 +63,13 @@ def test_faults_and_what_is_held_are_told_of_their_partitions() -> None:
     tally.add_outcomes(
         [
             OutcomeCount(*ONE, DIFFERENT, 2, 40, 60),
-            OutcomeCount(*OTHER, HELD, 1, 9, 9),
+            OutcomeCount(*OTHER, HIDDEN, 1, 9, 9),
             OutcomeCount(*OTHER, EQUAL, 9, 0, 8),
         ]
     )
     assert tally.faults == 2
     assert (tally.compared[ONE].bad, tally.compared[OTHER].bad) == ([Covered(40, 61)], [])
-    assert (tally.compared[ONE].is_held, tally.compared[OTHER].is_held) == (False, True)
+    assert (tally.compared[ONE].is_hidden, tally.compared[OTHER].is_hidden) == (False, True)
 
 
 def test_records_that_nothing_is_mapped_to_make_their_piece_bad_where_nobody_else_may_write() -> None:

@@ -10,7 +10,7 @@ from k2k_assets.verification.group_holding import CommitOwner, holding
 
 
 @pytest.mark.parametrize(
-    ("held", "found"),
+    ("committed", "found"),
     [
         (None, CommitOwner.NOTHING),
         (CommittedOffset(7, "k2k_3.100"), CommitOwner.OURS),
@@ -24,5 +24,5 @@ from k2k_assets.verification.group_holding import CommitOwner, holding
         (CommittedOffset(6, "by hand"), CommitOwner.MOVED),
     ],
 )
-def test_what_is_held(held: CommittedOffset | None, found: CommitOwner) -> None:
-    assert holding(7, held, Version(3, 100), "k2k_") is found
+def test_what_is_held(committed: CommittedOffset | None, found: CommitOwner) -> None:
+    assert holding(7, committed, Version(3, 100), "k2k_") is found

@@ -198,7 +198,7 @@ def test_what_cannot_be_read_yet_holds_the_position_back() -> None:
     readable = [Covered(0, 120)]
     known = copy.verified.within(readable)
     look = looks({0: known.unverified(readable)}, None, 0)[0]
-    compared = Compared(list(look.first), is_held=True, last_before=_last(known))
+    compared = Compared(list(look.first), is_hidden=True, last_before=_last(known))
     after = updated(known, known, look, readable, compared, 9)
     assert (after.position, after.seen, after.turn) == (100, (Covered(0, 100),), 9)
 

@@ -71,6 +71,10 @@ class DagsterDev:
         """Launches a job as the UI does; returns the id of the run."""
         return DagsterGraphQLClient("127.0.0.1", port_number=self.port).submit_job_execution(job)
 
+    def terminate(self, run_id: str) -> None:
+        """Terminates a run as the UI's button does."""
+        DagsterGraphQLClient("127.0.0.1", port_number=self.port).terminate_run(run_id)
+
     def shown(self) -> set[str]:
         """The topics that the UI shows assets of."""
         body = json.dumps({"query": "{assetNodes{assetKey{path}}}"}).encode()

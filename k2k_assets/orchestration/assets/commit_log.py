@@ -12,6 +12,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import routes_version
 from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.lag import PartitionLag, total_lag
@@ -61,6 +62,7 @@ def commit_log_asset(pipeline: Pipeline, names: AssetNames, upstream: dict[str, 
         group_name=names.offsets_group,
         required_resource_keys={names.resource},
     )
+    @interruptible
     def commit_log(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         # With pandera, which a run that copies has no use for.
         from k2k_assets.tables.commit_log import write_commit_log

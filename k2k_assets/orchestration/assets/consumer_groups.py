@@ -17,6 +17,7 @@ from k2k_assets.orchestration.assets.watched_copy import watched
 from k2k_assets.orchestration.checks.asset_checks import asset_check_result, group_check_specs, mappings_of
 from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.interruption import WHAT_FOLLOWS, interruptible, telling_of_termination
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.turns import next_turn
@@ -72,6 +73,7 @@ def consumer_group_assets(pipeline: Pipeline, names: AssetNames, groups: list[st
         can_subset=True,
         check_specs=list(specs.values()),
     )
+    @interruptible
     def move_groups(context: dg.AssetExecutionContext, config: GroupsConfig) -> Results:
         if config.extent is MoveExtent.continuous:
             _keep_in_step(context, pipeline, names, config, groups)
@@ -106,6 +108,7 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
         },
         ins=_upstream(names),
     )
+    @interruptible
     def discover_and_move(context: dg.AssetExecutionContext, config: GroupsConfig) -> Results:
         if config.extent is MoveExtent.continuous:
             _keep_in_step(context, pipeline, names, config, [])
@@ -163,16 +166,16 @@ def _keep_in_step(
         )
         context.log.info(
             "the consumer groups are moved until the next run of this job takes over. Terminated by hand, it ends "
-            "after the commit that is under way, and the sensor starts no other run until it is switched off and on "
-            "again, or this job is launched"
+            f"after the commit that is under way, and {WHAT_FOLLOWS}"
         )
-        superseded = watched(
-            lambda stop, listener: keep_in_step(
-                pipeline, stop, listener, context.run_id, lambda: why_unproven(context.instance, names, mappings)
-            ),
-            run,
-            newest_poll,
-        )
+        with telling_of_termination(context):
+            superseded = watched(
+                lambda stop, listener: keep_in_step(
+                    pipeline, stop, listener, context.run_id, lambda: why_unproven(context.instance, names, mappings)
+                ),
+                run,
+                newest_poll,
+            )
         context.log.info(run.ending(superseded))
 
 

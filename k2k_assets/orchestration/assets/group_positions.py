@@ -7,6 +7,7 @@ import dagster as dg
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.group_results import positions_metadata, positions_version
 from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 
@@ -44,6 +45,7 @@ def group_positions_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
         group_name=names.consumer_groups_group,
         required_resource_keys={names.resource},
     )
+    @interruptible
     def positions(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         # With pandera, which a run that moves groups has no use for.
         from k2k_assets.orchestration.assets.group_sync import look_at_groups

@@ -13,6 +13,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 
@@ -56,6 +57,7 @@ def offset_mappings_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
         group_name=names.offsets_group,
         required_resource_keys={names.resource},
     )
+    @interruptible
     def offset_mappings(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         # With pyarrow, which a run that copies has no use for.
         from k2k_assets.mapping.index import update_index

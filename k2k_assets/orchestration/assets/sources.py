@@ -14,6 +14,7 @@ from k2k_assets.orchestration.assets.data_versions import version_of
 from k2k_assets.orchestration.assets.shown import ShownTopic
 from k2k_assets.orchestration.assets.topic_report import source_metadata
 from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 
@@ -56,6 +57,7 @@ def _observable(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic],
     name = names.op("sources", number + 1)
 
     @dg.multi_observable_source_asset(name=name, specs=specs, can_subset=True)  # type: ignore[untyped-decorator]
+    @interruptible
     def sources(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
         selected = {by_key[key]: key for key in context.selected_asset_keys}
         with failures_as_messages(), both_clusters(pipeline) as (source, _):

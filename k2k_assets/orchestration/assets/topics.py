@@ -33,6 +33,7 @@ from k2k_assets.orchestration.checks.asset_checks import evaluations
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.hooks import DEFAULT, CopyResults, Hooks
+from k2k_assets.orchestration.interruption import WHAT_FOLLOWS, interruptible, telling_of_termination
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome
@@ -41,11 +42,6 @@ from k2k_assets.spark.coming_spark import ComingSpark
 from k2k_assets.status.latency import CommitLatency
 from k2k_assets.status.waiting_records import WaitingRecords
 from k2k_assets.verification.stops import check_copies_on
-
-_TERMINATED = (
-    "Terminated by hand, it commits what it has and ends, and the sensor starts no other run until it is switched off "
-    "and on again, or this job is launched"
-)
 
 
 class ExtentChoice(Enum):
@@ -107,6 +103,7 @@ def topic_assets(
         can_subset=True,
         required_resource_keys={names.resource},
     )
+    @interruptible
     def copy_topics(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
         yield from hooks.execute(context, lambda: copied(context, config))
 
@@ -146,6 +143,7 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames, hooks: Hooks) -> dg.Ass
         },
         required_resource_keys={names.resource},
     )
+    @interruptible
     def discover_and_copy(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
         yield from hooks.execute(context, lambda: copied(context, config))
 
@@ -238,13 +236,15 @@ def _sync(
             warn=context.log.warning,
         )
         context.log.info(
-            f"copying {pipeline.selection.describe()} until the next run of this job takes over. {_TERMINATED}"
+            f"copying {pipeline.selection.describe()} until the next run of this job takes over. Terminated by hand, "
+            f"it commits what it has and ends, and {WHAT_FOLLOWS}"
         )
-        watched(
-            lambda stop, listener: spark.replicate(Continuous(), stop=stop, listener=listener, run=context.run_id),
-            run,
-            newest_progress,
-        )
+        with telling_of_termination(context):
+            watched(
+                lambda stop, listener: spark.replicate(Continuous(), stop=stop, listener=listener, run=context.run_id),
+                run,
+                newest_progress,
+            )
         context.log.info(run.ending())
 
 

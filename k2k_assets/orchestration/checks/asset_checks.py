@@ -15,6 +15,7 @@ import dagster as dg
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
@@ -40,6 +41,7 @@ def mapping_checks(pipeline: Pipeline, names: AssetNames) -> dg.AssetChecksDefin
         can_subset=True,
         required_resource_keys={names.resource},
     )
+    @interruptible
     def checked(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         from k2k_assets.mapping.index import MappingIndex
 

@@ -10,6 +10,7 @@ from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.checks.asset_checks import asset_check_result
 from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
@@ -47,6 +48,7 @@ def topic_checks(pipeline: Pipeline, names: AssetNames, topics: Collection[str])
     ]
 
     @dg.multi_asset_check(name=names.topic_checks_op, specs=specs, can_subset=True)
+    @interruptible
     def copies_on(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
             TopicCheck(pipeline, source, target, "checks").ensure_existing()

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from k2k_assets.core.words import plural
 from k2k_assets.orchestration.failures import failures_as_messages
+from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.maintenance.history import delete_history
 from k2k_assets.orchestration.maintenance.keeping import DEFAULT_DAYS, KEEP_VARIABLE, Ours, keep_days
 from k2k_assets.orchestration.names import (
@@ -45,6 +46,7 @@ def maintenance_definitions(pipelines: Sequence[AssetNames]) -> dg.Definitions:
     ours = Ours(pipelines)
 
     @dg.op(name=MAINTENANCE_OP, out=dg.Out(dg.Nothing))
+    @interruptible
     def delete_old_history(context: dg.OpExecutionContext, config: KeepConfig) -> None:
         with failures_as_messages():
             days = config.keep_days or keep_days()

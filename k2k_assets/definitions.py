@@ -15,7 +15,7 @@ import dagster as dg
 
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import K2KError
-from k2k_assets.core.home import expanded
+from k2k_assets.core.state_path import expanded
 from k2k_assets.groups.mapper_file import load_mapper_pipeline
 from k2k_assets.orchestration.assets.broken_files import broken_file_asset
 from k2k_assets.orchestration.assets.mapper_files import mapper_file_asset

@@ -1,9 +1,10 @@
 """What the clusters hold for a pipeline, remembered in a file so that definitions load without a broker.
 
 The sensors, runs, `k2k start` and the demo write it; `definitions.py` only reads it. It is a plain JSON file under the
-state directory (`k2k_assets.core.home`) and not Dagster's own defs state: that one can be written only by a component
-inside a Dagster project or instance, while `k2k start` has neither. What it is used for is the same: state is written
-apart from loading, loading reads nothing else, and a run sees the state that its code location was loaded with.
+state directory (`k2k_assets.core.home`), which may lie in an object store, and not Dagster's own defs state: that one
+can be written only by a component inside a Dagster project or instance, while `k2k start` has neither. What it is used
+for is the same: state is written apart from loading, loading reads nothing else, and a run sees the state that its code
+location was loaded with.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ import logging
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from k2k_assets.core.atomic_file import write_atomically
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import HOME_VARIABLE, discovery_file
+from k2k_assets.core.state_path import StatePath
 from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
@@ -172,8 +172,8 @@ def save(discovery: Discovery) -> bool:
     return True
 
 
-def _write(path: Path, discovery: Discovery) -> None:
-    write_atomically(path, json.dumps(discovery.document(), indent=1) + "\n")
+def _write(path: StatePath, discovery: Discovery) -> None:
+    path.replace(json.dumps(discovery.document(), indent=1) + "\n")
 
 
 def load(pipeline_name: str) -> Discovery | None:
@@ -191,7 +191,7 @@ def load(pipeline_name: str) -> Discovery | None:
         return None
 
 
-def _read(path: Path, pipeline_name: str) -> Discovery | None:
+def _read(path: StatePath, pipeline_name: str) -> Discovery | None:
     """A state file; None when there is none.
 
     Raises:
@@ -199,7 +199,7 @@ def _read(path: Path, pipeline_name: str) -> Discovery | None:
         UNREADABLE: It holds nothing that this release understands.
     """
     try:
-        discovery = Discovery.of(json.loads(path.read_text(encoding="utf-8")))
+        discovery = Discovery.of(json.loads(path.read()))
     except FileNotFoundError:
         return None
     if discovery.pipeline != pipeline_name:

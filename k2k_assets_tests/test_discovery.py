@@ -49,17 +49,16 @@ def test_a_file_without_consumer_groups_is_read() -> None:
     """Releases before those did not write them."""
     discovery.save(_found())
     path = discovery_file("my pipeline/ü")
-    document = json.loads(path.read_text())
+    document = json.loads(path.read())
     del document["groups"]
-    path.write_text(json.dumps(document))
+    path.replace(json.dumps(document))
     assert discovery.load("my pipeline/ü") == replace(_found(), groups=())
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", json.dumps({"version": 99, "pipeline": "my pipeline/ü"})])
 def test_a_file_that_cannot_be_read_is_as_none_and_is_replaced(text: str) -> None:
     path = discovery_file("my pipeline/ü")
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
+    path.replace(text)
     assert discovery.load("my pipeline/ü") is None
     assert discovery.save(_found())
     assert discovery.load("my pipeline/ü") == _found()

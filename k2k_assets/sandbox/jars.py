@@ -17,7 +17,7 @@ from pathlib import Path
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import K2KError
-from k2k_assets.core.home import expanded
+from k2k_assets.core.state_path import expanded
 from k2k_assets.sandbox.ivy import Coordinates, download
 
 KAFKA = Path(__file__).with_name("kafka-4.3.1.jars")

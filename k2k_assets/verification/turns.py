@@ -1,6 +1,6 @@
 """Takes turns in checks that look at only a part each time, across processes.
 
-A run of Dagster is a process of its own, so the turn is kept in a file. If the file cannot be used, the turn is random:
+A run of Dagster is a process of its own, so the turn is kept in a file of `K2K_HOME`. If the file cannot be used, the turn is random:
 that affects the order only, not the verdicts.
 """
 
@@ -11,7 +11,6 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from k2k_assets.core.atomic_file import write_atomically
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import turn_file
 
@@ -19,15 +18,14 @@ T = TypeVar("T")
 
 
 def next_turn(pipeline_name: str) -> int:
-    """The number of the next turn, which rises by one with each call, for one pipeline on this machine."""
+    """The number of the next turn, which rises by one with each call, for one pipeline."""
     try:
         path = turn_file(pipeline_name)
         try:
-            turn = int(json.loads(path.read_text(encoding="utf-8"))["turn"]) + 1
+            turn = int(json.loads(path.read())["turn"]) + 1
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             turn = 0
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps({"turn": turn}) + "\n")
+        path.replace(json.dumps({"turn": turn}) + "\n")
     except (K2KError, OSError):
         return random.randrange(2**31)
     return turn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -58,6 +59,15 @@ class CommitLog:
         released = {tp: record.reason for tp, record in self.positions.items() if record.reason is not None}
         unreadable = {tp: PositionUnreadable(tp, why) for tp, why in self.unreadable.items()}
         return dict(sorted({**released, **unreadable}.items()))
+
+    def by_topic(self) -> defaultdict[str, CommitLog]:
+        """What it says of each topic, for who asks about many; nothing of a topic that it does not know."""
+        found: defaultdict[str, CommitLog] = defaultdict(CommitLog)
+        for tp, record in self.positions.items():
+            found[tp.topic].positions[tp] = record
+        for tp, why in self.unreadable.items():
+            found[tp.topic].unreadable[tp] = why
+        return found
 
     def unreadable_reason(self, tp: TopicPartition) -> StopReason | None:
         """The stop reason of a partition whose newest record cannot be decoded; None for any other partition."""

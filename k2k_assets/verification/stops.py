@@ -17,7 +17,7 @@ def check_copies_on(topic: str, log: CommitLog, seen: Stops | None = None) -> Ve
 
     Args:
         topic: Source topic.
-        log: The commit log.
+        log: The commit log, or what `CommitLog.by_topic` has of it, where many topics are checked.
         seen: Stop reasons that a run has just reported; the log has none for partitions without a position.
     """
     known = {tp for tp in (*log.positions, *log.unreadable) if tp.topic == topic}

@@ -2,12 +2,13 @@
 
 An event costs some kilobytes of Dagster's database, until the maintenance job deletes it. So the time between two
 reports follows from how many events a day may cost, and from how many topics or groups move. Events of topics hold a
-row a partition, up to a limit: where these are many, an event counts as several.
+row a partition, up to a limit, and that of the commit log names each topic that it was made from: where these are many,
+an event counts as several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from k2k_assets.orchestration.metadata import MOST_ROWS_AGAIN
@@ -22,47 +23,85 @@ _EVENTS_PER_REPORT = 1
 _PARTITIONS_PER_EVENT = 8
 # A materialization; its check comes at a pace of its own.
 _EVENTS_PER_GROUP = 1
-_MOST_AT_ONCE = 5
+# Of those that moved. Where there are very many topics, so many go with the commit log that it is half of the cost.
+FEWEST_AT_ONCE = 5
+_TOPICS_PER_ONE_AT_ONCE = 60
+# A topic that the commit log was made from: 0.2 KB.
+_INPUTS_PER_EVENT = 30
 
 Positions = tuple[int, ...]
 State = TypeVar("State", bound=Hashable)
 
 
-def report_interval(events_per_day: int, topics: Collection[Positions]) -> float:
+def report_interval(events_per_day: int, topics: Collection[Positions], of: int = 0) -> float:
     """Seconds between two reports of topics.
 
     Args:
         events_per_day: How many events they may be, in the long run.
-        topics: Those that move, by their positions.
+        topics: Those that are reported, by their positions.
+        of: How many topics there are, all of which the commit log names.
     """
-    rows = sum(min(len(positions), MOST_ROWS_AGAIN) for positions in topics)
-    return _interval(
-        events_per_day, len(topics) * _EVENTS_PER_TOPIC + _EVENTS_PER_REPORT + rows / _PARTITIONS_PER_EVENT
-    )
+    return max(SHORTEST_SECONDS, _seconds(events_per_day, _events_of_topics(map(len, topics), of)))
 
 
-def group_report_interval(events_per_day: int, groups: Collection[Hashable]) -> float:
+def group_report_interval(events_per_day: int, groups: Collection[Hashable], of: int = 0) -> float:
     """Seconds between two reports of consumer groups.
 
     Args:
         events_per_day: How many events they may be, in the long run.
-        groups: Those that move.
+        groups: Those that are reported.
+        of: How many there are, which costs nothing.
     """
-    return _interval(events_per_day, len(groups) * _EVENTS_PER_GROUP + _EVENTS_PER_REPORT)
+    return max(SHORTEST_SECONDS, _seconds(events_per_day, _events_of_groups(len(groups))))
 
 
-def _interval(events_per_day: int, events: float) -> float:
-    return max(SHORTEST_SECONDS, events * _DAY_SECONDS / events_per_day)
+def run_window(window: float, events_per_day: int, partitions: Iterable[int]) -> float:
+    """How long a run that copies stays, in seconds: each reports all topics once, so of many topics there are few runs.
+
+    What runs report at their starts is then no more than what they may report anyway.
+
+    Args:
+        window: `sync.window`, which is the shortest.
+        events_per_day: How many events reports may be.
+        partitions: How many each topic has.
+    """
+    counts = list(partitions)
+    return max(window, _seconds(events_per_day, _events_of_topics(counts, len(counts))))
+
+
+def group_run_window(window: float, events_per_day: int, groups: int) -> float:
+    """Likewise of a run that moves groups.
+
+    Args:
+        window: `sync.window`, which is the shortest.
+        events_per_day: How many events reports may be.
+        groups: How many there are.
+    """
+    return max(window, _seconds(events_per_day, _events_of_groups(groups)))
+
+
+def _events_of_topics(partitions: Iterable[int], of: int) -> float:
+    rows = [min(count, MOST_ROWS_AGAIN) for count in partitions]
+    whole = _EVENTS_PER_REPORT + of // _INPUTS_PER_EVENT
+    return len(rows) * _EVENTS_PER_TOPIC + whole + sum(rows) / _PARTITIONS_PER_EVENT
+
+
+def _events_of_groups(groups: int) -> float:
+    return groups * _EVENTS_PER_GROUP + _EVENTS_PER_REPORT
+
+
+def _seconds(events_per_day: int, events: float) -> float:
+    return events * _DAY_SECONDS / events_per_day
 
 
 class ReportSchedule(Generic[State]):
     """Says which topics, or groups, are to be reported.
 
     Args:
-        interval: Seconds between two reports, by the states of those that have moved.
+        interval: Seconds between two reports, by the states of those that are reported, and by how many there are.
     """
 
-    def __init__(self, interval: Callable[[Collection[State]], float]) -> None:
+    def __init__(self, interval: Callable[[Collection[State], int], float]) -> None:
         self._interval = interval
         self._reported: dict[str, State] = {}
         self._when: dict[str, float] = {}
@@ -84,8 +123,8 @@ class ReportSchedule(Generic[State]):
         moved = sorted(
             (name for name, state in states.items() if self._reported[name] != state),
             key=lambda name: (self._when.get(name, 0.0), name),
-        )[:_MOST_AT_ONCE]
-        pause = self._interval([states[name] for name in moved])
+        )[: max(FEWEST_AT_ONCE, len(states) // _TOPICS_PER_ONE_AT_ONCE)]
+        pause = self._interval([states[name] for name in moved], len(states))
         if not moved or (self._last is not None and now < self._last + pause):
             return []
         return moved

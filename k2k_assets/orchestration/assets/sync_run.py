@@ -170,9 +170,10 @@ class SyncRun:
         if not self._turned or (log := self._read_log()) is None:
             return
         checks = topic_check_keys(self.names, {*self.shown, *self._turned, *(tp.topic for tp in self._last)})
+        logs = log.by_topic()
         for topic in sorted(self._turned):
             stops: Stops = {tp.partition: why for tp, (why, _) in self._stopped.items() if tp.topic == topic}
-            for evaluation in evaluations(checks, {topic: check_copies_on(topic, log, stops)}):
+            for evaluation in evaluations(checks, {topic: check_copies_on(topic, logs[topic], stops)}):
                 self.report(evaluation)
             self._turned.discard(topic)
 

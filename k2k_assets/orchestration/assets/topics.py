@@ -283,8 +283,8 @@ def _report_stops(
     if not outcome.stopped:
         return
     with failures_as_messages(), both_clusters(pipeline) as (source, target):
-        log = read_commit_log(pipeline, source.cluster_id(), target)
-    verdicts = {topic: check_copies_on(topic, log, stops) for topic, stops in outcome.stopped.items()}
+        logs = read_commit_log(pipeline, source.cluster_id(), target).by_topic()
+    verdicts = {topic: check_copies_on(topic, logs[topic], stops) for topic, stops in outcome.stopped.items()}
     for evaluation in evaluations(checks, verdicts):
         context.instance.report_runless_asset_event(evaluation)
 

@@ -52,10 +52,10 @@ def topic_checks(pipeline: Pipeline, names: AssetNames, topics: Collection[str])
     def copies_on(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
             TopicCheck(pipeline, source, target, "checks").ensure_existing()
-            log = read_commit_log(pipeline, source.cluster_id(), target)
+            logs = read_commit_log(pipeline, source.cluster_id(), target).by_topic()
         selected = context.op_execution_context.selected_asset_check_keys
         for topic, key in keys.items():
             if key in selected:
-                yield asset_check_result(key, check_copies_on(topic, log))
+                yield asset_check_result(key, check_copies_on(topic, logs[topic]))
 
     return [copies_on]

@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from k2k_assets.coordination.liveness import LastSign, Presence, last_signs
 from k2k_assets.core.words import plural
+from k2k_assets.orchestration.sensors.marks import Marks
 from k2k_assets.orchestration.sensors.sensor_cursor import SensorCursor
 
-VERSION = 2
+VERSION = 3
 FIRST_BACK_OFF = 30.0
 LONGEST_BACK_OFF = 900.0
 # A run that has copied for so long before it failed is no reason to wait.
@@ -104,17 +105,24 @@ class SyncCursor(WatchCursor):
     """What the sensor remembers between ticks.
 
     Attributes:
-        stopped: Topics that are stopped, each with what stands for the reason.
-        reported: What was reported of topics that `k2k start` copies: their data versions.
+        stopped: Marks of the topics that are stopped, each with what stands for the reason.
+        reported: Marks of what was reported of topics that `k2k start` copies: their data versions.
         reported_at: When, seconds since the epoch.
+        reported_last: The last of those that were.
         not_shown: Stands for what was discovered and is not among the definitions; empty if nothing.
     """
 
     version: int = VERSION
-    stopped: dict[str, str] = {}
-    reported: dict[str, str] = {}
+    stopped: str = ""
+    reported: str = ""
     reported_at: float = 0.0
+    reported_last: str = ""
     not_shown: str = ""
+
+    @field_validator("stopped", "reported")
+    @classmethod
+    def _are_marks(cls, text: str) -> str:
+        return Marks(text).packed
 
 
 class ActiveRun(_Model):
@@ -125,12 +133,14 @@ class ActiveRun(_Model):
         waits: Whether it is still in Dagster's queue.
         ends: Whether somebody has terminated it.
         since: When it was launched, or put into the queue; seconds since the epoch.
+        window: Its own, where it is longer than `sync.window`; seconds.
     """
 
     run_id: str
     waits: bool = False
     ends: bool = False
     since: float
+    window: float | None = None
 
     @property
     def begun(self) -> float:
@@ -236,7 +246,7 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
             return answer(f"run {youngest.run_id} {words.does} as soon as it leaves Dagster's queue")
         if youngest.ends:
             return answer(f"run {youngest.run_id} is being terminated")
-        if facts.now - youngest.since < facts.window:
+        if facts.now - youngest.since < (youngest.window or facts.window):
             return answer(f"run {youngest.run_id} {words.does}")
         if wait > 0:
             return answer(f"run {youngest.run_id} {words.done} for its window; {failed}")

@@ -9,10 +9,11 @@ import dagster as dg
 
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import K2KError
+from k2k_assets.orchestration.assets.report_schedule import group_run_window
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.orchestration.sensors.group_observation import observe_groups
+from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
 from k2k_assets.orchestration.sensors.next_run_decision import MOVING_GROUPS, WatchCursor, decide_sync
-from k2k_assets.orchestration.sensors.replication_sensor import INTERVAL_SECONDS, default_status
+from k2k_assets.orchestration.sensors.replication_sensor import INTERVAL_SECONDS, default_status, staying_run
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
 from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_facts
 from k2k_assets.pipeline import Pipeline
@@ -65,7 +66,7 @@ def offset_sync_sensor(
         decision = decide_sync(facts, heard, MOVING_GROUPS)
         report_dead(context.instance, decision.dead)
         not_shown = show_anew(context, names, seen.found, shown_assets(context, names), before.not_shown)
-        requests = [] if decision.run_key is None else [dg.RunRequest(decision.run_key, tags=names.offset_sync_tags)]
+        requests = [_request(pipeline, names, seen, decision.run_key)] if decision.run_key else []
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else decision.reason,
@@ -73,3 +74,11 @@ def offset_sync_sensor(
         )
 
     return sensor
+
+
+def _request(pipeline: Pipeline, names: AssetNames, seen: GroupObservation, run_key: str) -> dg.RunRequest:
+    window = group_run_window(
+        pipeline.sync.window.total_seconds(), pipeline.groups.reports_per_day, len(seen.found.groups)
+    )
+    job, tags, op = names.offset_sync_job, names.offset_sync_tags, names.op("consumer_groups")
+    return staying_run(pipeline, run_key, job, tags, op, window)

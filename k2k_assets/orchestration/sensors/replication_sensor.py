@@ -16,13 +16,15 @@ from k2k_assets.core.digest import digest
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import version_of
-from k2k_assets.orchestration.assets.report_schedule import report_interval
+from k2k_assets.orchestration.assets.report_schedule import FEWEST_AT_ONCE, report_interval, run_window
 from k2k_assets.orchestration.assets.topic_report import topic_report
 from k2k_assets.orchestration.checks.asset_checks import evaluations, mappings_of
 from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.run_tags import window_tags
 from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings
+from k2k_assets.orchestration.sensors.marks import Marks
 from k2k_assets.orchestration.sensors.next_run_decision import SyncCursor, SyncDecision, decide_sync
 from k2k_assets.orchestration.sensors.observation import Observation, observe
 from k2k_assets.orchestration.sensors.run_history import last_run, running
@@ -36,6 +38,8 @@ SENSORS_VARIABLE = "K2K_SENSORS"
 INTERVAL_SECONDS = 10
 # In the place of a position: so a stop is something to report.
 _STOPPED = -1
+# Topics that a tick tells of: Dagster's daemon writes all its events before it goes on.
+_MOST_AT_ONCE = 25
 
 Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 
@@ -87,16 +91,18 @@ def replication_sensor(
         events: list[Event] = []
         if not decision.run_reports:
             # A run that dies, or is terminated, may not have told all: then it is told here.
-            stopped = _stopped(seen, names, shown)
-            events += _turned(names, before.stopped, stopped, seen, shown)
-            cursor = cursor.model_copy(update={"stopped": stopped})
+            stopped, told = _stopped(seen, names, shown), Marks(before.stopped)
+            turned = [topic for topic in sorted(seen.ends) if not told.are(topic, stopped.get(topic))][:_MOST_AT_ONCE]
+            events += _verdicts(names, turned, seen, shown)
+            told = told.without(turned).updated({topic: stopped[topic] for topic in turned if topic in stopped})
+            cursor = cursor.model_copy(update={"stopped": told.limited_to(seen.ends).packed})
         if decision.others:
             cursor, reports = _reported(pipeline, names, seen, decision.others, cursor, clock.time())
             events += reports
         not_shown = show_anew(context, names, seen.found, shown, before.not_shown)
         cursor = cursor.model_copy(update={"not_shown": not_shown})
         asked = _mappings_request(context.instance, pipeline, names, seen, clock)
-        requests = [*_sync_request(names, decision), *asked]
+        requests = [*_sync_request(pipeline, names, seen, decision), *asked]
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else decision.reason,
@@ -107,9 +113,38 @@ def replication_sensor(
     return sensor
 
 
-def _sync_request(names: AssetNames, decision: SyncDecision) -> Iterator[dg.RunRequest]:
-    if decision.run_key is not None:
-        yield dg.RunRequest(run_key=decision.run_key, job_name=names.sync_job, tags=names.sync_tags)
+def _sync_request(
+    pipeline: Pipeline, names: AssetNames, seen: Observation, decision: SyncDecision
+) -> Iterator[dg.RunRequest]:
+    if decision.run_key is None:
+        return
+    window = run_window(
+        pipeline.sync.window.total_seconds(), pipeline.sync.reports_per_day, map(len, seen.ends.values())
+    )
+    yield staying_run(pipeline, decision.run_key, names.sync_job, names.sync_tags, names.op("topics"), window)
+
+
+def staying_run(
+    pipeline: Pipeline, run_key: str, job: str, tags: Mapping[str, str], op: str, window: float
+) -> dg.RunRequest:
+    """The request of a run that stays until the next one takes over.
+
+    Args:
+        pipeline: Whose.
+        run_key: Its key.
+        job: Its job.
+        tags: Of the job's runs.
+        op: The op of the job.
+        window: How long it is to stay, seconds.
+    """
+    if window <= pipeline.sync.window.total_seconds():
+        return dg.RunRequest(run_key=run_key, job_name=job, tags=tags)
+    return dg.RunRequest(
+        run_key=run_key,
+        job_name=job,
+        run_config={"ops": {op: {"config": {"extent": "continuous", "window_seconds": round(window)}}}},
+        tags={**tags, **window_tags(window)},
+    )
 
 
 def _mappings_request(
@@ -151,23 +186,19 @@ def _stopped(seen: Observation, names: AssetNames, shown: frozenset[dg.AssetKey]
 
     Failed ones only: nothing of a new topic is committed yet, which is a doubt and no stop.
     """
-    stopped = {tp.topic for tp in seen.log.stopped}
+    stopped, logs = {tp.topic for tp in seen.log.stopped}, seen.log.by_topic()
     topics = {topic for topic in stopped & seen.ends.keys() if names.topic_key(topic) in shown}
-    verdicts = {topic: check_copies_on(topic, seen.log) for topic in topics}
+    verdicts = {topic: check_copies_on(topic, logs[topic]) for topic in topics}
     return {topic: digest(v.summary) for topic, v in verdicts.items() if v.judgement is Judgement.FAILED}
 
 
-def _turned(
-    names: AssetNames,
-    before: Mapping[str, str],
-    now: Mapping[str, str],
-    seen: Observation,
-    shown: frozenset[dg.AssetKey],
+def _verdicts(
+    names: AssetNames, turned: Sequence[str], seen: Observation, shown: frozenset[dg.AssetKey]
 ) -> Iterable[dg.AssetCheckEvaluation]:
-    """The verdict on each topic that was stopped, or was let go on, since the last tick; also by `k2k start`."""
-    turned = [topic for topic in sorted({*before, *now}) if before.get(topic) != now.get(topic)]
+    """The verdicts on topics that were stopped, or let go on, since they were told of; also by `k2k start`."""
     checks = topic_check_keys(names, [topic for topic in seen.ends if names.topic_key(topic) in shown])
-    return evaluations(checks, {topic: check_copies_on(topic, seen.log) for topic in turned})
+    logs = seen.log.by_topic() if turned else {}
+    return evaluations(checks, {topic: check_copies_on(topic, logs[topic]) for topic in turned})
 
 
 def _reported(
@@ -179,20 +210,25 @@ def _reported(
         topic: version_of((n, _STOPPED if n in seen.out_of_step.get(topic, ()) else offset) for n, offset in at.items())
         for topic, at in positions.items()
     }
-    moved = [topic for topic, version in versions.items() if cursor.reported.get(topic) != version]
-    new = any(topic not in cursor.reported for topic in moved)
-    pause = report_interval(pipeline.sync.reports_per_day, [tuple(positions[topic].values()) for topic in moved])
-    due = new or not 0 <= now - cursor.reported_at < pause
-    if not moved or not due:
-        return cursor, []
+    told = Marks(cursor.reported)
+    moved = sorted(topic for topic, version in versions.items() if not told.are(topic, version))
+    # Those that were never told of come first, then all take turns.
+    due = [topic for topic in moved if not told.knows(topic)][:_MOST_AT_ONCE]
+    if not due:
+        due = sorted(moved, key=lambda topic: (topic <= cursor.reported_last, topic))[:FEWEST_AT_ONCE]
+        pause = report_interval(pipeline.sync.reports_per_day, [tuple(positions[topic].values()) for topic in due])
+        if not due or 0 <= now - cursor.reported_at < pause:
+            return cursor, []
     events: list[Event] = []
-    for topic in moved:
+    for topic in due:
         ends = {n: max(end, 0) for n, end in enumerate(seen.ends[topic])}
         metadata: keys.Metadata = {
             keys.TARGET_TOPIC: pipeline.routing.target_if_any(topic) or "",
             keys.COPIED_BY: copied_by,
             keys.LAG: sum(max(0, end - positions[topic].get(n, 0)) for n, end in ends.items()),
         }
-        told = names, pipeline.code_version, topic, ends, positions[topic], metadata
-        events.extend(topic_report(*told, seen.out_of_step.get(topic, ())))
-    return cursor.model_copy(update={"reported": versions, "reported_at": now}), events
+        what = names, pipeline.code_version, topic, ends, positions[topic], metadata
+        events.extend(topic_report(*what, seen.out_of_step.get(topic, ())))
+    told = told.updated({topic: versions[topic] for topic in due}).limited_to(versions)
+    update = {"reported": told.packed, "reported_at": now, "reported_last": due[-1]}
+    return cursor.model_copy(update=update), events

@@ -8,6 +8,7 @@ from typing import Literal
 import dagster as dg
 
 from k2k_assets.coordination.liveness import Presence, heartbeat_timeout_seconds
+from k2k_assets.orchestration.run_tags import window_of
 from k2k_assets.orchestration.sensors.next_run_decision import ActiveRun, EndedRun, SyncFacts
 from k2k_assets.pipeline import Pipeline
 
@@ -33,7 +34,8 @@ def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[li
             waits = run.status in _WAITING
             ends = run.status is dg.DagsterRunStatus.CANCELING
             since = record.start_time or created
-            active.append(ActiveRun(run_id=run.run_id, waits=waits, ends=ends, since=since))
+            window = window_of(run.tags)
+            active.append(ActiveRun(run_id=run.run_id, waits=waits, ends=ends, since=since, window=window))
     return active, ended
 
 

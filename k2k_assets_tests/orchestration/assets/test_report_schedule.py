@@ -10,12 +10,15 @@ import pytest
 from dagster._serdes import serialize_value
 
 from k2k_assets.orchestration.assets.commit_log import commit_log_metadata
+from k2k_assets.orchestration.assets.data_versions import provenance_tags
 from k2k_assets.orchestration.assets.report_schedule import (
     SHORTEST_SECONDS,
     Positions,
     ReportSchedule,
     group_report_interval,
+    group_run_window,
     report_interval,
+    run_window,
 )
 from k2k_assets.orchestration.assets.topic_report import topic_report
 from k2k_assets.orchestration.assets.topic_results import Movement, live_metadata
@@ -26,6 +29,8 @@ from k2k_assets.status.positions import PositionRow
 
 # Busy topics, for as many as a day has seconds to report in.
 _PER_DAY = 5000
+# What the documentation says that an event costs, once.
+_EVENT_BYTES = 6_000
 
 
 def test_each_topic_is_reported_once_at_the_start_and_as_soon_as_it_appears() -> None:
@@ -46,6 +51,18 @@ def test_topics_that_moved_are_reported_when_it_is_time() -> None:
     assert schedule.due(moved, later) == ["a"]
     schedule.reported({"a": (1, 3)}, later)
     assert schedule.due(moved, later + 1e6) == []
+
+
+@pytest.mark.parametrize("topics", [1, 3, 30, 300, 5000])
+@pytest.mark.parametrize("partitions", [1, 20])
+def test_what_runs_report_at_their_starts_is_within_the_budget_too(topics: int, partitions: int) -> None:
+    """So of many topics there are few runs, and with few topics a run stays for `sync.window`."""
+    window = run_window(3600.0, _PER_DAY, [partitions] * topics)
+    alone = report_interval(_PER_DAY, [(0,) * partitions] * topics, topics)
+    assert window == max(3600.0, alone), "as if all of them were reported once more"
+    assert (window == 3600.0) == (topics <= 30)
+    assert group_run_window(3600.0, _PER_DAY, 10) == 3600.0
+    assert group_run_window(3600.0, _PER_DAY, topics) == max(3600.0, group_report_interval(_PER_DAY, range(topics)))
 
 
 @pytest.mark.slow
@@ -83,6 +100,23 @@ def test_of_many_topics_a_few_at_a_time_are_reported_and_each_has_its_turn() -> 
     assert max(told.values()) - min(told.values()) <= 1
 
 
+@pytest.mark.parametrize("topics", [3, 300, 1000, 5000])
+def test_the_commit_log_of_many_topics_is_within_the_budget_in_bytes(topics: int) -> None:
+    """It names each topic that it was made from: at most about half of all that is written is that."""
+    names = AssetNames("large")
+    keys = [names.topic_key(f"europe.shop-{n % 20:02}.order-events.v{n:04}") for n in range(topics)]
+    tags = provenance_tags("0" * 16, None, dict.fromkeys(keys, "0" * 16))
+    size = len(serialize_value(dg.AssetMaterialization(names.commit_log_key, tags=tags)))
+    schedule = ReportSchedule(partial(report_interval, _PER_DAY))
+    schedule.reported({f"t{n}": (0,) for n in range(topics)}, 0.0)
+    moved: dict[str, Positions] = {f"t{n}": (1,) for n in range(topics)}
+    due = schedule.due(moved, 1e9)
+    alone = report_interval(_PER_DAY, [(1,)] * len(due))
+    events = (report_interval(_PER_DAY, [(1,)] * len(due), topics) - alone) * _PER_DAY / 86_400
+    assert size <= (events + 1) * _EVENT_BYTES
+    assert size <= 1.2 * len(due) * 2 * _EVENT_BYTES
+
+
 def test_what_was_reported_is_reported_once_more_when_all_is_told_anew() -> None:
     schedule = ReportSchedule(partial(group_report_interval, _PER_DAY))
     schedule.reported({"a": "here"}, 0.0)
@@ -117,7 +151,7 @@ def test_events_of_any_size_are_within_the_budget_in_bytes() -> None:
         log = commit_log_metadata([_row(n, at) for n, at in ends.items()], 0, MOST_ROWS_AGAIN)
         events.append(dg.AssetMaterialization(names.commit_log_key, metadata=log))
         per_day = 86_400 / report_interval(_PER_DAY, [_positions(partitions)])
-        assert sum(map(_bytes, events)) * per_day <= _PER_DAY * 6_000
+        assert sum(map(_bytes, events)) * per_day <= _PER_DAY * _EVENT_BYTES
 
 
 def _positions(partitions: int) -> Positions:

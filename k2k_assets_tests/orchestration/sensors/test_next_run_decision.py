@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from k2k_assets.coordination.liveness import LastSign, Presence
+from k2k_assets.orchestration.sensors.marks import Marks
 from k2k_assets.orchestration.sensors.next_run_decision import (
     FIRST_BACK_OFF,
     GOOD_SECONDS,
@@ -175,12 +176,17 @@ def test_runs_that_move_groups_are_asked_for_by_the_same_rules() -> None:
 
 
 def test_a_cursor_that_cannot_be_read_is_an_empty_one() -> None:
-    cursor = SyncCursor(
-        heard={"i": LastSign(sign=1, time=2.0)}, stopped={"a": "why"}, reported={"a": "v"}, reported_at=3.0
-    )
+    marks = Marks.of({"a": "why"}).packed
+    cursor = SyncCursor(heard={"i": LastSign(sign=1, time=2.0)}, stopped=marks, reported=marks, reported_at=3.0)
     assert SyncCursor.read(cursor.model_dump_json()) == cursor
     for text in (None, "", "{", '{"version": 1, "ends": {}}', "[]"):
         assert SyncCursor.read(text) == SyncCursor()
+
+
+def test_a_run_that_was_asked_to_stay_longer_is_left_to_it() -> None:
+    alive = {"i1": _instance(5, "r1")}
+    assert _decide(active=[_copying(WINDOW + 1, window=2 * WINDOW)], instances=alive).run_key is None
+    assert _decide(active=[_copying(2 * WINDOW, window=2 * WINDOW)], instances=alive).run_key == "sync-after-r1"
 
 
 def test_where_no_tick_came_for_long_nobody_was_silent() -> None:

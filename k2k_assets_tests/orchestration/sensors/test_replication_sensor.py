@@ -14,14 +14,15 @@ from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.coordination.liveness import Presence
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
-from k2k_assets.core.stops.reasons import RecordsDeleted
+from k2k_assets.core.stops.reasons import RecordsDeleted, SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.sensors import replication_sensor
-from k2k_assets.orchestration.sensors.observation import Observation
+from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.status.records import commit_record
 from k2k_assets_tests.support.clock import FakeClock
 from k2k_assets_tests.support.copying import Running
 from k2k_assets_tests.support.dagster_fixture import is_synced
@@ -29,6 +30,9 @@ from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.sensor_ticks import Ticks, reason, requests
+
+MANY, PARTITIONS = 120, 20
+MOST_TOLD = 25
 
 
 @pytest.fixture
@@ -297,7 +301,63 @@ def test_a_topic_that_was_never_copied_is_not_stopped(place: Path, monkeypatch: 
     assert isinstance(told, dg.SensorResult)
     assert len(told.run_requests or []) == 1
     assert [event for event in told.asset_events if isinstance(event, dg.AssetCheckEvaluation)] == []
-    assert json.loads(ticks.cursor or "")["stopped"] == {}
+    assert json.loads(ticks.cursor or "")["stopped"] == ""
+
+
+def _many(place: Path, monkeypatch: pytest.MonkeyPatch, log: CommitLog, instances: dict[str, Presence]) -> Ticks:
+    """A sensor on `MANY` topics of `PARTITIONS` partitions, all of which are shown."""
+    topics = [f"t{number:04}" for number in range(MANY)]
+    known = {topic: DiscoveredTopic(PARTITIONS, topic) for topic in topics}
+    ends = {topic: [100] * PARTITIONS for topic in topics}
+
+    def observe(pipeline: Pipeline) -> Observation:
+        positions: dict[str, Positions] = {topic: [time.time_ns()] * PARTITIONS for topic in topics}
+        found = Discovery(pipeline.name, 0, "source", "target", known)
+        return Observation(found, ends, positions, None, log, instances)
+
+    monkeypatch.setattr(replication_sensor, "observe", observe)
+    ticks = Ticks(place, "s:9092", "t:9092", ".*")
+    discovery.save(Discovery(ticks.pipeline.name, 0, "source", "target", known))
+    return ticks
+
+
+def test_of_many_topics_that_are_stopped_a_tick_tells_some(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each once."""
+    partitions = [TopicPartition(f"t{topic:04}", n) for topic in range(MANY) for n in range(PARTITIONS)]
+    log = CommitLog({tp: commit_record(tp, reason=SourceDeleted(tp.topic)) for tp in partitions})
+    ticks = _many(place, monkeypatch, log, {})
+    told: list[str] = []
+    for _ in range(100):
+        answer = ticks.tick()
+        assert isinstance(answer, dg.SensorResult)
+        checks = [event for event in answer.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+        told += [check.asset_key.path[-1] for check in checks]
+        if not checks:
+            break
+        assert len(checks) <= MOST_TOLD
+    assert told == sorted({tp.topic for tp in partitions})
+
+
+def test_of_many_topics_that_k2k_start_copies_a_tick_tells_some(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are new come first, then all take turns at the pace of the budget."""
+    ticks = _many(place, monkeypatch, CommitLog(), {"i": Presence(sign=7, who="k2k start")})
+    clock = ticks.clock = FakeClock()
+
+    def told() -> list[str]:
+        answer = ticks.tick()
+        assert isinstance(answer, dg.SensorResult)
+        made = [event for event in answer.asset_events if isinstance(event, dg.AssetMaterialization)]
+        return [event.asset_key.path[-1] for event in made]
+
+    everything = [f"t{number:04}" for number in range(MANY)]
+    assert [topic for _ in range(-(-MANY // MOST_TOLD)) for topic in told()] == everything
+    assert told() == [], "it is not time"
+    in_turn = []
+    for _ in range(4):
+        clock.advance(86_400.0)
+        in_turn += told()
+    assert in_turn == everything[: len(in_turn)], "from the beginning again"
+    assert 4 <= len(in_turn) <= 4 * MOST_TOLD
 
 
 def test_an_unreachable_cluster_is_a_reason_to_skip_in_bounded_time(place: Path) -> None:

@@ -106,7 +106,7 @@ def _rules(found: object) -> tuple[FacetRule, ...] | None:
 
 
 def shared(settings: Collection[CopySettings]) -> CopySettings | None:
-    """The settings that hold for records copied under any of the given ones; None if there were two ways to read or map."""
+    """The settings that hold for records copied under any of the given ones; None if they read or map in two ways."""
     if len({(each.isolation, each.schemas) for each in settings}) != 1:
         return None
     return CopySettings(

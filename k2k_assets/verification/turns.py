@@ -1,7 +1,7 @@
 """Takes turns in checks that look at only a part each time, across processes.
 
-A run of Dagster is a process of its own, so the turn is kept in a file of `K2K_HOME`. If the file cannot be used, the turn is random:
-that affects the order only, not the verdicts.
+A run of Dagster is a process of its own, so the turn is kept in a file of `K2K_HOME`. If the file cannot be used, the
+turn is random: that affects the order only, not the verdicts.
 """
 
 from __future__ import annotations

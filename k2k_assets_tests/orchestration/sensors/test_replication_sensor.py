@@ -306,19 +306,48 @@ def test_a_topic_that_was_never_copied_is_not_stopped(place: Path, monkeypatch: 
 
 def _many(place: Path, monkeypatch: pytest.MonkeyPatch, log: CommitLog, instances: dict[str, Presence]) -> Ticks:
     """A sensor on `MANY` topics of `PARTITIONS` partitions, all of which are shown."""
-    topics = [f"t{number:04}" for number in range(MANY)]
-    known = {topic: DiscoveredTopic(PARTITIONS, topic) for topic in topics}
-    ends = {topic: [100] * PARTITIONS for topic in topics}
+    _observed(monkeypatch, log, instances)
+    ticks = Ticks(place, "s:9092", "t:9092", ".*")
+    discovery.save(Discovery(ticks.pipeline.name, 0, "source", "target", _many_topics()))
+    return ticks
+
+
+def _many_topics() -> dict[str, DiscoveredTopic]:
+    return {name: DiscoveredTopic(PARTITIONS, name) for name in (f"t{number:04}" for number in range(MANY))}
+
+
+def _observed(monkeypatch: pytest.MonkeyPatch, log: CommitLog, instances: dict[str, Presence]) -> None:
+    """Lets the sensor see the many topics, all of which have moved since it looked last."""
 
     def observe(pipeline: Pipeline) -> Observation:
+        topics = _many_topics()
         positions: dict[str, Positions] = {topic: [time.time_ns()] * PARTITIONS for topic in topics}
-        found = Discovery(pipeline.name, 0, "source", "target", known)
+        ends = {topic: [100] * PARTITIONS for topic in topics}
+        found = Discovery(pipeline.name, 0, "source", "target", topics)
         return Observation(found, ends, positions, None, log, instances)
 
     monkeypatch.setattr(replication_sensor, "observe", observe)
-    ticks = Ticks(place, "s:9092", "t:9092", ".*")
-    discovery.save(Discovery(ticks.pipeline.name, 0, "source", "target", known))
-    return ticks
+
+
+def test_of_many_topics_a_run_stays_longer(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reports all of them at its start. Dagster takes its config, and the sensor leaves it alone so long."""
+    ticks = _many(place, monkeypatch, CommitLog(), {})
+    request = next(each for each in requests(ticks.tick()) if each.job_name == ticks.names.sync_job)
+    op = ticks.names.op("topics")
+    config = request.run_config["ops"][op]["config"]
+    events = MANY * 2 + 1 + MANY // 30 + MANY * PARTITIONS / 8
+    assert config == {"extent": "continuous", "window_seconds": round(86_400 * events / 2500)}
+    job = build_definitions(ticks.folder).resolve_job_def(ticks.names.sync_job)
+    assert dg.validate_run_config(job, request.run_config)["ops"][op]["config"]["extent"] == "continuous"
+
+    clock = ticks.clock = FakeClock()
+    run = ticks.run(ticks.names.sync_job, dict(request.tags))
+    started = ticks.instance.get_run_records()[0].create_timestamp.timestamp()
+    for seconds, asked in ((config["window_seconds"] - 1, 0), (config["window_seconds"] + 1, 1)):
+        clock.now = started + seconds
+        alive = {"i": Presence(sign=int(clock.now), who="it", run=run.run_id)}
+        _observed(monkeypatch, CommitLog(), alive)
+        assert len([each for each in requests(ticks.tick()) if each.job_name == ticks.names.sync_job]) == asked
 
 
 def test_of_many_topics_that_are_stopped_a_tick_tells_some(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from k2k_assets.cli.timestamps import shown
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import duration, plural
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline.routing import SinkTopic
 
 _FEATURES = {
     "header_replication": "headers",
@@ -55,10 +56,11 @@ def effective(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     commit = pipeline.coordination.commit
     yield "source", str(pipeline.client_properties("source", "admin")["bootstrap.servers"])
     yield "target", str(pipeline.client_properties("target", "admin")["bootstrap.servers"])
-    yield "copies", pipeline.selection.describe()
+    for pair in pipeline.pairs:
+        yield "copies", pair.selection.describe()
+        yield "to", f"{_target_names(pair.routing.topic)}; {_target_partition(pipeline)}"
     if pipeline.selection.start is not None:
         yield "begins", _beginning(pipeline.selection.start)
-    yield "to", f"{_target_names(pipeline)}; {_target_partition(pipeline)}"
     yield "delivery", guarantee(pipeline)
     longest = duration(commit.batch_timeout.total_seconds())
     yield "commits", f"after {plural(commit.batch_size, 'record')} or {longest}"
@@ -77,8 +79,7 @@ def _beginning(start: str | int | dict[str, dict[int, int]]) -> str:
     return f"{start if isinstance(start, str) else shown(start)}, where there is no position yet"
 
 
-def _target_names(pipeline: Pipeline) -> str:
-    topic = pipeline.routing.topic
+def _target_names(topic: SinkTopic) -> str:
     if topic.static is not None:
         return f"the topic {topic.static}"
     if topic.static_mapping is not None:

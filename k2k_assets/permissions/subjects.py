@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from k2k_assets.permissions.names import ALL, NamePattern, patterns_of
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.pairs import Pair
+from k2k_assets.pipeline.selection import TopicSelection
 
 Resource = Literal["topic", "group", "transactional id"]
 Subject = Literal[
@@ -35,7 +38,7 @@ def patterns(pipeline: Pipeline, subject: Subject) -> list[NamePattern]:
     """
     match subject:
         case "copied topics":
-            return patterns_of(pipeline.selection.topic)
+            return _copied_topics(pipeline.selection.parts)
         case "target topics":
             return _target_topics(pipeline)
         case "commit topic":
@@ -53,15 +56,23 @@ def patterns(pipeline: Pipeline, subject: Subject) -> list[NamePattern]:
             return patterns_of(pipeline.groups.consumer_groups)
 
 
+def _copied_topics(parts: Iterable[TopicSelection]) -> list[NamePattern]:
+    return list(dict.fromkeys(pattern for part in parts for pattern in patterns_of(part.topic)))
+
+
 def _target_topics(pipeline: Pipeline) -> list[NamePattern]:
-    names = pipeline.routing.topic
-    if pipeline.selection.literal is not None:
-        return patterns_of(map(pipeline.routing.target_topic, pipeline.selection.literal))
+    return list(dict.fromkeys(pattern for pair in pipeline.pairs for pattern in _target_topics_of(pair)))
+
+
+def _target_topics_of(pair: Pair) -> list[NamePattern]:
+    names = pair.routing.topic
+    if pair.selection.literal is not None:
+        return patterns_of(map(pair.routing.target_topic, pair.selection.literal))
     if names.static is not None:
         return [NamePattern(names.static)]
     if names.static_mapping is not None:
         return patterns_of(target for _, target in names.static_mapping)
-    return [_named(names.prefix, copied, names.suffix) for copied in patterns(pipeline, "copied topics")]
+    return [_named(names.prefix, copied, names.suffix) for copied in _copied_topics([pair.selection])]
 
 
 def _named(prefix: str, copied: NamePattern, suffix: str) -> NamePattern:

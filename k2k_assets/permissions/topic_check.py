@@ -138,8 +138,7 @@ def hidden_topics(pipeline: Pipeline, source: Cluster, names: Sequence[str] | No
         ClusterUnreachable: The source does not answer.
         Refused: The source refuses the request.
     """
-    probes = {
-        name_in(pattern): pattern for pattern in patterns_of(pipeline.selection.topic if names is None else names)
-    }
+    wanted = patterns(pipeline, "copied topics") if names is None else patterns_of(names)
+    probes = {name_in(pattern): pattern for pattern in wanted}
     lacking = on_topics(source, dict.fromkeys(probes, _READING))().lacking
     return [Missing.on(source, pipeline, "Read", "topic", str(probes[name])) for name in lacking]

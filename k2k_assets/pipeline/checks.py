@@ -64,11 +64,34 @@ def check_topics(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
 
 def check_routing(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     """Topics that are listed by name must have a target; what a pattern selects is known only on the cluster."""
-    for position, topic in enumerate(pipeline.selection.literal or ()):
-        try:
-            pipeline.routing.target_topic(topic)
-        except Refused as refusal:
-            yield ("replication", 0, "source", "topic", position), str(refusal)
+    for number, pair in enumerate(pipeline.pairs):
+        for position, topic in enumerate(pair.selection.literal or ()):
+            try:
+                pair.routing.target_topic(topic)
+            except Refused as refusal:
+                yield ("replication", 2 * number, "source", "topic", position), str(refusal)
+
+
+def check_pairs(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
+    """What several pairs of stages must have in common, and what not."""
+    first = pipeline.pairs[0]
+    for number, pair in enumerate(pipeline.pairs):
+        source: Path = ("replication", 2 * number, "source")
+        for position, topic in enumerate(pair.selection.literal or ()):
+            for other, earlier in enumerate(pipeline.pairs):
+                # Of two lists the later one is told of; of a list and a pattern the list, which names the topic.
+                if (
+                    other != number
+                    and earlier.selection.matches(topic)
+                    and (earlier.selection.pattern or other < number)
+                ):
+                    yield (*source, "topic", position), f"'{topic}' is selected twice: by replication[{2 * other}] too"
+        if pair.routing.partition != first.routing.partition:
+            at: Path = ("replication", 2 * number + 1, "sink", "partition")
+            yield at, f"expected {first.routing.partition}, as of replication[1]: all sinks of a pipeline have the same"
+        offsets = [isinstance(each.selection.start, dict) for each in (pair, first)]
+        if offsets[0] != offsets[1] or (not offsets[0] and pair.selection.start != first.selection.start):
+            yield (*source, "start"), "expected the start of replication[0], or offsets in both"
 
 
 def check_timeouts(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
@@ -140,6 +163,7 @@ _CHECKS = (
     check_registries,
     check_topics,
     check_routing,
+    check_pairs,
     check_timeouts,
     check_guard,
 )

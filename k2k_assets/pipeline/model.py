@@ -28,6 +28,7 @@ from k2k_assets.pipeline.java_properties import Scalar
 from k2k_assets.pipeline.kafka import SourceSection, TargetSection
 from k2k_assets.pipeline.metrics import Metrics
 from k2k_assets.pipeline.own_sections import Checks, Index, Spark, Sync
+from k2k_assets.pipeline.pairs import Pair, joined_routing, joined_selection
 from k2k_assets.pipeline.routing import Routing
 from k2k_assets.pipeline.schema_mapping import FacetRule, RegistrySection, SchemaMapping
 from k2k_assets.pipeline.selection import TopicSelection
@@ -47,7 +48,8 @@ class Pipeline(Section):
     source: SourceSection = Field(description="The cluster that is copied from (required).")
     target: TargetSection = Field(description="The cluster that is copied to (required).")
     replication: Stages = Field(
-        description="The stages: `- source: ...`, then `- sink: ...` (required). One pair, in this order."
+        description="The stages: `- source: ...`, then `- sink: ...` (required), in one pair or several. No topic is "
+        "selected by two pairs, and the `partition` of all sinks is the same."
     )
     features: Features = Field(default_factory=Features, description="What is done beyond plain copying.")
     coordination: Coordination = Field(default_factory=Coordination, description="Progress and ownership.")
@@ -107,15 +109,22 @@ class Pipeline(Section):
         isolation = self.translation("source", "consumer").values.get("isolation.level", "read_committed")
         return "stable" if isolation == "read_committed" else "latest"
 
-    @property
-    def selection(self) -> TopicSelection:
-        """Which topics are copied."""
-        return next(stage.source for stage in self.replication if stage.source)
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The pairs of stages: what is read, and where it is written."""
+        sources = [stage.source for stage in self.replication if stage.source]
+        sinks = [stage.sink for stage in self.replication if stage.sink]
+        return tuple(map(Pair, sources, sinks))
 
-    @property
+    @cached_property
+    def selection(self) -> TopicSelection:
+        """Which topics are copied, by all pairs."""
+        return joined_selection([pair.selection for pair in self.pairs])
+
+    @cached_property
     def routing(self) -> Routing:
-        """Where records go."""
-        return next(stage.sink for stage in self.replication if stage.sink)
+        """Where records go, by the pair that selects their topic."""
+        return joined_routing(self.pairs)
 
     @cached_property
     def transaction_timeout(self) -> timedelta:
@@ -151,8 +160,8 @@ class Pipeline(Section):
             "name": self.name,
             "group": self.group,
             "features": {flag: getattr(self.features, flag) for flag in flags},
-            "source": self.selection.identity(),
-            "sink": self.routing.topic.model_dump(mode="json"),
+            "source": self._sources(),
+            "sink": self._sinks(),
             "partition": self.routing.partition,
             "partitioner": producer["partitioner"],
             "isolation": consumer.get("isolation.level", "read_committed"),
@@ -161,6 +170,14 @@ class Pipeline(Section):
             relevant["schemas"] = self.schema_rules
         text = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
         return digest(text)
+
+    def _sources(self) -> object:
+        sources = [pair.selection.identity() for pair in self.pairs]
+        return sources[0] if len(sources) == 1 else sources
+
+    def _sinks(self) -> object:
+        sinks = [pair.routing.topic.model_dump(mode="json") for pair in self.pairs]
+        return sinks[0] if len(sinks) == 1 else sinks
 
     @cached_property
     def schema_rules(self) -> tuple[FacetRule, ...]:

@@ -51,13 +51,18 @@ How values are written:
 This page is generated from the models: `python -m k2k_assets.pipeline.reference > docs/pipeline-file.md`.
 """
 
-_STAGES = """`replication` is a list of exactly two stages, in this order; each item has one key:
+_STAGES = """`replication` is a list of stages, each with one key: a source, then its sink. There may be several pairs:
 
 ```yaml
 replication:
   - source: { topic: "orders\\\\..*" }
   - sink: { topic: { prefix: "copy." }, partition: source }
+  - source: { topic: [payments, refunds] }
+  - sink: { topic: { static: "money" }, partition: source }
 ```
+
+A topic that two pairs select is refused, before anything is copied. The sinks have the same `partition`, and the
+sources the same `start`, or offsets of their own.
 """
 
 _VARIABLES = """## Variables

@@ -93,6 +93,11 @@ class TopicSelection(Section):
         return self
 
     @property
+    def parts(self) -> tuple[TopicSelection, ...]:
+        """One expression or list each: of several pairs of stages there are several."""
+        return (self,)
+
+    @property
     def pattern(self) -> str | None:
         """The regular expression, or None for a list."""
         return self.topic if isinstance(self.topic, str) else None

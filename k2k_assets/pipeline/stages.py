@@ -1,4 +1,4 @@
-"""`replication`: a list of stages, each a map with one key; exactly one `source`, then one `sink`."""
+"""`replication`: a list of stages, each a map with one key: pairs of a `source` and then its `sink`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from k2k_assets.pipeline.routing import Routing
 from k2k_assets.pipeline.selection import TopicSelection
 from k2k_assets.pipeline.values import Section, fault
 
-_SHAPE = "a list of two stages: `- source: ...`, then `- sink: ...`"
+_SHAPE = "a list of stages: `- source: ...`, then `- sink: ...`, in one pair or several"
 
 
 STAGES: dict[str, type[Section]] = {"source": TopicSelection, "sink": Routing}
@@ -61,7 +61,7 @@ def _stages(value: object) -> object:
     if found := next(item_faults(value), None):
         fault(found.expected, at=found.at, shown=found.shown)
     kinds = [("source" if item.source else "sink") if isinstance(item, Stage) else next(iter(item)) for item in value]
-    if kinds != ["source", "sink"]:
+    if not kinds or kinds != ["source", "sink"] * (len(kinds) // 2):
         fault(_SHAPE + f"; found {', '.join(kinds) or 'an empty list'}", shown=False)
     return value
 

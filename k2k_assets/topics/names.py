@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
+    from k2k_assets.pipeline.selection import TopicSelection
 
 KAFKA_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 
@@ -43,12 +44,14 @@ def left_out(pipeline: Pipeline, names: Collection[str]) -> set[str]:
     return {name for name in names if selection.matches(name)} - selected(pipeline, names) - never_selected(pipeline)
 
 
-def selected(pipeline: Pipeline, names: Iterable[str]) -> set[str]:
+def selected(pipeline: Pipeline, names: Iterable[str], selection: TopicSelection | None = None) -> set[str]:
     """Filters the source topics that a pipeline selects.
 
     Args:
-        pipeline: Its selection is one pattern or a list of names.
+        pipeline: Its selection is one pattern or a list of names, or that of several pairs of stages.
         names: Source topics.
+        selection: That of one pair; None: all.
     """
     barred = never_selected(pipeline)
-    return {name for name in names if name not in barred and pipeline.selection.matches(name)}
+    selection = selection or pipeline.selection
+    return {name for name in names if name not in barred and selection.matches(name)}

@@ -15,6 +15,7 @@ from k2k_assets.topics.names import KAFKA_INTERNAL, left_out, never_selected, se
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
+    from k2k_assets.pipeline.selection import TopicSelection
 
 
 def resolve_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False) -> dict[str, int]:
@@ -29,15 +30,22 @@ def resolve_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False)
         Topic to partition count, sorted by name; empty only if all listed topics are left out.
 
     Raises:
-        Refused: A listed topic does not exist, or the pattern matches none.
+        Refused: A listed topic does not exist, a pattern matches none, or two pairs of stages select one.
         ClusterUnreachable: The source does not answer.
     """
     existing = source.topics()
-    literal = pipeline.selection.literal
-    if literal is None:
-        names = _matching(pipeline, existing, source)
-    else:
-        names = existing.keys() & literal if partly else _listed(pipeline, literal, existing, source)
+    names: set[str] = set()
+    for part in pipeline.selection.parts:
+        if part.literal is None:
+            found = _matching(pipeline, part, existing, source)
+        else:
+            found = existing.keys() & part.literal if partly else _listed(pipeline, part.literal, existing, source)
+        if twice := sorted(names & found):
+            raise Refused(
+                f"the topics {', '.join(twice)} are selected twice: by two sources of the pipeline. Leave them "
+                "out of one ('replication[].source.exclude')."
+            )
+        names |= found
     return {name: existing[name] for name in sorted(names)}
 
 
@@ -80,14 +88,14 @@ def _unknown(name: str, existing: Collection[str]) -> str:
     return f"the source topic '{name}' does not exist{hint}"
 
 
-def _matching(pipeline: Pipeline, existing: Collection[str], source: Cluster) -> set[str]:
-    names = selected(pipeline, existing)
+def _matching(pipeline: Pipeline, part: TopicSelection, existing: Collection[str], source: Cluster) -> set[str]:
+    names = selected(pipeline, existing, part)
     if not names:
         refuse(hidden_topics(pipeline, source))
         looked_at = len(set(existing) - never_selected(pipeline))
         internal = sorted(left_out(pipeline, existing))
         raise Refused(
-            f"no topic of the {source} matches the pattern '{pipeline.selection.pattern}': "
+            f"no topic of the {source} matches the pattern '{part.pattern}': "
             f"{plural(looked_at, 'topic')} looked at. The pattern must match the whole name; "
             f"correct 'replication[].source.topic'.{_about_internal(internal)}"
         )

@@ -340,3 +340,20 @@ def test_a_file_for_the_offset_mapper_alone_is_no_broken_pipeline(folder: Path) 
     assert not shown.is_materializable
     assert "`k2k-offset-mapping start -f mapper.yaml` runs it" in (shown.description or "")
     assert graph.get(dg.AssetKey(["broken_pipeline_files", "faulty.yaml"])).is_materializable
+
+
+def test_several_pairs_of_stages_are_one_pipeline_of_assets(folder: Path) -> None:
+    sink = {"sink": {"topic": {"prefix": "copy."}, "partition": "source"}}
+    stages = [
+        {"source": {"topic": "eu.*"}},
+        sink,
+        {"source": {"topic": ["us"]}},
+        {"sink": {"topic": "source", "partition": "source"}},
+    ]
+    _write(folder, "pairs", ".*", replication=stages)
+    waiting = build_definitions(folder).get_repository_def().asset_graph
+    assert waiting.get(AssetNames("pairs").undiscovered_key("(?:eu.*)|(?:us)")).is_executable
+    found = {"eu1": DiscoveredTopic(1, "copy.eu1"), "us": DiscoveredTopic(1, "us")}
+    discovery.save(Discovery("pairs", 1, "source-id", "target-id", found))
+    graph = build_definitions(folder).get_repository_def().asset_graph
+    assert all(graph.get(dg.AssetKey(["pairs", "topics", topic])).is_executable for topic in found)

@@ -87,6 +87,19 @@ def test_connect_says_what_would_be_created_and_creates_nothing(
 
 
 @pytest.mark.integration
+def test_connect_names_the_bookkeeping_that_a_pattern_leaves_out(
+    tmp_path: Path, clusters: KafkaSandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = kafka.create_topic(clusters.source_servers, kafka.unique("data"))
+    internal = kafka.create_topic(clusters.source_servers, f"{data}.checkpoints.internal")
+    path = write_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, f"{data}.*")
+    assert run(["validate", "-f", str(path), "--connect"]) == 0
+    shown = lines(capsys.readouterr().out)
+    assert "selected: 1 topic, 1 partition" in shown
+    assert f"left out, as bookkeeping: {internal}" in shown
+
+
+@pytest.mark.integration
 def test_connect_goes_on_after_a_fault(
     tmp_path: Path, clusters: KafkaSandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from k2k_assets.replication.slot import slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.order import FilesAndFolders, long_files_first
+from k2k_assets_tests.support.shared_clusters import shared_clusters
 
 # A runner in the background may ignore the signals of a terminal, and ignoring is inherited: the processes that tests
 # start would be deaf to what the tests send them.
@@ -47,8 +48,10 @@ settings.load_profile("k2k")
 # Slots that run in threads of a test would look through all of pytest, Dagster and Spark for garbage, twice a session.
 slot.quiet_garbage_collection = nullcontext  # type: ignore[assignment]
 
-# The pairs of clusters that run.
+# The pairs of clusters that run and are this process's own.
 _started: list[KafkaSandbox] = []
+# Files with a test that shares its clusters with no other process.
+_ALONE = pytest.StashKey[set[Path]]()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndFolders | None:
@@ -56,9 +59,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndFold
     return FilesAndFolders(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Orders the files, tests of one file stay as they are; then the garbage collector leaves alone what there is."""
     items[:] = long_files_first(items)
+    config.stash[_ALONE] = {item.path for item in items if item.get_closest_marker("own_clusters")}
     gc.freeze()  # a third of a test's processor time would be spent looking at what was imported
 
 
@@ -68,41 +73,75 @@ def _home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["K2K_HOME"] = str(tmp_path_factory.mktemp("home"))
 
 
-@pytest.fixture(scope="session")
-def clusters() -> Iterator[KafkaSandbox]:
-    """A real source and a real target cluster, started once for the whole session.
+@pytest.fixture(scope="module")
+def clusters(request: pytest.FixtureRequest) -> Iterator[KafkaSandbox]:
+    """A real source and a real target cluster, which all processes that run tests share.
 
-    A test may kill, stop or freeze a broker: what it leaves down is started again after it.
+    A file with a test that is marked `own_clusters` gets a pair that nobody else uses: a test may kill, stop or freeze
+    a broker there, and what it leaves down is started again after it. A lone process has no other pair.
     """
-    with KafkaSandbox() as sandbox:
-        _started.append(sandbox)
-        yield sandbox
-        _started.remove(sandbox)
+    shared = "PYTEST_XDIST_WORKER" in os.environ and request.path not in request.config.stash[_ALONE]
+    found: KafkaSandbox = request.getfixturevalue("_shared_clusters" if shared else "_own_clusters")
+    if shared:
+        _stop(request.getfixturevalue("_own_clusters"))  # the files that need them follow each other
+    else:
+        _start(found)
+    yield found
+    _delete_topics(found)
 
 
-@pytest.fixture(scope="session")
-def secure_clusters() -> Iterator[KafkaSandbox]:
+@pytest.fixture(scope="module")
+def secure_clusters(_secure_clusters: KafkaSandbox) -> Iterator[KafkaSandbox]:
     """Two more, secured: TLS with SCRAM or client certificates, and ACLs. Started for the first test that asks.
 
     Tests act as the administrator by the addresses `source.mtls_servers` and `target.mtls_servers`; see
     `k2k_assets_tests.support.secure` for users and ACLs. The folder `permissions` shares one pair; files elsewhere may
     each cost one.
     """
-    with KafkaSandbox(secure=True) as sandbox:
-        for broker in (sandbox.source, sandbox.target):
-            kafka.use(broker.admin_properties)
-        _started.append(sandbox)
-        yield sandbox
-        _started.remove(sandbox)
+    yield _secure_clusters
+    _delete_topics(_secure_clusters)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _topics_go_with_their_file() -> Iterator[None]:
+def _delete_topics(sandbox: KafkaSandbox) -> None:
     """Each question about all topics would otherwise cost more from file to file: to brokers and to clients."""
-    yield
-    for sandbox in _started:
-        for broker in (sandbox.source, sandbox.target):
-            kafka.delete_all_topics(broker.admin_properties["bootstrap.servers"])
+    for broker in (sandbox.source, sandbox.target):
+        kafka.delete_own_topics(broker.admin_properties["bootstrap.servers"])
+
+
+@pytest.fixture(scope="session")
+def _shared_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaSandbox]:
+    with shared_clusters(tmp_path_factory.getbasetemp().parent) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="session")
+def _own_clusters() -> Iterator[KafkaSandbox]:
+    """Not started yet."""
+    sandbox = KafkaSandbox()
+    yield sandbox
+    _stop(sandbox)
+
+
+@pytest.fixture(scope="session")
+def _secure_clusters() -> Iterator[KafkaSandbox]:
+    sandbox = KafkaSandbox(secure=True)
+    _start(sandbox)
+    for broker in (sandbox.source, sandbox.target):
+        kafka.use(broker.admin_properties)
+    yield sandbox
+    _stop(sandbox)
+
+
+def _start(sandbox: KafkaSandbox) -> None:
+    if sandbox not in _started:
+        sandbox.start()
+        _started.append(sandbox)
+
+
+def _stop(sandbox: KafkaSandbox) -> None:
+    if sandbox in _started:
+        _started.remove(sandbox)
+        sandbox.stop()
 
 
 @pytest.fixture(autouse=True)

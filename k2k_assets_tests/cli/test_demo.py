@@ -76,6 +76,7 @@ def truth(clusters: KafkaSandbox) -> dict[str, tuple[int, int, int]]:
         records = kafka.read_all(clusters.source_servers, topic.name)
         ends = kafka.end_offsets(clusters.source_servers, topic.name)
         found[topic.name] = len(records), sum(len(r.value or b"") for r in records), sum(ends.values())
+        kafka.delete_topic(clusters.source_servers, topic.name)
     return found
 
 

@@ -240,6 +240,7 @@ def test_engine_is_asked_for_the_extent_that_was_meant(orders: Path, monkeypatch
 
 @pytest.mark.slow
 @pytest.mark.integration
+@pytest.mark.own_clusters
 def test_clusters_are_waited_for_where_that_is_wanted(
     tmp_path: Path, clusters: KafkaSandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -244,6 +244,7 @@ def test_the_second_of_two_takes_over_and_the_first_goes_on_after_it(
     assert [log.name for log in logs if "Traceback" in log.read_text()] == []
 
 
+@pytest.mark.own_clusters
 @pytest.mark.storm
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])

@@ -64,6 +64,7 @@ def test_later_file_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.integration
+@pytest.mark.own_clusters
 def test_connect_says_what_would_be_created_and_creates_nothing(
     tmp_path: Path, clusters: KafkaSandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:

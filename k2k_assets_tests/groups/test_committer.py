@@ -346,6 +346,7 @@ def test_a_group_with_a_thousand_partitions_and_long_names(place: Place) -> None
     delete_topic(place.servers, topic)
 
 
+@pytest.mark.own_clusters
 @pytest.mark.slow
 def test_a_target_that_does_not_answer(clusters: KafkaSandbox, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     group = unique("g")

@@ -248,6 +248,7 @@ def assert_consumers_resume(world: World, how_many: int) -> None:
             assert resumed_at(world.clusters.target_servers, name, target) == first
 
 
+@pytest.mark.own_clusters
 @pytest.mark.slow
 @WORLDS
 def test_every_offset(clusters: KafkaSandbox, tmp_path: Path, mode: str, routing: str) -> None:
@@ -363,6 +364,7 @@ def _is_still(servers: str, topic: str) -> bool:
     return read_all(servers, topic) == before
 
 
+@pytest.mark.own_clusters
 def test_every_offset_of_a_compacted_partition(clusters: KafkaSandbox, tmp_path: Path) -> None:
     source = clusters.source_servers
     compacted = {"cleanup.policy": "compact", "segment.ms": "50", "min.cleanable.dirty.ratio": "0.01"}

@@ -241,6 +241,7 @@ def test_a_frozen_mapper_leaves_no_wrong_offset_behind(world: World, tmp_path: P
     assert sync_once(world.pipeline([group])).committed == frozenset()
 
 
+@pytest.mark.own_clusters
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["source", "target"])
 def test_a_broker_that_dies_and_comes_back(clusters: KafkaSandbox, world: World, victim: str) -> None:

@@ -18,7 +18,7 @@ from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.verifying import verify
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.own_clusters]
 
 # What clients wait for, and for how long a broker is frozen: longer than that.
 REQUEST_SECONDS, TRANSACTION_SECONDS, FROZEN_SECONDS = 2, 4, 7

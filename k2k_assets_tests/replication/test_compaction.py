@@ -20,7 +20,7 @@ from k2k_assets_tests.support.kafka import create_topic, end_offsets, read_all, 
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.takeovers import Flow, assert_all_copied, assignments, copied_to, held_by
 
-pytestmark = [pytest.mark.integration, pytest.mark.storm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.own_clusters, pytest.mark.storm, pytest.mark.timeout(600)]
 
 SECONDS = 60.0
 PARTITIONS = 4

@@ -207,6 +207,7 @@ def test_commit_and_assignment_may_share_a_topic(clusters: KafkaSandbox, make: M
     assert_same_content(clusters.source_servers, topic, clusters.target_servers)
 
 
+@pytest.mark.own_clusters
 @pytest.mark.slow
 def test_aborted_records_of_a_later_leader_epoch_are_no_truncation(clusters: KafkaSandbox, make: Make) -> None:
     topic = written(clusters, "epoch")
@@ -220,6 +221,7 @@ def test_aborted_records_of_a_later_leader_epoch_are_no_truncation(clusters: Kaf
     assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic)
 
 
+@pytest.mark.own_clusters
 @pytest.mark.slow
 def test_a_source_that_goes_down_ends_a_bounded_run(
     clusters: KafkaSandbox, make: Make, monkeypatch: pytest.MonkeyPatch

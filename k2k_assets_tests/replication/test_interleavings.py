@@ -174,6 +174,7 @@ def test_a_crash_between_the_start_positions_of_two_slots_of_a_copy_from_the_lat
 # -- a source that is not what it was ---------------------------------------------------------------------------------
 
 
+@pytest.mark.own_clusters
 @pytest.mark.slow
 def test_a_source_log_that_was_cut_and_grew_again_is_mixed_in_silence_without_leader_epochs(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -68,6 +68,7 @@ def remedy(topic: str) -> str:
     return f"kafka-transactions.sh abort --topic {topic} --partition 0 --start-offset 0"
 
 
+@pytest.mark.own_clusters
 @pytest.mark.slow
 @RULE
 def test_the_marker_of_an_aborted_transaction(
@@ -94,6 +95,7 @@ def test_the_marker_of_an_aborted_transaction(
         assert values(target, topic) == OLD + OLD, "the next marker shows what was aborted"
 
 
+@pytest.mark.own_clusters
 @pytest.mark.slow
 @RULE
 def test_the_marker_of_a_committed_transaction(

@@ -13,7 +13,7 @@ from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.pipelines import make_pipeline
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.own_clusters]
 
 # A broker makes it when the first client of its life asks for a group's coordinator; librdkafka's consumer asks.
 _KAFKAS_OWN = "__consumer_offsets"

@@ -25,6 +25,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.mark.slow
 @pytest.mark.integration
+@pytest.mark.own_clusters
 def test_data_outlive_a_broker_that_is_killed(clusters: KafkaSandbox) -> None:
     servers = clusters.target_servers
     topic = kafka.create_topic(servers, kafka.unique("restart"))
@@ -46,6 +47,7 @@ def test_two_clusters_are_two(clusters: KafkaSandbox) -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.own_clusters
 def test_a_frozen_broker_answers_again(clusters: KafkaSandbox) -> None:
     clusters.source.pause()
     assert clusters.source.is_running()

@@ -16,7 +16,8 @@ from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.groups import held
 
-pytestmark = pytest.mark.integration
+# The names of the sample topics are others' too.
+pytestmark = [pytest.mark.integration, pytest.mark.own_clusters]
 
 
 @pytest.fixture(scope="module")

@@ -144,6 +144,7 @@ def test_groups_are_counted_and_what_cannot_be_told_does_not_stop_it(
         assert reader.read().groups == MovedGroups(unknown="no group may be seen")
 
 
+@pytest.mark.own_clusters
 def test_a_look_leaves_no_trace_on_the_source(
     clusters: KafkaSandbox, pipeline: Pipeline, topic: str, both: tuple[Cluster, Cluster]
 ) -> None:

@@ -5,6 +5,8 @@ Every call has a deadline. Nothing here uses the project's own Kafka code, which
 
 from __future__ import annotations
 
+import os
+import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -81,9 +83,30 @@ class ReadRecord(NamedTuple):
         return self.key, self.value, self.headers, self.timestamp
 
 
+# Two digits: which of the processes that share a broker has given a name. What these start inherits them.
+_WORKER = f"{int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw')):02x}"
+
+
 def unique(name: str) -> str:
     """A name that no other test uses: for topics, pipelines, groups and transactional ids."""
-    return f"{name}-{uuid.uuid4().hex[:8]}"
+    return f"{name}-{_WORKER}{uuid.uuid4().hex[:8]}"
+
+
+# Addresses of clusters that other processes use too.
+_shared: set[str] = set()
+
+
+def share(servers: str) -> None:
+    """Lets this module know that other processes use the cluster at this address too."""
+    _shared.add(servers)
+
+
+def refusal(what: str) -> str:
+    """What a test is told that would do something to a broker that others use too."""
+    return (
+        f"Other tests use the broker {what} at the same time: mark a test with own_clusters that stops, freezes, kills "
+        "or changes one, or looks at all that it holds."
+    )
 
 
 _access: dict[str, dict[str, str]] = {}
@@ -146,11 +169,14 @@ def delete_topic(servers: str, name: str) -> None:
     wait_until(lambda: not _partitions(servers, name), SECONDS, f"{name} to be gone from {servers}")
 
 
-def delete_all_topics(servers: str) -> None:
-    """Deletes every topic but Kafka's own; it does not wait until brokers have forgotten them."""
+def delete_own_topics(servers: str) -> None:
+    """Deletes every topic but Kafka's own, and on shared clusters but those of others; it does not wait until brokers
+    have forgotten them."""
     # A client of its own: one that was there when a broker went would report that first.
     client = AdminClient({**_at(servers), **_QUICK})
     names = [name for name in client.list_topics(timeout=SECONDS).topics if name not in _INTERNAL]
+    if servers in _shared:
+        names = [name for name in names if re.search(f"-{_WORKER}[0-9a-f]{{8}}", name)]
     if names:
         _all(client.delete_topics(names, operation_timeout=10).values())
 
@@ -169,6 +195,8 @@ def set_config(servers: str, topic: str, name: str, value: str) -> None:
 
 def speed_up_compaction(servers: str) -> None:
     """Lets the brokers look for something to compact each tenth of a second, not each fifteen."""
+    if servers in _shared:
+        raise RuntimeError(refusal(servers))
     wanted = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET)
     every_broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[wanted])
     _all(admin(servers).incremental_alter_configs([every_broker]).values())

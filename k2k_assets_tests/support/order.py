@@ -5,12 +5,18 @@ A worker that begins a long one last would end long after the others.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterable
+from functools import cache
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
 _DEFAULT_SECONDS = 180
+_ROOT = Path(__file__).parents[2]
+_OWN_CLUSTERS = "pytest.mark.own_clusters"
 # Folders and files, and what they share: a pair of secured clusters, or a session of Spark, which starts once for all.
 _BY_ONE_WORKER = {
     "k2k_assets_tests/permissions": "secured",
@@ -23,12 +29,45 @@ _BY_ONE_WORKER = {
 
 
 class FilesAndFolders(LoadFileScheduling):  # type: ignore[misc]
-    """The tests of a file go to one worker, and all files of some folders."""
+    """One worker runs all tests of a file, of some folders, and of the files with clusters of their own."""
+
+    _with_own_clusters: frozenset[str] | None = None
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if self._with_own_clusters is None:
+            self._with_own_clusters = with_own_clusters(self.collection or [])
         folder = file.rpartition("/")[0]
-        return _BY_ONE_WORKER.get(file) or _BY_ONE_WORKER.get(folder) or file
+        own = "clusters of their own" if file in self._with_own_clusters else None
+        return _BY_ONE_WORKER.get(file) or _BY_ONE_WORKER.get(folder) or own or file
+
+
+def with_own_clusters(nodeids: Iterable[str]) -> frozenset[str]:
+    """The files of tests that are marked `own_clusters`.
+
+    A scheduler knows no marks, only the names of the tests that were selected: what is marked is read from the source.
+    """
+    return frozenset(
+        file
+        for file, _, rest in (nodeid.partition("::") for nodeid in nodeids)
+        if (names := _marked(file)) and ("*" in names or rest.partition("[")[0] in names)
+    )
+
+
+@cache
+def _marked(file: str) -> frozenset[str]:
+    """The names of a file's tests that are marked `own_clusters`; a star for all."""
+    text = (_ROOT / file).read_text(encoding="utf-8")
+    if _OWN_CLUSTERS not in text:
+        return frozenset()
+    found = set()
+    for statement in ast.parse(text).body:
+        if isinstance(statement, ast.FunctionDef):
+            marks = [*map(ast.unparse, statement.decorator_list)]
+            found |= {statement.name} if _OWN_CLUSTERS in marks else set()
+        elif isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "pytestmark":
+            found |= {"*"} if _OWN_CLUSTERS in ast.unparse(statement.value) else set()
+    return frozenset(found)
 
 
 def long_files_first(items: list[pytest.Item]) -> list[pytest.Item]:

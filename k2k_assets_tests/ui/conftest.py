@@ -109,7 +109,7 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def world(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The pipeline with its Dagster, for all tests."""
     directory = tmp_path_factory.mktemp("ui")

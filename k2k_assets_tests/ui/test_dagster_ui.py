@@ -10,7 +10,14 @@ from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, delete_topic, end_offsets, produce, read_all
 from k2k_assets_tests.ui.conftest import PATIENCE_MS, Ui, World
 
-pytestmark = [pytest.mark.ui, pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
+# The names of its topics and groups are others' too.
+pytestmark = [
+    pytest.mark.ui,
+    pytest.mark.integration,
+    pytest.mark.own_clusters,
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+]
 
 
 def _page(key: dg.AssetKey, view: str = "") -> str:

@@ -26,7 +26,7 @@ from k2k_assets_tests.support.kafka import ReadRecord, create_topic, delete_reco
 from k2k_assets_tests.support.kafka import topics as topics_of
 from k2k_assets_tests.support.storms import in_storms
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark]
+pytestmark = [pytest.mark.integration, pytest.mark.own_clusters, pytest.mark.spark]
 
 _COMMAND = re.compile(r"k2k-tool set -f FILE -o [\w.-]+:(?:all|\d+):\w+(?: --[\w-]+)*")
 

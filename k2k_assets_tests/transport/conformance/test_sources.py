@@ -79,6 +79,7 @@ def test_it_begins_right_at_a_position_also_inside_a_batch(ends: Ends, start: in
     assert placed(chunks) == ends.committed()[start:]
 
 
+@pytest.mark.own_clusters
 def test_what_compaction_has_left_keeps_its_offsets(
     clusters: KafkaSandbox, tmp_path: Path, real_transport: str
 ) -> None:

@@ -1,0 +1,54 @@
+"""The clusters that all processes share which run tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.sandbox import Broker
+from k2k_assets.sandbox.broker_settings import BrokerIdentity, is_free
+from k2k_assets_tests.support.kafka import SECONDS, create_topic, topics, unique
+from k2k_assets_tests.support.shared_clusters import SharedBroker
+
+_USER = """
+import sys
+from pathlib import Path
+from k2k_assets_tests.support.shared_clusters import shared_clusters
+with shared_clusters(Path(sys.argv[1])) as clusters:
+    print(clusters.source_servers, clusters.target_servers, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.integration
+def test_they_live_for_as_long_as_anybody_uses_them(tmp_path: Path) -> None:
+    users = [_user(tmp_path) for _ in range(2)]
+    said = {user.stdout.readline() for user in users if user.stdout}
+    assert len(said) == 1, "both have the same"
+    servers = said.pop().split()
+    topic = create_topic(servers[0], unique("shared"))
+    users[0].kill()
+    users[0].wait(SECONDS)
+    assert topic in topics(servers[0])
+    users[1].communicate(timeout=SECONDS)
+    assert users[1].returncode == 0
+    wait_until(lambda: all(is_free(int(address.rpartition(":")[2])) for address in servers), SECONDS, "their end")
+
+
+def _user(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _USER, str(folder)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("harm", [Broker.pause, Broker.resume, Broker.kill, Broker.stop, Broker.restart])
+def test_nobody_does_them_harm(tmp_path: Path, harm: Callable[[Broker], None]) -> None:
+    broker = SharedBroker("source", tmp_path, BrokerIdentity("id", 9092, 9093))
+    broker.start()
+    assert broker.servers == "127.0.0.1:9092"
+    with pytest.raises(RuntimeError, match="use the broker 'source' at the same time: mark a test with own_clusters"):
+        harm(broker)

@@ -29,10 +29,10 @@ from k2k_assets.pipeline.variables import MAX_VALUE_BYTES
 
 _INTRO = f"""# The pipeline file
 
-A pipeline is one YAML document in K2K's language, in one file or several (`-f base.yaml -f override.yaml`, or with a
-comma: `-f base.yaml,override.yaml`): maps are merged deeply, lists and all else are replaced by the later file, and
-`key: null` takes a value away. Unknown keys are refused with file, line, column and the nearest known key; all faults
-are told at once. Ready files are in `examples/`.
+A pipeline is one YAML document in K2K's language, in one file or several: `-f base.yaml,override.yaml`, or `-f
+base.yaml -f override.yaml` (`k2k-tool` takes each `-f` for a pipeline of its own). Maps are merged deeply, lists and
+all else are replaced by the later file, and `key: null` takes a value away. Unknown keys are refused with file, line,
+column and the nearest known key; all faults are told at once. Ready files are in `examples/`.
 
 Editors complete and check the keys with the JSON Schema of the file, `docs/pipeline.schema.json`, which `k2k schema`
 prints: write `# yaml-language-server: $schema=pipeline.schema.json` into the first line, or the schema's address.

@@ -91,12 +91,44 @@ def test_a_file_is_taken_as_it_is_but_for_its_last_line_break(tmp_path: Path, co
     [
         ("a: 1\nb: '${value'\nc: {}\n", "f.yaml:2:5: a variable is opened by `${` and not closed on the same line"),
         ("a: 1 # ${value", "f.yaml:1:8: a variable is opened"),
+        ("a: { b: ${WORD, c: 1 }\n", "f.yaml:1:9: a variable is opened by `${` and not closed on the same line"),
+        ('a: { b: "${WORD", c: "}" }\n', "f.yaml:1:10: a variable is opened"),
+        ("a: 1\nb: ${WORD and ${WORD}\n", "f.yaml:2:4: a variable is opened"),
+        ("a: { b: ${file:/run/word, c: 1 }\n", "f.yaml:1:9: a variable is opened"),
         ("a: 1\n${WORD}: 2\n", "f.yaml:2:1: ${WORD} stands in a key; write the key out"),
         ("a: ${raw:HOSTILE}\n", "${raw:HOSTILE} stands in the file as raw text"),
     ],
 )
 def test_files_that_are_refused_as_a_whole(text: str, message: str) -> None:
     assert message in refused(text)
+
+
+@pytest.mark.usefixtures("variables")
+@pytest.mark.parametrize(
+    ("text", "first", "second"),
+    [
+        ("b: {c: '${WORD}', d: 1, d: 2}", (1, 19), (1, 25)),
+        ("b: {c: ${raw:WORD}, d: 1, d: 2}", (1, 21), (1, 27)),
+        ("b: {c: '$${x', d: 1, d: 2}", (1, 16), (1, 22)),
+        ("b: {c: ${WORD}, e: '${WORD}${WORD}', d: 1, d: 2}", (1, 38), (1, 44)),
+        ("a: ${WORD}\nb: {c: 1, d: 1, d: 2}", (2, 11), (2, 17)),
+        ("a: ${raw:LINES}\nb: {d: 1, d: 2}", (2, 5), (2, 11)),
+        ("a: ${raw:LINES} \nb: {c: ${WORD}, d: 1, d: 2}", (2, 17), (2, 23)),
+    ],
+)
+def test_places_are_those_of_the_file(
+    text: str, first: tuple[int, int], second: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINES", "1\nlonger: 2\nx: 3")
+    (line, column), (again, behind) = first, second
+    assert refused(text) == f"f.yaml:{again}:{behind}: b.d: duplicate key, first at f.yaml:{line}:{column}"
+
+
+def test_in_a_comment_a_brace_closes_what_it_can(tmp_path: Path) -> None:
+    assert plain("a: 1 # { b: ${WORD, c: 1 }") == {"a": 1}
+    path = tmp_path / "a file"
+    path.write_text("read")
+    assert plain(f"a: ${{file:{path}}}") == {"a": "read"}
 
 
 @pytest.mark.usefixtures("variables")

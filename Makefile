@@ -11,13 +11,15 @@ BIN := $(VENV)/bin
 # Of `make storm`: how long faults strike, and how is copied meanwhile.
 SECONDS ?= 300
 MODE ?= exactly-once
+# Types, and who imports whom.
+TYPES := $(BIN)/mypy && $(BIN)/lint-imports --no-logo
 # Says that the environment holds what pyproject.toml asks for.
 STAMP := $(VENV)/.set-up
 
 # Modules are compiled once, not by each of the many processes that demo and tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo dev check test test-all ui-test screenshots storm bench bench-offsets lint docs lock clean
+.PHONY: help setup demo dev check test test-all ui-test screenshots storm bench bench-offsets lint style types docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,9 +34,12 @@ demo: setup ## Copy sample topics between two real Kafka clusters, check the cop
 dev: setup ## The same clusters with traffic that never ends, under Dagster's UI (DAGSTER_PORT=... names its port)
 	@$(BIN)/k2k demo --ui
 
-check: lint ## Check style and types, and run the tests that need neither clusters nor Spark
+# Types beside the tests, which wait now and then; what was said of them comes last, whichever of the two fails.
+check: style ## Check style and types, and run the tests that need neither clusters nor Spark
+	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; { $(TYPES); } >"$$said" 2>&1 & types=$$!; \
 	K2K_EXAMPLES=0.3 $(BIN)/python -m pytest -n 3 --dist loadfile \
-		-m "not integration and not spark and not postgres and not slow and not storm and not ui"
+		-m "not integration and not spark and not postgres and not slow and not storm and not ui"; tested=$$?; \
+	wait $$types; typed=$$?; cat "$$said"; exit $$((tested ? tested : typed))
 
 test: setup ## Run the test suite, on real clusters
 	$(BIN)/python -m pytest -n 5 --dist loadfile -m "not slow and not storm and not ui"
@@ -59,11 +64,14 @@ bench: setup ## Measure against MirrorMaker 2 (some twenty minutes); results go 
 bench-offsets: setup ## Where consumer groups end up, against MirrorMaker 2 (some fifteen minutes); results likewise
 	$(BIN)/python -m benchmarks.offsets
 
-lint: $(STAMP) ## Check style, types (product, tests, benchmarks) and who imports whom
+lint: style types ## Check style, types (product, tests, benchmarks) and who imports whom
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+
+types: $(STAMP)
+	$(TYPES)
 
 docs: $(STAMP) ## Write the pages that are made from the code: docs/pipeline-file.md, its JSON Schema and docs/stops.md
 	$(BIN)/python -m k2k_assets.pipeline.reference > docs/pipeline-file.md

@@ -64,7 +64,7 @@ def test_a_broker_that_does_not_heed_is_killed(tmp_path: Path) -> None:
 
 
 def test_ending_the_supervisor_ends_the_broker(tmp_path: Path) -> None:
-    process, pid = _start(tmp_path, 10, "", "sleep 600")
+    process, pid = _start(tmp_path, 10, "", "exec sleep 600")
     process.terminate()
     process.wait(10)
     assert not psutil.pid_exists(pid)

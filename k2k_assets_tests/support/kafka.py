@@ -467,6 +467,7 @@ def _await_leaders(servers: str, name: str, partitions: int) -> None:
         return len(found) == partitions and all(p.leader >= 0 for p in found.values())
 
     wait_until(led, SECONDS, f"{name} to have {partitions} partitions with leaders on {servers}", interval=0.02)
+    end_offsets(servers, name)  # a broker names the leader before it takes requests as such, longer so when it is busy
 
 
 def _partitions(servers: str, topic: str) -> dict[int, PartitionMetadata]:

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.deadline import wait_until
-from k2k_assets.sandbox import Broker
+from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.broker_settings import BrokerIdentity, is_free
-from k2k_assets_tests.support.kafka import SECONDS, create_topic, topics, unique
+from k2k_assets_tests.support import kafka
+from k2k_assets_tests.support.kafka import SECONDS, create_topic, delete_topic, topics, unique
+from k2k_assets_tests.support.order import with_own_clusters
 from k2k_assets_tests.support.shared_clusters import SharedBroker
 
 _USER = """
@@ -52,3 +54,37 @@ def test_nobody_does_them_harm(tmp_path: Path, harm: Callable[[Broker], None]) -
     assert broker.servers == "127.0.0.1:9092"
     with pytest.raises(RuntimeError, match="use the broker 'source' at the same time: mark a test with own_clusters"):
         harm(broker)
+
+
+def test_nobody_changes_their_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "_shared", {"127.0.0.1:9092"})
+    with pytest.raises(
+        RuntimeError, match=r"use the broker 127\.0\.0\.1:9092 at the same time: mark a test with own_clusters"
+    ):
+        kafka.speed_up_compaction("127.0.0.1:9092")
+
+
+@pytest.mark.integration
+def test_each_process_deletes_only_the_topics_that_it_has_named(
+    clusters: KafkaSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = clusters.source_servers
+    monkeypatch.setattr(kafka, "_shared", {servers})
+    own = create_topic(servers, f"{unique('own')}.orders")
+    others = create_topic(servers, f"others-ff{unique('')[-8:]}.orders")
+    kafka.delete_own_topics(servers)
+    wait_until(lambda: own not in topics(servers), SECONDS, "its end")
+    assert others in topics(servers)
+    delete_topic(servers, others)
+
+
+def test_the_scheduler_knows_by_name_which_files_are_marked(request: pytest.FixtureRequest) -> None:
+    """It has no marks, and reads the source instead: of all tests that are selected now it finds what pytest does."""
+    tests = request.session.items
+    marked = {test.nodeid.partition("::")[0] for test in tests if test.get_closest_marker("own_clusters")}
+    assert with_own_clusters(test.nodeid for test in tests) == marked
+    file = "k2k_assets_tests/sandbox/test_broker.py"
+    assert with_own_clusters([f"{file}::test_a_frozen_broker_answers_again"]) == {file}
+    assert with_own_clusters([f"{file}::test_two_clusters_are_two"]) == set()
+    file = "k2k_assets_tests/replication/test_broker_restart.py"
+    assert with_own_clusters([f"{file}::test_a_killed_broker_that_comes_back[source-enabled]"]) == {file}

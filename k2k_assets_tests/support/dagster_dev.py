@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -26,18 +26,38 @@ ROOT = Path(__file__).parents[2]
 
 
 class DagsterDev:
-    """`dagster dev` as a child process, with everything that it starts."""
+    """`dagster dev` as a child process, with everything that it starts.
 
-    def __init__(self, directory: Path, environment: dict[str, str], names: AssetNames) -> None:
+    Args:
+        directory: For its log.
+        environment: Variables of its own.
+        names: Of the pipeline that it runs.
+        command: Another one that runs it.
+        place: Where the command is run.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        environment: dict[str, str],
+        names: AssetNames,
+        command: Sequence[str] = ("dagster", "dev", "-w", "workspace.yaml"),
+        place: Path = ROOT,
+    ) -> None:
         self.names = names
         self.home = environment["DAGSTER_HOME"]
         self.port = _free_port()
         environment = {**environment, URL_VARIABLE: f"http://127.0.0.1:{self.port}"}
         self._log = (directory / "dagster-dev.log").open("w+")
-        tool = Path(sys.executable).with_name("dagster")
-        command = [str(tool), "dev", "-w", "workspace.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
+        program, *arguments = command
+        tool = Path(sys.executable).with_name(program)
         self._process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, **environment}, stdout=self._log, stderr=subprocess.STDOUT, text=True
+            [str(tool), *arguments, "--host", "127.0.0.1", "--port", str(self.port)],
+            cwd=place,
+            env={**os.environ, **environment},
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     def await_answer(self) -> None:

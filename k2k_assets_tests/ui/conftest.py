@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,12 +160,76 @@ def _named(path: Path, text: str) -> Path:
     return path
 
 
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project made by `create-dagster`, with a pipeline as our component.
+
+    Attributes:
+        clusters: Source and target.
+        dev: Dagster, as `dg dev` runs it.
+        topic: What is copied.
+    """
+
+    clusters: KafkaSandbox
+    dev: DagsterDev
+    topic: str = "customers.eu"
+
+
+@pytest.fixture(scope="session")
+def project(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """The project, as docs/dagster.md says it is made."""
+    directory = tmp_path_factory.mktemp("project")
+    dagster_home, root = directory / "dagster", directory / "shop"
+    dagster_home.mkdir()
+    (dagster_home / "dagster.yaml").write_text("telemetry:\n  enabled: false\nnux:\n  enabled: false\n")
+    tools = Path(sys.executable).parent
+    environment = {
+        "DAGSTER_HOME": str(dagster_home),
+        "K2K_HOME": str(directory / "home"),
+        "K2K_SENSORS": "running",
+        "PYTHONPATH": str(root / "src"),  # as if it were installed
+        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+    }
+
+    def run(place: Path, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [str(tools / program), *arguments], cwd=place, env={**os.environ, **environment}, check=True, timeout=300
+        )
+
+    run(directory, "create-dagster", "project", "shop", "--no-uv-sync")
+    addresses = "--source", clusters.source_servers, "--target", clusters.target_servers
+    topics = "--topics", "customers[.].*"
+    run(root, "dg", "scaffold", "defs", "k2k_assets.K2KPipelineComponent", "customers", *addresses, *topics)
+    dev = DagsterDev(directory, environment, AssetNames("customers"), ("dg", "dev"), root)
+    made = Project(clusters, dev)
+    create_topic(clusters.source_servers, made.topic, 2)
+    produce(clusters.source_servers, made.topic, [(b"%d" % n, b"value %d" % n) for n in range(100)])
+    try:
+        dev.await_answer()
+        yield made
+    finally:
+        dev.stop()
+
+
 @pytest.fixture
 def ui(browser: Browser, world: World, tmp_path: Path) -> Iterator[Ui]:
-    """A new page."""
+    """A new page on the replication."""
+    with _page(browser, world.dev, tmp_path) as page:
+        yield page
+
+
+@pytest.fixture
+def project_ui(browser: Browser, project: Project, tmp_path: Path) -> Iterator[Ui]:
+    """A new page on the project."""
+    with _page(browser, project.dev, tmp_path) as page:
+        yield page
+
+
+@contextmanager
+def _page(browser: Browser, dev: DagsterDev, tmp_path: Path) -> Iterator[Ui]:
     page = browser.new_page(viewport=_SIZE)
     page.set_default_timeout(PATIENCE_MS)
     pictures = Path(os.environ.get(_SCREENSHOTS) or tmp_path)
     pictures.mkdir(parents=True, exist_ok=True)
-    yield Ui(page, f"http://127.0.0.1:{world.dev.port}", pictures)
+    yield Ui(page, f"http://127.0.0.1:{dev.port}", pictures)
     page.close()

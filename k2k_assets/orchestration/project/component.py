@@ -11,7 +11,6 @@ from dagster.components.resolved.errors import ResolutionException
 from dagster.components.utils.defs_state import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 from dagster_shared.serdes.objects.models.defs_state_info import DefsStateManagementType
-from pydantic import Field
 
 from k2k_assets import discovery
 from k2k_assets.core.errors import ClusterUnreachable, K2KError
@@ -51,6 +50,15 @@ def _inline(context: dg.ResolutionContext) -> Pipeline:
     )
 
 
+_HOW_ASSETS_LOOK = TranslationFnResolver[AssetProps](template_vars_for_translation_fn=lambda props: {"props": props})
+# Dagster's resolver takes none, and shows no other in the UI and in editors.
+_HOW_ASSETS_LOOK.description = (
+    "How assets look: group, owners, tags and so on. `props` is what an asset stands for: its `pipeline`, its `kind` "
+    "(source, topic, commit_log, offset_mappings, consumer_group, group_positions) and its `name`. Keys cannot be "
+    "changed."
+)
+
+
 @dg.scaffold_with(K2KPipelineScaffolder)
 class K2KPipelineComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     """A Kafka-to-Kafka pipeline: copied topics, commit log, offset mappings and consumer groups as assets.
@@ -70,18 +78,7 @@ class K2KPipelineComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
             examples=["pipeline.yaml", ["base.yaml", "production.yaml"]],
         ),
     ]
-    translation: (
-        Annotated[
-            TranslationFn[AssetProps],
-            TranslationFnResolver[AssetProps](template_vars_for_translation_fn=lambda props: {"props": props}),
-        ]
-        | None
-    ) = Field(
-        default=None,
-        description="How assets look: group, owners, tags and so on. `props` is what an asset stands for: its "
-        "`pipeline`, its `kind` (source, topic, commit_log, offset_mappings, consumer_group) and its `name`. "
-        "Keys cannot be changed.",
-    )
+    translation: Annotated[TranslationFn[AssetProps] | None, _HOW_ASSETS_LOOK] = None
     # By default each code server, when it is loaded, takes what `K2K_HOME` remembers.
     defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.legacy_code_server_snapshots()
 

@@ -12,14 +12,16 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import HOME_VARIABLE, discovery_file
 from k2k_assets.core.state_path import StatePath
 from k2k_assets.groups.source_groups import SourceGroups
+from k2k_assets.kafka.answers import in_thread
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.group_selection import GroupSelection
@@ -115,10 +117,14 @@ def discover(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     Raises:
         ClusterUnreachable: One does not answer.
     """
+    found = _discover_topics(pipeline, source, target)
+    return replace(found, groups=_groups(pipeline, source, found.topics))
+
+
+def _discover_topics(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     existing = source.topics()
     topics = {name: existing[name] for name in sorted(selected(pipeline, existing))}
-    found = _discovery(pipeline, topics, source.cluster_id(), target.cluster_id())
-    return replace(found, groups=_groups(pipeline, source, found.topics))
+    return _discovery(pipeline, topics, source.cluster_id(), target.cluster_id())
 
 
 def _discovery(pipeline: Pipeline, topics: Mapping[str, int], source_id: str, target_id: str) -> Discovery:
@@ -216,6 +222,26 @@ def refresh(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     discovery = discover(pipeline, source, target)
     save(discovery)
     return discovery
+
+
+def refresh_beside(pipeline: Pipeline, source: Cluster, target: Cluster) -> tuple[Discovery, Callable[[], Discovery]]:
+    """As `refresh`, for who looks at other things while the groups are asked for: of many, that takes a second.
+
+    Returns:
+        What was found but for the groups; and what waits for those, and saves all.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer.
+    """
+    found = _discover_topics(pipeline, source, target)
+    groups = in_thread(partial(_groups, pipeline, source, found.topics))
+
+    def whole() -> Discovery:
+        discovery = replace(found, groups=groups.result())
+        save(discovery)
+        return discovery
+
+    return found, whole
 
 
 def remember_topics(pipeline: Pipeline, topics: Mapping[str, int], source_id: str, target_id: str) -> bool:

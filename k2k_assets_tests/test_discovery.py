@@ -123,6 +123,14 @@ def test_discovery_finds_what_the_pipeline_selects(clusters: KafkaSandbox, tmp_p
     assert (found.source_cluster, found.target_cluster) == (source.cluster_id(), target.cluster_id())
     assert discovery.load(pipeline.name) == found
 
+    topics_first, whole = discovery.refresh_beside(pipeline, source, target)
+    assert topics_first.same_as(replace(found, groups=())), "what a sensor goes on with meanwhile"
+    assert whole().same_as(found)
+    commit(clusters.source_servers, f"{prefix}-late", {TopicPartition(f"{prefix}.b", 1): 0})
+    _, whole = discovery.refresh_beside(pipeline, source, target)
+    assert whole().groups == (f"{prefix}-billing", f"{prefix}-late")
+    assert whole().same_as(discovery.load(pipeline.name))
+
 
 def test_a_cluster_that_does_not_answer_leaves_the_file(tmp_path: Path) -> None:
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"])

@@ -211,7 +211,7 @@ class Cluster:
                 asked = in_thread(partial(self.admin.list_topics, timeout=self._patience(deadline, nobody)))
                 found = self._result(asked)
                 if found.brokers:
-                    self._has_answered = True
+                    self._has_answered = self._knows_leaders = True
                     return found
                 nobody = True
             except KafkaException as raised:
@@ -398,8 +398,7 @@ class Cluster:
 
         if not self._knows_leaders:
             # A new client that has to find the leaders itself does so only one to three seconds later.
-            self.topics()
-            self._knows_leaders = True
+            self._metadata()
         try:
             found = ask_until_settled(self, wanted, ask, without_leader, patience)
         except Unanswered:

@@ -6,6 +6,8 @@ has the offsets and says what to do. A later commit or an override removes it.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.stops.reason import StopReason, Stops, render, render_topic
 from k2k_assets.core.topic_partition import TopicPartition
@@ -29,9 +31,9 @@ def check_copies_on(topic: str, log: CommitLog, seen: Stops | None = None) -> Ve
         if not known:
             return Verdict(Judgement.WARNED, f"nothing of {topic} is committed yet", counts)
         return Verdict(Judgement.PASSED, f"no partition of {topic} is stopped", counts)
-    offenders = [_offender(tp, reason, log) for tp, reason in stopped.items()]
-    summary = f"{len(offenders)} of {len(known)} partitions are stopped: {offenders[0].what}"
-    return Verdict(Judgement.FAILED, summary, counts, offenders[:SHOWN])
+    offenders = [_offender(tp, reason, log) for tp, reason in islice(stopped.items(), SHOWN)]
+    summary = f"{len(stopped)} of {len(known)} partitions are stopped: {offenders[0].what}"
+    return Verdict(Judgement.FAILED, summary, counts, offenders)
 
 
 def _offender(tp: TopicPartition, reason: StopReason, log: CommitLog) -> Offender:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from typing import Any, get_type_hints
 
 from k2k_assets.core.stops.reason import StopReason
@@ -39,9 +40,14 @@ def reason_of(document: object, text: str) -> StopReason:
 
 
 def _read(kind: type[StopReason], facts: dict[str, Any]) -> StopReason:
+    return kind(**{name: _typed(facts[key], of) for name, key, of in _facts_of(kind) if key in facts})
+
+
+@cache
+def _facts_of(kind: type[StopReason]) -> list[tuple[str, str, Any]]:
+    """Name, key and type of each fact."""
     types = get_type_hints(kind)
-    names = {field.name: _camel(field.name) for field in fields(kind)}
-    return kind(**{name: _typed(facts[key], types[name]) for name, key in names.items() if key in facts})
+    return [(field.name, _camel(field.name), types[field.name]) for field in fields(kind)]
 
 
 def _typed(value: Any, of: Any) -> Any:

@@ -58,16 +58,19 @@ def observe(pipeline: Pipeline) -> Observation:
         K2KError: A cluster does not answer, or the commit log cannot be read.
     """
     with both_clusters(pipeline, CALL_SECONDS) as (source, target):
-        found = discovery.refresh(pipeline, source, target)
-        # A topic that has no target is no reason not to copy the others: a run of it would be refused.
-        routed = {name: topic for name, topic in found.topics.items() if topic.target is not None}
-        partitions = [TopicPartition(name, p) for name, topic in routed.items() for p in range(topic.partitions)]
-        # A partition without a leader is no reason not to copy the others: its end is where the copy is.
-        ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
-        log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
-        instances = _continuous_instances(pipeline, target, found)
-        # After the ends: those of another topic of the same name are found out.
-        others = out_of_step(log, source.describe_async(routed, partly=True)())
+        found, with_groups = discovery.refresh_beside(pipeline, source, target)
+        try:
+            # A topic that has no target is no reason not to copy the others: a run of it would be refused.
+            routed = {name: topic for name, topic in found.topics.items() if topic.target is not None}
+            partitions = [TopicPartition(name, p) for name, topic in routed.items() for p in range(topic.partitions)]
+            # A partition without a leader is no reason not to copy the others: its end is where the copy is.
+            ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
+            log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
+            instances = _continuous_instances(pipeline, target, found)
+            # After the ends: those of another topic of the same name are found out.
+            others = out_of_step(log, source.describe_async(routed, partly=True)())
+        finally:
+            found = with_groups()  # remembered also where the rest cannot be told
     committed = {tp: record.position for tp, record in log.positions.items()}
     return Observation(
         found=found,

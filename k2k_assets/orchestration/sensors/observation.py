@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from concurrent.futures import wait
 from dataclasses import dataclass, field
+from functools import partial
 
 from k2k_assets import discovery
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.coordination.liveness import Presence, continuous_instances
+from k2k_assets.core.bulk import without_cycle_collection
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import index_directory
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import DiscoveredTopic, Discovery
+from k2k_assets.kafka.answers import in_thread
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
@@ -51,6 +55,7 @@ class Observation:
     out_of_step: Mapping[str, Collection[int]] = field(default_factory=dict)
 
 
+@without_cycle_collection()
 def observe(pipeline: Pipeline) -> Observation:
     """Asks both clusters, and brings the discovery state file up to date.
 
@@ -59,18 +64,22 @@ def observe(pipeline: Pipeline) -> Observation:
     """
     with both_clusters(pipeline, CALL_SECONDS) as (source, target):
         found, with_groups = discovery.refresh_beside(pipeline, source, target)
+        # While the source looks for ends: both take their time where there are many partitions.
+        asked = in_thread(partial(_continuous_instances, pipeline, target, found))
         try:
             # A topic that has no target is no reason not to copy the others: a run of it would be refused.
             routed = {name: topic for name, topic in found.topics.items() if topic.target is not None}
             partitions = [TopicPartition(name, p) for name, topic in routed.items() for p in range(topic.partitions)]
             # A partition without a leader is no reason not to copy the others: its end is where the copy is.
             ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
-            log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
-            instances = _continuous_instances(pipeline, target, found)
             # After the ends: those of another topic of the same name are found out.
-            others = out_of_step(log, source.describe_async(routed, partly=True)())
+            on_source = source.describe_async(routed, partly=True)
+            log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
+            others = out_of_step(log, on_source())
+            instances = asked.result()
         finally:
             found = with_groups()  # remembered also where the rest cannot be told
+            wait([asked])
     committed = {tp: record.position for tp, record in log.positions.items()}
     return Observation(
         found=found,

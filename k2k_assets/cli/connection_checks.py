@@ -70,8 +70,8 @@ def _reach_registry(report: ConnectionReport, pipeline: Pipeline, cluster: Clust
         return
     from k2k_assets.registry.of_pipeline import open_registry
 
-    registry = open_registry(pipeline, cluster)
     try:
+        registry = open_registry(pipeline, cluster)
         registry.versions(_ANY_SUBJECT)
         report.lines.append(f"{registry}: answers")
     except K2KError as fault:

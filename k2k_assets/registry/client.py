@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 import httpx2 as httpx
@@ -11,6 +10,7 @@ from confluent_kafka.schema_registry import RegisteredSchema, SchemaReference, S
 from confluent_kafka.schema_registry import Schema as ClientSchema
 from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
 
+from k2k_assets.core.errors import Refused
 from k2k_assets.registry.schemas import (
     Reference,
     RegistryUnreachable,
@@ -25,7 +25,9 @@ T = TypeVar("T")
 
 # Slots answer others within fifteen seconds: an attempt and one more have to be over by then.
 _SECONDS, _ATTEMPTS_MORE, _WAIT_MS = 4.0, 1, 200
-_NOT_FOUND, _TOO_MANY, _SERVER_ERROR = 404, 429, 500
+_NOT_FOUND = 404
+# What a registry says of a schema, not of itself: bad request, incompatible, cannot be processed.
+_REFUSED = (400, 409, 422)
 
 
 class ConfluentRegistry:
@@ -56,7 +58,10 @@ class ConfluentRegistry:
         own = {"timeout": _SECONDS, "max.retries": _ATTEMPTS_MORE, "retries.wait.ms": _WAIT_MS}
         if cache is not None:
             own["cache.capacity"] = cache
-        self._client = SchemaRegistryClient({**own, **settings})
+        try:
+            self._client = SchemaRegistryClient({**own, **settings})
+        except (OSError, TypeError, ValueError) as error:  # a file of certificates that is not there, for one
+            raise Refused(f"{self} cannot be used: {error}. See {role}.registry.config") from None
         self._client._rest_client.session.headers.update(headers)
 
     def __str__(self) -> str:
@@ -88,11 +93,11 @@ class ConfluentRegistry:
             if not self._registers:
                 return int(self._lookup(subject, schema).schema_id or 0)
             what = f"a schema of subject {subject}"
-            return int(self._ask(lambda: self._client.register_schema(subject, *asked), what))
+            return int(self._ask(lambda: self._client.register_schema(subject, *asked), what, refusable=True))
         except SchemaNotFound as error:
             raise SchemaRefused(subject, str(error)) from None
-        except SchemaRegistryError as error:
-            raise SchemaRefused(subject, _words(error)) from None
+        except _Refusal as error:
+            raise SchemaRefused(subject, str(error)) from None
 
     def version_of(self, subject: str, schema: Schema) -> int:
         return int(self._lookup(subject, schema).version or 0)
@@ -101,23 +106,24 @@ class ConfluentRegistry:
         asked = _to_client(schema), self._normalizes
         return self._ask(lambda: self._client.lookup_schema(subject, *asked), f"a schema of subject {subject}")
 
-    def _ask(self, call: Callable[[], T], what: str) -> T:
-        with self._errors(what):
-            return call()
-
-    @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
+    def _ask(self, call: Callable[[], T], what: str, refusable: bool = False) -> T:
         try:
-            yield
+            return call()
         except SchemaRegistryError as error:
             status = error.http_status_code
             if status == _NOT_FOUND:
                 raise SchemaNotFound(f"{self} does not have {what}: {_words(error)}") from None
-            if status == _TOO_MANY or status >= _SERVER_ERROR or status in (401, 403):
-                raise RegistryUnreachable(f"{self}, asked for {what}, answers {status}: {_words(error)}") from None
-            raise
+            if refusable and status in _REFUSED:
+                raise _Refusal(_words(error)) from None
+            raise RegistryUnreachable(f"{self}, asked for {what}, answers {status}: {_words(error)}") from None
         except (httpx.HTTPError, OAuthTokenError, OSError) as error:
             raise RegistryUnreachable(f"{self} does not answer: {error or type(error).__name__}") from None
+        except ValueError as error:
+            raise RegistryUnreachable(f"{self} answers with what is no JSON: is its address right? ({error})") from None
+
+
+class _Refusal(Exception):
+    """A registry does not take what it was given."""
 
 
 def _words(error: SchemaRegistryError) -> str:

@@ -6,11 +6,23 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from k2k_assets.core.deadline import Deadline
 from k2k_assets.pipeline.schema_mapping import Facet
-from k2k_assets.registry.schemas import Reference, Registry, Schema, SchemaNotFound, SchemaOfOthers, SchemaRefused
+from k2k_assets.registry.schemas import (
+    Reference,
+    Registry,
+    RegistryUnreachable,
+    Schema,
+    SchemaNotFound,
+    SchemaOfOthers,
+    SchemaRefused,
+)
 from k2k_assets.registry.subjects import best_place, is_of_other_topic, target_subject
 
 log = logging.getLogger("k2k.registry")
+
+# The slot that waits writes no heartbeats meanwhile, and others take over after fifteen seconds of silence.
+_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +43,9 @@ class TopicFacet:
 
 
 class SchemaIds:
-    """Finds the target's id for each id of the source; one that was found is not asked for again by its caller.
+    """Finds the target's id for each id of the source; its caller does not ask for one again.
+
+    It outlives the sessions of a slot: a subject with many versions is gone on with after an error.
 
     Args:
         source: The source's registry.
@@ -46,6 +60,7 @@ class SchemaIds:
         self._source = source
         self._target = target
         self._registered: set[tuple[str, int, str]] = set()
+        self._deadline = Deadline(_SECONDS)
 
     def target_id(self, schema_id: int, place: TopicFacet) -> int:
         """The target's id of the schema that the source's registry has under an id.
@@ -61,8 +76,9 @@ class SchemaIds:
             SchemaNotFound: The source's registry does not have it.
             SchemaOfOthers: It has it for other topics only, and nobody says that this topic has schemas.
             SchemaRefused: The target's registry does not take it, or no schemas of its kind are mapped.
-            RegistryUnreachable: A registry does not answer.
+            RegistryUnreachable: A registry does not answer, or all that has to be registered takes too long at once.
         """
+        self._deadline = Deadline(_SECONDS)
         schema = self._source.schema(schema_id)
         places = self._source.places(schema_id)
         at = best_place(places, place.source_topic, place.facet)
@@ -88,13 +104,18 @@ class SchemaIds:
         for number in self._source.versions(source_subject):
             if number >= version or (source_subject, number, subject) in self._registered:
                 continue
-            self._registered.add((source_subject, number, subject))
+            if self._deadline.expired():
+                raise RegistryUnreachable(
+                    f"registering the versions of subject {source_subject} on the target takes more than "
+                    f"{_SECONDS:g} s; it goes on with version {number}"
+                )
             try:
                 schema = self._with_target_references(self._source.version(source_subject, number))
                 self._target.register(subject, schema)
             except (SchemaRefused, SchemaNotFound) as error:
                 # Nobody may ever need it; whoever does is told then.
                 log.warning("version %d of subject %s is not on the target: %s", number, source_subject, error)
+            self._registered.add((source_subject, number, subject))
 
     def _with_target_references(self, schema: Schema) -> Schema:
         references = tuple(self._reference(reference) for reference in schema.references)

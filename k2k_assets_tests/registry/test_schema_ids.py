@@ -2,9 +2,17 @@ from __future__ import annotations
 
 import pytest
 
+from k2k_assets.registry import schema_ids
 from k2k_assets.registry.canonical import schema_digest
 from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
-from k2k_assets.registry.schemas import Reference, Schema, SchemaNotFound, SchemaOfOthers, SchemaRefused
+from k2k_assets.registry.schemas import (
+    Reference,
+    RegistryUnreachable,
+    Schema,
+    SchemaNotFound,
+    SchemaOfOthers,
+    SchemaRefused,
+)
 from k2k_assets_tests.support.registries import RegistryInMemory
 
 VALUES = TopicFacet("orders", "copy.orders", "value")
@@ -90,3 +98,35 @@ def test_digests_see_references_and_no_spaces() -> None:
     assert schema_digest(one, one.register("s", using)) != schema_digest(other, other.register("s", using))
     as_json = Schema("JSON", avro("a").text)
     assert schema_digest(one, one.register("j", as_json)) != schema_digest(one, one.register("s", avro("a")))
+
+
+def test_what_an_error_broke_off_is_gone_on_with() -> None:
+    source = RegistryInMemory(1)
+    away = [True]
+
+    def answers(subject: str, schema: Schema) -> bool:
+        if away and schema == avro("b"):
+            raise RegistryUnreachable("the target's registry does not answer")
+        return True
+
+    target = RegistryInMemory(50, takes=answers)
+    ids = [source.register("orders-value", avro(name)) for name in "abc"]
+    mapping = SchemaIds(source, target)
+    with pytest.raises(RegistryUnreachable):
+        mapping.target_id(ids[2], VALUES)
+    away.clear()
+
+    assert mapping.target_id(ids[2], VALUES) == 52
+    assert target.subjects["copy.orders-value"] == [avro(name) for name in "abc"]
+
+
+def test_many_versions_are_registered_in_several_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others would take over from a slot that is silent for long."""
+    monkeypatch.setattr(schema_ids, "_SECONDS", 0.0)
+    source, target = RegistryInMemory(1), RegistryInMemory(50)
+    ids = [source.register("orders-value", avro(name)) for name in "abc"]
+    mapping = SchemaIds(source, target)
+    with pytest.raises(RegistryUnreachable, match="goes on with version 1"):
+        mapping.target_id(ids[2], VALUES)
+    monkeypatch.setattr(schema_ids, "_SECONDS", 60.0)
+    assert mapping.target_id(ids[2], VALUES) == 52

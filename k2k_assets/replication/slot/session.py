@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import reduce
 
@@ -33,7 +33,7 @@ from k2k_assets.replication.slot.start_checks import resolve_starts
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.slot.topic_identity import ask_topic_ids
 from k2k_assets.replication.slot.transactions import Transactions
-from k2k_assets.stages import Stage, stages_of
+from k2k_assets.stages import Stage
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, SourceStopped
@@ -76,6 +76,7 @@ class Session:
         transactional_id: The sink's transactional id.
         chain: Finds foreign writers; None where they cannot be detected.
         capabilities: The capabilities of the transport.
+        stages: The stages of the pipeline. They outlive the session, with what they have learned of schemas.
         clock: The clock.
     """
 
@@ -90,6 +91,7 @@ class Session:
         transactional_id: str,
         chain: TargetChain | None,
         capabilities: Capabilities,
+        stages: Sequence[Stage],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._clock = clock
@@ -110,7 +112,7 @@ class Session:
         self._left_out = LeftOut(plan, memory, self._source_cluster, self._target_cluster, clock)
         self._pipeline = plan.pipeline
         self._commit = plan.pipeline.coordination.commit
-        self._stages = stages_of(plan.pipeline)
+        self._stages = stages
         self._states: dict[TopicPartition, PartitionState] = {}
         self._moved_past_markers = False
         now = self._clock.monotonic()

@@ -31,6 +31,7 @@ from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.slot.write_permissions import revoked
+from k2k_assets.stages import stages_of
 from k2k_assets.transport.errors import Forbidden, Restart, RetryAtOnce, SourceStopped, Undeliverable
 from k2k_assets.transport.factory import transport_of
 from k2k_assets.transport.interface import Sink
@@ -74,6 +75,7 @@ class Slot:
         self._memory = SlotMemory(started=time.monotonic())
         self._transport = transport_of(plan.pipeline)
         self._sinks = self._transport.open_sinks(plan.one_to_one, plan.batch_bytes)
+        self._stages = stages_of(plan.pipeline)
         self._id = ""
         self._quiet_since = time.monotonic()
         self._pause = _FIRST_PAUSE
@@ -131,7 +133,9 @@ class Slot:
         stack.callback(reader.close)
         clusters, chain = (source, target), self._chain(target)
         capabilities = self._transport.capabilities
-        session = Session(self._plan, self._memory, reader, sink, clusters, tail, self._id, chain, capabilities)
+        session = Session(
+            self._plan, self._memory, reader, sink, clusters, tail, self._id, chain, capabilities, self._stages
+        )
         return session.copy() if session.start() else True
 
     def _free_id(self, tail: AssignmentTail) -> str:

@@ -26,6 +26,7 @@ from k2k_assets.replication.slot import silent_source
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.target_chain import TargetChain
+from k2k_assets.stages import stages_of
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets_tests.support.clock import FakeClock
 from k2k_assets_tests.support.fake_transport import (
@@ -112,9 +113,9 @@ class Harness:
         self.clusters = (FakeCluster(TOPICS["s"], starts=starts, ends=ends), FakeCluster(TOPICS["t"]))
         self.tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at, newer_of)
         clusters, tail = cast("tuple[Cluster, Cluster]", self.clusters), cast("AssignmentTail", self.tail)
-        self.session = Session(
-            self.plan, self.memory, self.source, self.sink, clusters, tail, "k2k.p.k2k.g.0", chain, capabilities, clock
-        )
+        stages = stages_of(pipeline)
+        told = clusters, tail, "k2k.p.k2k.g.0", chain, capabilities, stages, clock
+        self.session = Session(self.plan, self.memory, self.source, self.sink, *told)
         self.ended: bool | None = None
 
     def run(self) -> Harness:

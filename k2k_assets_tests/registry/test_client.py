@@ -1,0 +1,75 @@
+"""What the client makes of registries that are not what they should be; nothing of it is a traceback for the user."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.core.errors import Refused
+from k2k_assets.registry.client import ConfluentRegistry
+from k2k_assets.registry.schemas import RegistryUnreachable, Schema, SchemaNotFound, SchemaRefused
+
+LONG = Schema("AVRO", '"long"')
+
+
+@pytest.fixture
+def answers() -> Iterator[dict[str, tuple[int, str]]]:
+    """A server whose answers a test sets, by method; its address is under `url`."""
+    said: dict[str, tuple[int, str]] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, body = said[self.command]
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        do_GET = do_POST = _answer  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        said["url"] = (0, f"http://127.0.0.1:{server.server_port}")
+        yield said
+        server.shutdown()
+
+
+def registry(answers: dict[str, tuple[int, str]]) -> ConfluentRegistry:
+    return ConfluentRegistry("target", {"url": answers["url"][1], "max.retries": 0}, {})
+
+
+def test_a_registry_that_lets_nobody_in_is_waited_for(answers: dict[str, tuple[int, str]]) -> None:
+    answers["GET"] = answers["POST"] = (401, '{"error_code": 40101, "message": "Unauthorized"}')
+    for ask in (lambda: registry(answers).schema(1), lambda: registry(answers).register("s", LONG)):
+        with pytest.raises(RegistryUnreachable, match=r"the target's schema registry .* answers 401: Unauthorized"):
+            ask()
+
+
+def test_something_else_that_answers_is_no_registry(answers: dict[str, tuple[int, str]]) -> None:
+    answers["GET"] = (200, "<html>It works!</html>")
+    with pytest.raises(RegistryUnreachable, match="no JSON: is its address right"):
+        registry(answers).schema(1)
+
+
+def test_what_is_not_there_and_what_is_refused(answers: dict[str, tuple[int, str]]) -> None:
+    answers["GET"] = (404, '{"error_code": 40403, "message": "Schema 1 not found"}')
+    answers["POST"] = (409, '{"error_code": 409, "message": "incompatible"}')
+    with pytest.raises(SchemaNotFound, match=r"does not have schema 1: Schema 1 not found \(error code 40403\)"):
+        registry(answers).schema(1)
+    assert registry(answers).versions("s") == []
+    with pytest.raises(SchemaRefused, match="s: incompatible"):
+        registry(answers).register("s", LONG)
+
+
+def test_settings_that_cannot_be_used_are_told(tmp_path: Path) -> None:
+    settings = {"url": "https://registry:8081", "ssl.ca.location": str(tmp_path / "missing.pem")}
+    with pytest.raises(Refused, match=r"the source's schema registry at https://registry:8081 cannot be used"):
+        ConfluentRegistry("source", settings, {})

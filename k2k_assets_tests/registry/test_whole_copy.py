@@ -15,9 +15,9 @@ from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets.stages.schema_mapping import PREFIX, id_of
-from k2k_assets_tests.support.copying import Running, assert_exact_mappings, copy, told
+from k2k_assets_tests.support.copying import Running, assert_exact_mappings, copy, dying_first, told
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT, make_pipeline
 from k2k_assets_tests.support.schema_records import KINDS, Kind
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -154,3 +154,32 @@ def test_a_schema_that_the_target_does_not_take_stops_the_topic(
     target._client.set_compatibility(subject, "NONE")
     assert copy(pipeline).stopped == {}
     assert len(values_of(clusters.target_servers, f"copy.{topic}")) == 1
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@pytest.mark.parametrize(("step", "occurrence"), [("write", 2), ("settle", 2), ("commit", 3)])
+def test_killed_and_run_again(
+    clusters: KafkaSandbox, registries: Registries, make: Make, mode: str, step: str, occurrence: int
+) -> None:
+    """A schema that was registered by a slot that died is there once; ids and mappings are those of the records."""
+    topic = create_topic(clusters.source_servers, unique("orders"))
+    write = KINDS[0].writer(registries[0].url, topic)
+    produce(clusters.source_servers, topic, [write(n) for n in range(300)])
+    pipeline = make(
+        [topic],
+        mode,
+        coordination={"commit": {"topic": unique("commits"), "batchSize": 50, "syncTimeout": "11 minutes"}},
+        producer=NEVER_TIMED_OUT,
+    )
+
+    outcome = copy(pipeline, cores=1, runner=dying_first(step, occurrence))
+
+    assert outcome.topics[topic].lag == 0
+    read = KINDS[0].reader(registries[1].url, f"copy.{topic}")
+    copied = [read(value) for value in values_of(clusters.target_servers, f"copy.{topic}")]
+    assert list(dict.fromkeys(copied)) == list(range(300))
+    if mode == "enabled":
+        assert len(copied) == 300
+    assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic, payload)
+    target = ConfluentRegistry("target", {"url": registries[1].url}, {})
+    assert list(target.versions(f"copy.{topic}-value")) == [1]

@@ -62,6 +62,7 @@ def cluster_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[Admin], Cluster]:
     def make(admin: Admin) -> Cluster:
         monkeypatch.setattr(Cluster, "admin", admin)
         monkeypatch.setattr(Cluster, "topics", lambda _: {})
+        monkeypatch.setattr(Cluster, "_metadata", lambda _: None)
         return Cluster("source", {"bootstrap.servers": "a:1"}, timeout=0.3)
 
     return make

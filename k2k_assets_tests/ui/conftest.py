@@ -175,7 +175,7 @@ class Project:
     topic: str = "customers.eu"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def project(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """The project, as docs/dagster.md says it is made."""
     directory = tmp_path_factory.mktemp("project")

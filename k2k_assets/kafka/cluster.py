@@ -347,10 +347,7 @@ class Cluster:
             partition: The partition; if it does not exist, the answer is None.
             timestamp: Milliseconds since the epoch, UTC.
         """
-        found = self._list({partition: OffsetSpec.for_timestamp(timestamp)}).get(partition)
-        if found is None or found.offset >= 0:
-            return None if found is None else int(found.offset)
-        return self.offsets([partition], "stable").get(partition)
+        return self.offsets_at([partition], timestamp).get(partition)
 
     def offsets_at(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import httpx2 as httpx
 from confluent_kafka.schema_registry import RegisteredSchema, SchemaReference, SchemaRegistryClient
@@ -11,6 +11,7 @@ from confluent_kafka.schema_registry import Schema as ClientSchema
 from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
 
 from k2k_assets.core.errors import Refused
+from k2k_assets.pipeline.client_properties import ClusterRole
 from k2k_assets.registry.schemas import (
     Reference,
     RegistryUnreachable,
@@ -20,7 +21,6 @@ from k2k_assets.registry.schemas import (
     SubjectVersion,
 )
 
-Role = Literal["source", "target"]
 T = TypeVar("T")
 
 # Slots answer others within fifteen seconds: an attempt and one more have to be over by then.
@@ -44,7 +44,7 @@ class ConfluentRegistry:
 
     def __init__(
         self,
-        role: Role,
+        role: ClusterRole,
         settings: Mapping[str, object],
         headers: Mapping[str, str],
         cache: int | None = None,
@@ -94,9 +94,7 @@ class ConfluentRegistry:
                 return int(self._lookup(subject, schema).schema_id or 0)
             what = f"a schema of subject {subject}"
             return int(self._ask(lambda: self._client.register_schema(subject, *asked), what, refusable=True))
-        except SchemaNotFound as error:
-            raise SchemaRefused(subject, str(error)) from None
-        except _Refusal as error:
+        except (SchemaNotFound, _Refusal) as error:
             raise SchemaRefused(subject, str(error)) from None
 
     def version_of(self, subject: str, schema: Schema) -> int:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.client_properties import ClusterRole
 from k2k_assets.pipeline.registry_properties import translate_registry
 from k2k_assets.pipeline.schema_mapping import ALL_FACETS, Facet, facets_of
 from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.schema_ids import SchemaIds
 
 
-def open_registry(pipeline: Pipeline, cluster: Literal["source", "target"]) -> ConfluentRegistry:
+def open_registry(pipeline: Pipeline, cluster: ClusterRole) -> ConfluentRegistry:
     """One of them; nothing is asked of it yet."""
     section = pipeline.registry(cluster)
     found = translate_registry(section.config)

@@ -16,16 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons import SchemaNotOnSource, SchemaOfOtherTopic, SchemaRefusedByTarget
 from k2k_assets.pipeline.schema_mapping import Facet
+from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
 from k2k_assets.registry.schemas import SchemaNotFound, SchemaOfOthers, SchemaRefused
 from k2k_assets.transport.chunk import Chunk, Columns
 from k2k_assets.transport.rewritten import RewrittenColumns
 
 Payloads = Sequence[bytes | None]
-
-MAGIC = b"\0"
-PREFIX = 5
-"""Bytes before the payload: the magic byte and the id, most significant byte first."""
 
 # A topic has some ids; a thousand are none of one topic, but bytes that only look like ids.
 _MOST_IDS = 1000
@@ -61,7 +58,8 @@ class SchemaMapper:
         keys, values = columns.keys(), columns.values()
         end, fault = len(columns), None
         new: dict[Facet, Payloads] = {}
-        for facet, before in _facets(keys, values):
+        parts: tuple[tuple[Facet, Payloads], ...] = (("key", keys), ("value", values))
+        for facet, before in parts:
             if facet not in prefixes:
                 continue
             try:
@@ -88,10 +86,6 @@ class SchemaMapper:
             }
             self._topics[topic] = known
         return known
-
-
-def _facets(keys: Payloads, values: Payloads) -> tuple[tuple[Facet, Payloads], ...]:
-    return ("key", keys), ("value", values)
 
 
 class _NoTargetId(Exception):
@@ -127,7 +121,7 @@ class _Prefixes(dict[bytes, bytes]):
         return [None if payload is None else self[payload[:PREFIX]] + payload[PREFIX:] for payload in payloads]
 
     def __missing__(self, prefix: bytes) -> bytes:
-        if len(prefix) < PREFIX or not prefix.startswith(MAGIC):
+        if not has_schema_id(prefix):
             return prefix
         try:
             target_id = self._ids.target_id(id_of(prefix), self._place)
@@ -135,10 +129,5 @@ class _Prefixes(dict[bytes, bytes]):
             raise _NoTargetId(prefix, error) from None
         if len(self) >= _MOST_IDS:
             self.clear()
-        mapped = self[prefix] = MAGIC + target_id.to_bytes(PREFIX - 1, "big")
+        mapped = self[prefix] = prefix_of(target_id)
         return mapped
-
-
-def id_of(prefix: bytes) -> int:
-    """The schema id that the first bytes of a payload hold."""
-    return int.from_bytes(prefix[1:PREFIX], "big")

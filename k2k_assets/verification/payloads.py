@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from k2k_assets.kafka.messages import Message
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.client_properties import ClusterRole
+from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.registry.schemas import Registry, SchemaNotFound
-from k2k_assets.stages.schema_mapping import MAGIC, PREFIX, id_of
 
 Payload = bytes | None
 
@@ -53,7 +53,7 @@ class Payloads:
         )
 
     def _through(self, payload: Payload) -> Payload:
-        if payload is None or len(payload) < PREFIX or not payload.startswith(MAGIC):
+        if payload is None or not has_schema_id(payload):
             return payload
         prefix = payload[:PREFIX]
         digest = self._digests.get(prefix)
@@ -68,7 +68,7 @@ class Payloads:
         try:
             return f"schema {schema_digest(self._registry, schema_id)} ".encode()
         except SchemaNotFound:
-            return MAGIC + schema_id.to_bytes(PREFIX - 1, "big")  # bytes as they are: nobody can have mapped them
+            return prefix_of(schema_id)  # bytes as they are: nobody can have mapped them
 
 
 def payloads_of(pipeline: Pipeline, role: ClusterRole) -> Payloads:

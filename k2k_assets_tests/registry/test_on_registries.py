@@ -11,10 +11,11 @@ import pytest
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.registry.canonical import schema_digest
 from k2k_assets.registry.client import ConfluentRegistry
+from k2k_assets.registry.framing import PREFIX, id_of
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import RegistryUnreachable, Schema, SchemaRefused
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets.stages.schema_mapping import PREFIX, SchemaMapper, id_of
+from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets_tests.support.fake_transport import ListRecords
 from k2k_assets_tests.support.schema_records import KINDS, Kind

@@ -11,10 +11,10 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.registry.client import ConfluentRegistry
+from k2k_assets.registry.framing import PREFIX, id_of
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets.stages.schema_mapping import PREFIX, id_of
 from k2k_assets_tests.support.copying import Running, assert_exact_mappings, copy, dying_first, told
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT, make_pipeline

@@ -25,6 +25,16 @@ from k2k_assets.orchestration.sensors.reloading import URL_VARIABLE
 ROOT = Path(__file__).parents[2]
 
 
+def make_folders(directory: Path) -> tuple[Path, Path]:
+    """A folder for pipeline files, and a home of Dagster's that sends nothing home and greets nobody."""
+    folder, dagster_home = directory / "pipelines", directory / "dagster"
+    for made in (folder, dagster_home):
+        made.mkdir()
+    settings = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
+    (dagster_home / "dagster.yaml").write_text(settings)
+    return folder, dagster_home
+
+
 class DagsterDev:
     """`dagster dev` as a child process, with everything that it starts.
 

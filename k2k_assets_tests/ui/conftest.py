@@ -19,7 +19,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.dagster_dev import DagsterDev
+from k2k_assets_tests.support.dagster_dev import DagsterDev, make_folders
 from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.kafka import create_topic, produce
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -116,10 +116,7 @@ def browser() -> Iterator[Browser]:
 def world(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The pipeline with its Dagster, for all tests."""
     directory = tmp_path_factory.mktemp("ui")
-    folder, dagster_home = directory / "pipelines", directory / "dagster"
-    for each in (folder, dagster_home):
-        each.mkdir()
-    (dagster_home / "dagster.yaml").write_text("telemetry:\n  enabled: false\nnux:\n  enabled: false\n")
+    folder, dagster_home = make_folders(directory)
     path = write_pipeline(
         folder,
         clusters.source_servers,

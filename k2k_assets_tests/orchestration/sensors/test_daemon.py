@@ -11,7 +11,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.dagster_dev import DagsterDev
+from k2k_assets_tests.support.dagster_dev import DagsterDev, make_folders
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, topics, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -30,10 +30,7 @@ def prefix(clusters: KafkaSandbox) -> str:
 
 @pytest.fixture
 def dev(clusters: KafkaSandbox, prefix: str, tmp_path: Path) -> Iterator[DagsterDev]:
-    folder, dagster_home = tmp_path / "pipelines", tmp_path / "dagster"
-    for directory in (folder, dagster_home):
-        directory.mkdir()
-    (dagster_home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    folder, dagster_home = make_folders(tmp_path)
     path = write_pipeline(
         folder,
         clusters.source_servers,

@@ -15,7 +15,7 @@ from k2k_assets.orchestration.interruption import WHAT_FOLLOWS, WORDS
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.dagster_dev import DagsterDev
+from k2k_assets_tests.support.dagster_dev import DagsterDev, make_folders
 from k2k_assets_tests.support.dagster_errors import errors_in, frames_of
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, topics, unique
@@ -36,10 +36,7 @@ class Copied:
         self.clusters = clusters
         self.topic = create_topic(clusters.source_servers, unique("terminated"))
         self.group = f"{self.topic}-billing"
-        folder, dagster_home = directory / "pipelines", directory / "dagster"
-        for made in (folder, dagster_home):
-            made.mkdir()
-        (dagster_home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+        folder, dagster_home = make_folders(directory)
         path = write_pipeline(
             folder,
             clusters.source_servers,

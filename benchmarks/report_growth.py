@@ -34,6 +34,7 @@ from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.orchestration.assets.report_schedule import run_window
 from k2k_assets.orchestration.assets.sync_run import SyncRun
+from k2k_assets.orchestration.checks.evaluations import RunVerdicts
 from k2k_assets.orchestration.hooks import Copy, CopyResults, Hooks
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
@@ -167,6 +168,7 @@ class Hour:
             shown=self.topics,
             sink=_Counting(self, context),
             report=lambda event: self._report(context, event),
+            verdicts=RunVerdicts(context.instance, context.run_id, context.job_name),
             read_log=self._commit_log,
             describe=lambda topics: {t: TopicDescription(t, "source-topic-id", self.partitions) for t in topics},
             oldest=lambda waiting: dict.fromkeys(waiting, int(time.time() * 1000) - 40),
@@ -240,7 +242,7 @@ def _title(options: argparse.Namespace) -> str:
     return (
         f"### How Dagster's database grows by reports: {options.storage}\n\n{options.topics} topics of "
         f"{options.partitions} partitions, all of which move all the time; `sync.reportsPerDay` and `sync.window` at "
-        f"their defaults (2500, an hour)\n\n{words}"
+        f"their defaults (1800, an hour)\n\n{words}"
     )
 
 

@@ -49,7 +49,7 @@ class Groups(Section):
         "reports it, `overwrite` replaces it. Our own.",
     )
     reports_per_day: int = Field(
-        default=600,
+        default=450,
         ge=100,
         description="Events by which runs that move groups tell Dagster in a day where the groups stand: some 15 KB "
         "each in its database, for nine partitions. The more groups move, the longer is the time between two reports; "

@@ -30,7 +30,7 @@ class Sync(Section):
         description="A materialization with `extent: window` ends after this time without records.",
     )
     reports_per_day: int = Field(
-        default=2500,
+        default=1800,
         ge=100,
         description="Events that the runs of the sync job report to Dagster in a day, over all topics: some 6 KB each "
         "in its database, on SQLite twice. The more topics and partitions move, the longer is the time between two "

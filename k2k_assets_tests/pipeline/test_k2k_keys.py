@@ -118,6 +118,6 @@ def test_defaults_are_k2ks(tmp_path: Path) -> None:
     assert pipeline.error_handling.on_foreign_writer is None
     assert (pipeline.spark.master, pipeline.spark.remote) == ("local[*]", None)
     sync = pipeline.sync
-    assert (sync.window.total_seconds(), sync.idle.total_seconds(), sync.reports_per_day) == (3600, 5, 2500)
-    assert (pipeline.groups.reports_per_day, pipeline.checks.interval.total_seconds()) == (600, 600)
+    assert (sync.window.total_seconds(), sync.idle.total_seconds(), sync.reports_per_day) == (3600, 5, 1800)
+    assert (pipeline.groups.reports_per_day, pipeline.checks.interval.total_seconds()) == (450, 600)
     assert (sync.min_commit_interval.total_seconds(), sync.metadata_interval.total_seconds()) == (0.005, 30)

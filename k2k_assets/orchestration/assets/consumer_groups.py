@@ -15,6 +15,7 @@ from k2k_assets.orchestration.assets.data_versions import current_version
 from k2k_assets.orchestration.assets.group_results import failed_groups, group_materialization, groups_summary
 from k2k_assets.orchestration.assets.watched_copy import watched
 from k2k_assets.orchestration.checks.asset_checks import asset_check_result, group_check_specs, mappings_of
+from k2k_assets.orchestration.checks.evaluations import RunVerdicts
 from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.interruption import WHAT_FOLLOWS, interruptible, telling_of_termination
@@ -156,7 +157,7 @@ def _keep_in_step(
             window=pipeline.sync.window.total_seconds() if config.window_seconds is None else config.window_seconds,
             shown=groups,
             sink=context,
-            report=context.instance.report_runless_asset_event,
+            verdicts=RunVerdicts(context.instance, context.run_id, context.job_name),
             verify=lambda result, some: check_groups(
                 pipeline, result, source, target, some, turn=next_turn(pipeline.name)
             ),

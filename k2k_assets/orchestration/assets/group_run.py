@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Protocol
 
 import dagster as dg
 
@@ -24,7 +25,7 @@ from k2k_assets.orchestration.assets.group_sync import PollFailed, describe, wit
 from k2k_assets.orchestration.assets.report_schedule import ReportSchedule, group_report_interval
 from k2k_assets.orchestration.assets.run_window import RunWindow
 from k2k_assets.orchestration.assets.sync_run import EventSink
-from k2k_assets.orchestration.checks.asset_checks import evaluations
+from k2k_assets.orchestration.checks.evaluations import Evaluations, evaluations
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.verdict import Judgement, Verdict
@@ -32,6 +33,16 @@ from k2k_assets.verification.verdict import Judgement, Verdict
 LOG_SECONDS = 300.0
 # In the place of a data version of the mappings, which no mappings have.
 _HELD_BACK = "held back"
+
+
+class VerdictSink(Protocol):
+    """What of `RunVerdicts` is used here."""
+
+    def give(self, verdicts: Evaluations) -> None:
+        """Gives verdicts."""
+
+    def superseded(self, checks: Collection[dg.AssetCheckKey]) -> set[dg.AssetCheckKey]:
+        """Those of some checks whose newest verdict was not given as one of this run."""
 
 
 @dataclass(slots=True)
@@ -44,7 +55,7 @@ class GroupRun:
         window: Seconds after which the next run is to take over.
         shown: Groups that have an asset.
         sink: Takes the materializations of this run.
-        report: Takes the verdicts on groups.
+        verdicts: Takes the verdicts on groups.
         verify: Compares some groups of a poll by content.
         mappings_version: Dagster's data version of the offset mappings; None where there is none.
         log: Takes a line.
@@ -57,7 +68,7 @@ class GroupRun:
     window: float
     shown: Collection[str]
     sink: EventSink
-    report: Callable[[dg.AssetCheckEvaluation], None]
+    verdicts: VerdictSink
     verify: Callable[[PollResult, Collection[str]], Mapping[str, Verdict]]
     mappings_version: Callable[[], str | None]
     log: Callable[[str], None]
@@ -173,6 +184,7 @@ class GroupRun:
                 tags=provenance_tags(positions_version(result), None, inputs),
             )
         )
+        self._check_again(due)
         self._schedule.reported({group: states[group] for group in due}, now)
         self._committed -= set(due)
 
@@ -192,10 +204,19 @@ class GroupRun:
 
     def _evaluate(self, verdicts: Mapping[str, Verdict]) -> None:
         """A group that appeared since has a check as soon as the definitions are loaded anew."""
-        checks = self.names.group_checks({*self.shown, *verdicts})
-        keys = {group: dg.AssetCheckKey(self.names.consumer_group_key(group), name) for group, name in checks.items()}
-        for evaluation in evaluations(keys, verdicts, self.pipeline.files):
-            self.report(evaluation)
+        self.verdicts.give(evaluations(self._checks(verdicts), verdicts, self.pipeline.files))
+
+    def _checks(self, groups: Collection[str]) -> dict[str, dg.AssetCheckKey]:
+        checks = self.names.group_checks({*self.shown, *groups})
+        return {group: dg.AssetCheckKey(self.names.consumer_group_key(group), name) for group, name in checks.items()}
+
+    def _check_again(self, groups: Collection[str]) -> None:
+        """Groups that another run has checked since: for Dagster that verdict is not about what was reported now."""
+        checks = self._checks(groups)
+        superseded = self.verdicts.superseded([checks[group] for group in groups])
+        for group in groups:
+            if checks[group] in superseded:
+                self._pace.forget(group)
 
     def _log_when_due(self, result: PollResult, now: float) -> None:
         since, polls, committed = self._told or (now - LOG_SECONDS, 0, frozenset())

@@ -17,6 +17,8 @@ SHORTEST_SECONDS = 30.0
 _DAY_SECONDS = 86_400.0
 # A materialization of the copy, and an observation of its source.
 _EVENTS_PER_TOPIC = 2
+# Of the check of a topic that is copied on: once in a run, and half as large as the others.
+_EVENTS_PER_VERDICT = 0.5
 # That of the whole pipeline: of the commit log, or of the positions of all groups.
 _EVENTS_PER_REPORT = 1
 # A row in each of these, together 0.7 KB, beside the 6 KB of a whole event.
@@ -66,7 +68,8 @@ def run_window(window: float, events_per_day: int, partitions: Iterable[int]) ->
         partitions: How many each topic has.
     """
     counts = list(partitions)
-    return max(window, _seconds(events_per_day, _events_of_topics(counts, len(counts))))
+    events = _events_of_topics(counts, len(counts)) + len(counts) * _EVENTS_PER_VERDICT
+    return max(window, _seconds(events_per_day, events))
 
 
 def group_run_window(window: float, events_per_day: int, groups: int) -> float:

@@ -19,7 +19,7 @@ import dagster as dg
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import K2KError
-from k2k_assets.core.stops.reason import StopReason, Stops, render
+from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.kafka.leaders import END_UNKNOWN
@@ -31,7 +31,7 @@ from k2k_assets.orchestration.assets.run_window import RunWindow
 from k2k_assets.orchestration.assets.topic_report import out_of_step, topic_report
 from k2k_assets.orchestration.assets.topic_results import Movement, live_metadata
 from k2k_assets.orchestration.assets.watched_copy import ProgressLog
-from k2k_assets.orchestration.checks.asset_checks import evaluations
+from k2k_assets.orchestration.checks.evaluations import Evaluations, evaluations
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
@@ -40,6 +40,7 @@ from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 from k2k_assets.status.lag import PartitionLag, lags, total_lag
 from k2k_assets.status.positions import positions_of
 from k2k_assets.verification.stops import check_copies_on
+from k2k_assets.verification.verdict import Judgement, Verdict
 
 # How long a topic that moves is waited for to have come as far as its source was seen to be.
 _CATCH_UP_SECONDS = 3.0
@@ -52,6 +53,13 @@ class EventSink(Protocol):
 
     def log_event(self, event: dg.AssetMaterialization) -> None:
         """Logs an event of this run."""
+
+
+class VerdictSink(Protocol):
+    """What of `RunVerdicts` is used here."""
+
+    def give_unless_shown(self, verdicts: Evaluations) -> None:
+        """Gives those verdicts that Dagster does not show already."""
 
 
 class _Reported(NamedTuple):
@@ -73,7 +81,8 @@ class SyncRun:
         window: Seconds after which the next run is to take over.
         shown: The topics that have an asset since the run began; others may have got one since.
         sink: Takes the materializations of this run.
-        report: Takes what is no event of this run: observations of sources, and verdicts of checks.
+        report: Takes what is no event of this run: observations of sources.
+        verdicts: Takes the verdicts of the topics' checks.
         read_log: Reads the commit log.
         describe: Those of some source topics that can be seen.
         oldest: Timestamps of the oldest records that are not copied yet, as `WaitingRecords.oldest`.
@@ -89,7 +98,8 @@ class SyncRun:
     window: float
     shown: Collection[str]
     sink: EventSink
-    report: Callable[[dg.AssetObservation | dg.AssetCheckEvaluation], None]
+    report: Callable[[dg.AssetObservation], None]
+    verdicts: VerdictSink
     read_log: Callable[[], CommitLog]
     describe: Callable[[Collection[str]], Mapping[str, TopicDescription]]
     oldest: Callable[[Mapping[TopicPartition, tuple[int, int]]], Mapping[TopicPartition, int | None]]
@@ -147,7 +157,7 @@ class SyncRun:
             return
         self._stopped[event.partition] = event.reason, self._position(event.partition)
         self._turned.add(event.partition.topic)
-        self.warn(f"{event.partition} is stopped: [{event.reason.code}] {render(event.reason)}")
+        self.warn(f"{event.partition} is stopped: {render(event.reason)}")
         self._report_turned()
 
     def _note_recovered(self, progress: Progress) -> None:
@@ -169,13 +179,19 @@ class SyncRun:
         """The checks of topics that were stopped, or are copied on: of each until it has been told."""
         if not self._turned or (log := self._read_log()) is None:
             return
-        checks = topic_check_keys(self.names, {*self.shown, *self._turned, *(tp.topic for tp in self._last)})
+        self._give_verdicts(self._verdicts(self._turned, log))
+        self._turned.clear()
+
+    def _verdicts(self, topics: Collection[str], log: CommitLog) -> dict[str, Verdict]:
         logs = log.by_topic()
-        for topic in sorted(self._turned):
-            stops: Stops = {tp.partition: why for tp, (why, _) in self._stopped.items() if tp.topic == topic}
-            for evaluation in evaluations(checks, {topic: check_copies_on(topic, logs[topic], stops)}):
-                self.report(evaluation)
-            self._turned.discard(topic)
+        stops: dict[str, dict[int | None, StopReason]] = {topic: {} for topic in topics}
+        for tp, (why, _) in self._stopped.items():
+            stops.setdefault(tp.topic, {})[tp.partition] = why
+        return {topic: check_copies_on(topic, logs[topic], stops[topic]) for topic in sorted(topics)}
+
+    def _give_verdicts(self, verdicts: Mapping[str, Verdict]) -> None:
+        checks = topic_check_keys(self.names, {*self.shown, *verdicts, *(tp.topic for tp in self._last)})
+        self.verdicts.give_unless_shown(evaluations(checks, verdicts))
 
     # -- reports ------------------------------------------------------------------------------------------------
 
@@ -201,6 +217,9 @@ class SyncRun:
             behind = total_lag(lags_by_topic[topic].values()).seconds
             latency = max(latencies.get(topic, {}).values(), default=None)
             self._report(topic, topics[topic], ends, others.get(topic, ()), behind, latency, now)
+        verdicts = self._verdicts(self._pending, log)
+        # Nothing of a topic is committed yet: that passes by itself, and the next report may be far away.
+        self._give_verdicts({topic: v for topic, v in verdicts.items() if v.judgement is not Judgement.WARNED})
         self._schedule.reported({topic: self._state(topic, topics[topic]) for topic in self._pending}, now)
         self._pending = {}
         self._report_commit_log(log, found)

@@ -29,7 +29,7 @@ from k2k_assets.orchestration.assets.topic_results import (
     summary,
 )
 from k2k_assets.orchestration.assets.watched_copy import ProgressLog, newest_progress, watched
-from k2k_assets.orchestration.checks.asset_checks import evaluations
+from k2k_assets.orchestration.checks.evaluations import RunVerdicts, evaluations, newest_materializations
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.hooks import DEFAULT, CopyResults, Hooks
@@ -228,6 +228,7 @@ def _sync(
             shown=shown,
             sink=context,
             report=context.instance.report_runless_asset_event,
+            verdicts=RunVerdicts(context.instance, context.run_id, context.job_name),
             read_log=lambda: read_commit_log(pipeline, source.cluster_id(), target),
             describe=lambda topics: source.describe_async(topics, partly=True)(),
             oldest=waiting.oldest,
@@ -285,7 +286,8 @@ def _report_stops(
     with failures_as_messages(), both_clusters(pipeline) as (source, target):
         logs = read_commit_log(pipeline, source.cluster_id(), target).by_topic()
     verdicts = {topic: check_copies_on(topic, logs[topic], stops) for topic, stops in outcome.stopped.items()}
-    for evaluation in evaluations(checks, verdicts):
+    targets = newest_materializations(context.instance, [checks[topic] for topic in verdicts if topic in checks])
+    for evaluation in evaluations(checks, verdicts, targets=targets):
         context.instance.report_runless_asset_event(evaluation)
 
 

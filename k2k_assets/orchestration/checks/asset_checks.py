@@ -160,29 +160,6 @@ def _verified(positions: Sequence[VerifiedPosition]) -> dg.TableMetadataValue:
     return keys.table(columns, rows, keys.MOST_ROWS_AGAIN)
 
 
-def evaluations(
-    keys: Mapping[str, dg.AssetCheckKey], verdicts: Mapping[str, Verdict], files: Sequence[Path] = ()
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Verdicts as events that belong to no run of the check itself.
-
-    Args:
-        keys: The check of each topic, or group, that is shown; others are left out.
-        verdicts: Likewise by name.
-        files: Of the pipeline.
-    """
-    for name, verdict in verdicts.items():
-        if name in keys:
-            result = asset_check_result(keys[name], verdict, files)
-            yield dg.AssetCheckEvaluation(
-                asset_key=keys[name].asset_key,
-                check_name=keys[name].name,
-                passed=bool(result.passed),
-                metadata=result.metadata,
-                severity=result.severity,
-                description=result.description,
-            )
-
-
 def _showing(files: Sequence[Path], offender: Offender) -> str | None:
     """The command that shows the records of an offender; None where it names none."""
     sides = (

@@ -18,7 +18,8 @@ from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import version_of
 from k2k_assets.orchestration.assets.report_schedule import FEWEST_AT_ONCE, report_interval, run_window
 from k2k_assets.orchestration.assets.topic_report import topic_report
-from k2k_assets.orchestration.checks.asset_checks import evaluations, mappings_of
+from k2k_assets.orchestration.checks.asset_checks import mappings_of
+from k2k_assets.orchestration.checks.evaluations import evaluations, newest_materializations
 from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
@@ -93,7 +94,7 @@ def replication_sensor(
             # A run that dies, or is terminated, may not have told all: then it is told here.
             stopped, told = _stopped(seen, names, shown), Marks(before.stopped)
             turned = [topic for topic in sorted(seen.ends) if not told.are(topic, stopped.get(topic))][:_MOST_AT_ONCE]
-            events += _verdicts(names, turned, seen, shown)
+            events += _verdicts(context.instance, names, turned, seen, shown)
             told = told.without(turned).updated({topic: stopped[topic] for topic in turned if topic in stopped})
             cursor = cursor.model_copy(update={"stopped": told.limited_to(seen.ends).packed})
         if decision.others:
@@ -193,12 +194,19 @@ def _stopped(seen: Observation, names: AssetNames, shown: frozenset[dg.AssetKey]
 
 
 def _verdicts(
-    names: AssetNames, turned: Sequence[str], seen: Observation, shown: frozenset[dg.AssetKey]
+    instance: dg.DagsterInstance,
+    names: AssetNames,
+    turned: Sequence[str],
+    seen: Observation,
+    shown: frozenset[dg.AssetKey],
 ) -> Iterable[dg.AssetCheckEvaluation]:
     """The verdicts on topics that were stopped, or let go on, since they were told of; also by `k2k start`."""
     checks = topic_check_keys(names, [topic for topic in seen.ends if names.topic_key(topic) in shown])
-    logs = seen.log.by_topic() if turned else {}
-    return evaluations(checks, {topic: check_copies_on(topic, logs[topic]) for topic in turned})
+    if not turned:
+        return ()
+    logs = seen.log.by_topic()
+    targets = newest_materializations(instance, [checks[topic] for topic in turned if topic in checks])
+    return evaluations(checks, {topic: check_copies_on(topic, logs[topic]) for topic in turned}, targets=targets)
 
 
 def _reported(

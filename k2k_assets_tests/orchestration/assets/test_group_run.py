@@ -24,7 +24,8 @@ from k2k_assets.orchestration.assets.group_run import GroupRun
 from k2k_assets.orchestration.assets.group_sync import PollFailed
 from k2k_assets.orchestration.assets.report_schedule import group_report_interval
 from k2k_assets.orchestration.assets.run_window import LINGER_SECONDS
-from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.checks.evaluations import Evaluations
+from k2k_assets.orchestration.names import GROUP_CHECK, AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.dagster_fixture import is_synced
@@ -54,6 +55,7 @@ class Fixture:
     materialized: list[dg.AssetMaterialization] = field(default_factory=list)
     totals: list[dg.AssetMaterialization] = field(default_factory=list)
     checks: list[dg.AssetCheckEvaluation] = field(default_factory=list)
+    others: set[dg.AssetCheckKey] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     answers: bool = True
@@ -68,7 +70,7 @@ class Fixture:
             window=WINDOW,
             shown=("a", "quiet"),
             sink=self,
-            report=self.report,
+            verdicts=self,
             verify=self.verify,
             mappings_version=lambda: "v1",
             log=self.lines.append,
@@ -76,11 +78,16 @@ class Fixture:
             clock=lambda: self.now,
         )
 
-    def report(self, evaluation: dg.AssetCheckEvaluation) -> None:
-        """As Dagster's instance does."""
-        if self.breaks:
-            raise OSError("the database is locked")
-        self.checks.append(evaluation)
+    def give(self, verdicts: Evaluations) -> None:
+        """As `RunVerdicts` does."""
+        for verdict in verdicts:
+            if self.breaks:
+                raise OSError("the database is locked")
+            self.checks.append(verdict)
+
+    def superseded(self, checks: Collection[dg.AssetCheckKey]) -> set[dg.AssetCheckKey]:
+        """Those that the test says."""
+        return self.others & set(checks)
 
     def log_event(self, event: dg.AssetMaterialization) -> None:
         """As a step's context does."""
@@ -162,6 +169,18 @@ def test_a_group_is_compared_at_its_own_pace(fixture: Fixture) -> None:
     fixture.now += pace
     run.see(poll({"a": 6, "new": 1}))
     assert fixture.judged() == {"a": False, "new": True}, "one that did not pass is compared again"
+
+
+def test_a_group_that_a_click_has_checked_since_is_compared_after_each_report(fixture: Fixture) -> None:
+    """For Dagster the click's verdict is about what the click has materialized."""
+    run = fixture.run()
+    run.see(poll({"a": 5, "b": 5}))
+    fixture.judged(), fixture.reported()
+    fixture.others = {dg.AssetCheckKey(fixture.names.consumer_group_key("a"), GROUP_CHECK)}
+    fixture.now += group_report_interval(fixture.pipeline.groups.reports_per_day, ("a", "b"))
+    run.see(poll({"a": 6, "b": 6}))
+    assert fixture.reported().keys() == {"a", "b"}
+    assert fixture.judged() == {"a": True}
 
 
 def test_a_group_that_fails_fails_its_own_check_alone(fixture: Fixture) -> None:

@@ -23,6 +23,7 @@ from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.orchestration.assets.report_schedule import report_interval
 from k2k_assets.orchestration.assets.run_window import LINGER_SECONDS
 from k2k_assets.orchestration.assets.sync_run import SyncRun
+from k2k_assets.orchestration.checks.evaluations import Evaluations
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import HandedOver, PartitionStopped, ProgressRead
@@ -46,6 +47,7 @@ class Fixture:
     now: float = 1000.0
     materialized: list[dg.AssetMaterialization] = field(default_factory=list)
     checks: list[dg.AssetCheckEvaluation] = field(default_factory=list)
+    shown: dict[dg.AssetCheckKey, dg.AssetCheckEvaluation] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     reads: bool = True
     log: CommitLog = field(default_factory=CommitLog)
@@ -62,6 +64,7 @@ class Fixture:
             shown=TOPICS,
             sink=self,
             report=self.report,
+            verdicts=self,
             read_log=self.read_log,
             describe=lambda topics: {t: TopicDescription(t, self.ids.get(t, "id"), 1) for t in topics},
             oldest=lambda waiting: dict.fromkeys(waiting, int(time.time() * 1000) - 2000),
@@ -77,12 +80,19 @@ class Fixture:
         self.materialized.append(event)
         self.instance.report_runless_asset_event(event)
 
-    def report(self, event: dg.AssetObservation | dg.AssetCheckEvaluation) -> None:
+    def report(self, event: dg.AssetObservation) -> None:
         """As Dagster's instance does."""
         self._ensure_whole()
-        if isinstance(event, dg.AssetCheckEvaluation):
-            self.checks.append(event)
         self.instance.report_runless_asset_event(event)
+
+    def give_unless_shown(self, verdicts: Evaluations) -> None:
+        """As `RunVerdicts` does."""
+        self._ensure_whole()
+        for verdict in verdicts:
+            before = self.shown.get(verdict.asset_check_key)
+            if before is None or (before.passed, before.description) != (verdict.passed, verdict.description):
+                self.checks.append(verdict)
+                self.shown[verdict.asset_check_key] = verdict
 
     def read_log(self) -> CommitLog:
         """As it is in the test."""
@@ -302,3 +312,20 @@ def test_a_topic_that_is_stopped_is_not_synced_any_more(fixture: Fixture, is_not
     run.see(progress(500, 10, stopped=why if is_noted else None))
     assert not fixture.is_synced("a.b")
     assert fixture.is_synced("quiet")
+
+
+def test_each_topic_that_is_reported_has_a_verdict(fixture: Fixture) -> None:
+    """Else Dagster shows its check as not evaluated: the last verdict is about an older materialization."""
+    moving, quiet = TopicPartition("a.b", 0), TopicPartition("quiet", 0)
+    fixture.log = CommitLog({moving: commit_record(moving, position=5), quiet: commit_record(quiet, position=3)})
+    run = fixture.run()
+    run.see(progress(5, 5))
+    assert {verdict.asset_key for verdict in fixture.checks} == {fixture.names.topic_key(topic) for topic in TOPICS}
+    assert all(verdict.passed for verdict in fixture.checks)
+
+
+def test_a_topic_of_which_nothing_is_committed_yet_has_no_verdict_yet(fixture: Fixture) -> None:
+    """It would be a doubt, which goes with the first commit; the next report of a quiet topic may be an hour away."""
+    run = fixture.run()
+    run.see(progress(5, 5))
+    assert fixture.checks == []

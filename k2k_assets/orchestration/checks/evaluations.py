@@ -1,0 +1,151 @@
+"""Verdicts as events in Dagster, given outside of the check's own op.
+
+Dagster shows a verdict only while it is about the newest materialization of its asset. It is if both belong to the same
+run, or if it names that materialization. Otherwise Dagster shows the check as not evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+import dagster as dg
+
+# Not exported by `dagster` itself; `dagster>=1.13,<1.14` is asked for.
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
+from dagster._core.events import DagsterEvent
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+from dagster_shared.record import replace
+
+from k2k_assets.orchestration.checks.asset_checks import asset_check_result
+from k2k_assets.verification.verdict import Verdict
+
+Target = AssetCheckEvaluationTargetMaterializationData
+"""The materialization that a verdict is about."""
+
+Evaluations = Iterable[dg.AssetCheckEvaluation]
+
+_NO_TARGETS: Mapping[dg.AssetKey, Target] = MappingProxyType({})
+
+
+def evaluations(
+    keys: Mapping[str, dg.AssetCheckKey],
+    verdicts: Mapping[str, Verdict],
+    files: Sequence[Path] = (),
+    targets: Mapping[dg.AssetKey, Target] = _NO_TARGETS,
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Verdicts as events.
+
+    Args:
+        keys: The check of each topic, or group, that is shown; others are left out.
+        verdicts: Likewise by name.
+        files: Of the pipeline.
+        targets: The newest materialization of each asset, for verdicts that belong to no run.
+    """
+    for name, verdict in verdicts.items():
+        if name in keys:
+            result = asset_check_result(keys[name], verdict, files)
+            yield _evaluation(keys[name], result, targets.get(keys[name].asset_key))
+
+
+def newest_materializations(
+    instance: dg.DagsterInstance, checks: Iterable[dg.AssetCheckKey]
+) -> dict[dg.AssetKey, Target]:
+    """The newest materialization of the asset of each check; nothing for one that has none.
+
+    Args:
+        instance: Dagster's.
+        checks: Of some assets.
+    """
+    found = {}
+    for record in instance.get_asset_records([check.asset_key for check in checks]):
+        newest = record.asset_entry.last_materialization_record
+        if newest is not None:
+            target = Target(storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp)
+            found[record.asset_entry.asset_key] = target
+    return found
+
+
+class RunVerdicts:
+    """Verdicts of a run that stays, and that materializes the assets again and again.
+
+    They belong to the run, so that they hold for what it materializes later. Dagster keeps one verdict of a check for
+    each run, in the order of the first ones: where another run has given one since, ours would not be the newest, so it
+    is given outside of the run and has to be given again after each materialization.
+
+    Args:
+        instance: Dagster's.
+        run_id: Of the run.
+        job_name: Of the run.
+    """
+
+    def __init__(self, instance: dg.DagsterInstance, run_id: str, job_name: str) -> None:
+        self._instance = instance
+        self._run_id = run_id
+        self._job_name = job_name
+        self._given: set[dg.AssetCheckKey] = set()
+
+    def give(self, verdicts: Evaluations) -> None:
+        """Gives verdicts."""
+        self._give(list(verdicts))
+
+    def give_unless_shown(self, verdicts: Evaluations) -> None:
+        """Gives those verdicts that Dagster does not show already."""
+        found = list(verdicts)
+        newest = self._newest([verdict.asset_check_key for verdict in found])
+        self._give([verdict for verdict in found if not self._is_shown(verdict, newest.get(verdict.asset_check_key))])
+
+    def superseded(self, checks: Collection[dg.AssetCheckKey]) -> set[dg.AssetCheckKey]:
+        """Those of some checks whose newest verdict was not given as one of this run."""
+        newest = self._newest(checks)
+        return {check for check in checks if check in self._given and not self._is_ours(newest.get(check))}
+
+    def _give(self, verdicts: Sequence[dg.AssetCheckEvaluation]) -> None:
+        if not verdicts:
+            return
+        others = self.superseded([verdict.asset_check_key for verdict in verdicts])
+        targets = newest_materializations(self._instance, others) if others else {}
+        for verdict in verdicts:
+            if verdict.asset_check_key in others:
+                target = targets.get(verdict.asset_key)
+                self._instance.report_runless_asset_event(replace(verdict, target_materialization_data=target))
+            else:
+                self._report(verdict)
+                self._given.add(verdict.asset_check_key)
+
+    def _report(self, verdict: dg.AssetCheckEvaluation) -> None:
+        event = DagsterEvent(
+            event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION.value,
+            job_name=self._job_name,
+            event_specific_data=verdict,
+        )
+        self._instance.report_dagster_event(event, run_id=self._run_id)
+
+    def _newest(self, checks: Collection[dg.AssetCheckKey]) -> Mapping[dg.AssetCheckKey, AssetCheckExecutionRecord]:
+        return self._instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks))
+
+    def _is_ours(self, record: AssetCheckExecutionRecord | None) -> bool:
+        return record is not None and record.run_id == self._run_id
+
+    def _is_shown(self, verdict: dg.AssetCheckEvaluation, record: AssetCheckExecutionRecord | None) -> bool:
+        if record is None or not self._is_ours(record) or not isinstance(record.evaluation, dg.AssetCheckEvaluation):
+            return False
+        shown = record.evaluation
+        return (shown.passed, shown.severity, shown.description) == (
+            verdict.passed,
+            verdict.severity,
+            verdict.description,
+        )
+
+
+def _evaluation(key: dg.AssetCheckKey, result: dg.AssetCheckResult, target: Target | None) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=key.asset_key,
+        check_name=key.name,
+        passed=bool(result.passed),
+        metadata=result.metadata,
+        severity=result.severity,
+        description=result.description,
+        target_materialization_data=target,
+    )

@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: the two real Kafka clusters."""
+"""Fixtures that all tests share: the two real Kafka clusters, and two real schema registries."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from k2k_assets.replication.slot import slot
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.order import FilesAndFolders, long_files_first
 from k2k_assets_tests.support.shared_clusters import shared_clusters
@@ -71,6 +72,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What commands remember does not go into the home of who runs the tests; the processes they start inherit it."""
     os.environ["K2K_HOME"] = str(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def registries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SandboxRegistry, SandboxRegistry]]:
+    """Two real schema registries, of the source and of the target, whose ids differ."""
+    folder = tmp_path_factory.mktemp("registries")
+    source = SandboxRegistry("source", folder / "source", temporary=True)
+    target = SandboxRegistry("target", folder / "target", first_id=40, temporary=True)
+    try:
+        source.start()
+        target.start()
+        yield source, target
+    finally:
+        source.kill()
+        target.kill()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -26,6 +27,7 @@ T = TypeVar("T")
 # Slots answer others within fifteen seconds: an attempt and one more have to be over by then.
 _SECONDS, _ATTEMPTS_MORE, _WAIT_MS = 4.0, 1, 200
 _NOT_FOUND = 404
+_PAUSES_AFTER_REFUSAL = (0.05, 0.25)
 # What a registry says of a schema, not of itself: bad request, incompatible, cannot be processed.
 _REFUSED = (400, 409, 422)
 
@@ -88,14 +90,28 @@ class ConfluentRegistry:
         return _from_client(self._ask(lambda: self._client.get_version(subject, version, deleted=True), what).schema)
 
     def register(self, subject: str, schema: Schema) -> int:
-        asked = _to_client(schema), self._normalizes
         try:
             if not self._registers:
                 return int(self._lookup(subject, schema).schema_id or 0)
-            what = f"a schema of subject {subject}"
-            return int(self._ask(lambda: self._client.register_schema(subject, *asked), what, refusable=True))
+            return self._register(subject, schema)
         except (SchemaNotFound, _Refusal) as error:
             raise SchemaRefused(subject, str(error)) from None
+
+    def _register(self, subject: str, schema: Schema) -> int:
+        """A refusal is believed when it comes again.
+
+        Some registries refuse the first version of a subject while somebody else registers it: another slot, mostly.
+        """
+        asked = _to_client(schema), self._normalizes
+        for pause in (*_PAUSES_AFTER_REFUSAL, None):
+            try:
+                what = f"a schema of subject {subject}"
+                return int(self._ask(lambda: self._client.register_schema(subject, *asked), what, refusable=True))
+            except _Refusal:
+                if pause is None:
+                    raise
+                time.sleep(pause)
+        raise AssertionError("the last refusal is raised")
 
     def version_of(self, subject: str, schema: Schema) -> int:
         return int(self._lookup(subject, schema).version or 0)

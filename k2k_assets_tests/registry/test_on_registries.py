@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -69,6 +70,20 @@ def test_an_incompatible_schema_is_refused_with_the_registrys_words(
     other = '{"type": "record", "name": "A", "fields": [{"name": "x", "type": "long"}]}'
     with pytest.raises(SchemaRefused, match=subject):
         target.register(subject, Schema("AVRO", other))
+
+
+def test_slots_that_register_the_same_schema_at_once_are_told_the_same_id(registries: Registries, topic: str) -> None:
+    """The first version of a subject: some registries refuse who comes second while they make the subject."""
+    name = topic.replace("-", "_")
+    schemas = [Schema("AVRO", f'{{"type": "fixed", "name": "{name}", "size": {n}}}') for n in range(1, 7)]
+
+    def ids(_: int) -> list[int]:
+        client = ConfluentRegistry("target", {"url": registries[1].url}, {})
+        return [client.register(f"{topic}-{n}-value", schema) for n, schema in enumerate(schemas)]
+
+    with ThreadPoolExecutor(4) as slots:
+        told = list(slots.map(ids, range(4)))
+    assert told == [told[0]] * 4
 
 
 def test_a_registry_that_stands_still_is_told_within_seconds(

@@ -155,7 +155,7 @@ def fetch_offsets_here(
         reader.ask(again, deadline, result)
     for name in (name for name, group in result.groups.items() if group.unstable):
         pending = ", ".join(map(str, sorted(result.groups[name].unstable)[:5]))
-        result.failed.setdefault(name, f"an open transaction holds back its offsets of {pending}")
+        result.failed.setdefault(name, f"its offsets of {pending} are pending in an open transaction")
     if result.failed and not result.groups and reader.last_unreachable:
         raise unreachable(cluster, reader.last_unreachable)
     return result

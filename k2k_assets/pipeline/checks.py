@@ -1,4 +1,4 @@
-"""What can only be checked with several sections of the file at hand."""
+"""Checks that need several sections of the file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check_registries(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
 
 
 def check_topics(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
-    """Control topics that must not be one: mappings are deleted by age, progress and ownership must stay."""
+    """Two control topics must not be the same: mappings are deleted by age, progress and claims must stay."""
     mapping = pipeline.offset_mapping.topic
     for section in ("commit", "assignment"):
         if getattr(pipeline.coordination, section).topic == mapping:
@@ -63,7 +63,7 @@ def check_topics(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
 
 
 def check_routing(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
-    """Topics that are listed by name must have a target; what a pattern selects is known only on the cluster."""
+    """Each listed topic must have a target topic; only the cluster knows which topics a pattern selects."""
     for number, pair in enumerate(pipeline.pairs):
         for position, topic in enumerate(pair.selection.literal or ()):
             try:
@@ -73,13 +73,13 @@ def check_routing(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
 
 
 def check_pairs(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
-    """What several pairs of stages must have in common, and what not."""
+    """Pairs of stages select different topics, and have the same `partition` and the same `start`."""
     first = pipeline.pairs[0]
     for number, pair in enumerate(pipeline.pairs):
         source: Path = ("replication", 2 * number, "source")
         for position, topic in enumerate(pair.selection.literal or ()):
             for other, earlier in enumerate(pipeline.pairs):
-                # Of two lists the later one is told of; of a list and a pattern the list, which names the topic.
+                # With two lists the fault is reported at the later one; with a list and a pattern, at the list.
                 if (
                     other != number
                     and earlier.selection.matches(topic)
@@ -88,14 +88,14 @@ def check_pairs(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
                     yield (*source, "topic", position), f"'{topic}' is selected twice: by replication[{2 * other}] too"
         if pair.routing.partition != first.routing.partition:
             at: Path = ("replication", 2 * number + 1, "sink", "partition")
-            yield at, f"expected {first.routing.partition}, as of replication[1]: all sinks of a pipeline have the same"
+            yield at, f"expected {first.routing.partition}, as in replication[1]: all sinks of a pipeline have the same"
         offsets = [isinstance(each.selection.start, dict) for each in (pair, first)]
         if offsets[0] != offsets[1] or (not offsets[0] and pair.selection.start != first.selection.start):
             yield (*source, "start"), "expected the start of replication[0], or offsets in both"
 
 
 def check_timeouts(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
-    """Under exactly-once a transaction ends before it times out, and the commit topic is read to its end after that."""
+    """Exactly-once: transactions end before their timeout, and the commit topic may take longer than that to read."""
     if not pipeline.features.exactly_once:
         return
     try:
@@ -120,15 +120,15 @@ def check_timeouts(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
 
 
 def check_guard(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
-    """The guard has two spellings; they must not contradict each other."""
+    """The guard has two spellings, which must not contradict each other."""
     features = pipeline.features
     other = features.apply_mappings_guards
     if "apply_mappings_guard" in features.model_fields_set and other not in (None, features.apply_mappings_guard):
-        yield ("features", "applyMappingsGuards"), "says the contrary of applyMappingsGuard; write one of them"
+        yield ("features", "applyMappingsGuards"), "contradicts applyMappingsGuard; keep one of them"
 
 
 def warnings(pipeline: Pipeline) -> tuple[str, ...]:
-    """One line for each reason why keys have no effect or may tell a secret, naming the keys; no values."""
+    """One line for each reason why keys have no effect or may reveal a secret. Lines show keys, never values."""
     by_reason: dict[str, dict[str, None]] = {}
     for cluster, client in CLIENTS:
         for remark in pipeline.translation(cluster, client).warnings:

@@ -1,8 +1,8 @@
 """Client properties of a pipeline file, as librdkafka takes them.
 
-A name is looked up in this order: what a guarantee rests on (`guarantees`), TLS and SASL (`security`), the Java table
-(`java_properties`), librdkafka's own names. Nothing is dropped in silence but what `common` holds for another kind of
-client.
+A name is looked up in this order: settings that a guarantee needs (`guarantees`), TLS and SASL (`security`), the Java
+table (`java_properties`), librdkafka's own names. Every dropped property is reported, except those in `common` that are
+for another kind of client.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zst
 _MAX_LEVEL = 12
 _REQUEST_MARGIN_MS = 500  # librdkafka wants socket.timeout.ms at least 100 ms below transaction.timeout.ms
 _READS = "control topics are read to their end: the engine sets it"
-_RESENDS = "when an answer counts as lost rests on it: under exactly-once the engine sets it"
-_POSITIONS = "positions rest on it: the engine sets it"
+_RESENDS = "it decides when an answer counts as lost: under exactly-once the engine sets it"
+_POSITIONS = "positions depend on it: the engine sets it"
 _NO_GROUP = "no group is joined on the target"
 _SET_BY_ENGINE: dict[tuple[ClusterRole, ClientKind], dict[str, str]] = {
     ("source", "consumer"): {"enable.partition.eof": _POSITIONS, "enable.auto.offset.store": _POSITIONS},
@@ -51,13 +51,13 @@ _SET_BY_ENGINE: dict[tuple[ClusterRole, ClientKind], dict[str, str]] = {
     ),
     ("target", "producer"): {"retry.backoff.ms": _RESENDS, "retry.backoff.max.ms": _RESENDS},
 }  # fmt: skip
-"""librdkafka's names that a user's value has no effect on."""
+"""librdkafka's names for which the user's value has no effect."""
 KNOWN = frozenset(RULES) | librdkafka_names.NAMES | SECURITY_KEYS | frozenset(_LEVELS) | {"partitioner.ignore.keys"}
-"""Every name that is not refused as unknown."""
+"""All known names."""
 
 
 class Remark(NamedTuple):
-    """Something to tell about one key: the section that it stands in, the key, and why."""
+    """A remark about one key: its section, the key, and the reason."""
 
     section: str
     key: str
@@ -85,8 +85,8 @@ def translate(
     Args:
         cluster: whose client it is.
         client: the kind of client.
-        sections: name and content of the sections that apply, the last one winning.
-        exactly_once: whether contrary settings are refused.
+        sections: name and content of the sections that apply; the last one wins.
+        exactly_once: whether settings that break a guarantee are refused.
     """
     origin = {key: name for name, section in sections for key in section}
     given = _merged(section for _, section in sections)
@@ -111,7 +111,7 @@ def translate(
 
 
 def _merged(sections: Iterable[Mapping[str, Scalar]]) -> dict[str, Scalar]:
-    """The last section wins. `sasl.jaas.config` is user and password in one: it replaces those before it."""
+    """The last section wins. `sasl.jaas.config` contains user and password, so it replaces earlier ones."""
     given: dict[str, Scalar] = {}
     for section in sections:
         if "sasl.jaas.config" in section:
@@ -123,7 +123,7 @@ def _merged(sections: Iterable[Mapping[str, Scalar]]) -> dict[str, Scalar]:
 
 def _set_by_engine(cluster: ClusterRole, client: ClientKind, exactly_once: bool) -> dict[str, str]:
     if client == "producer" and not exactly_once:
-        return {}  # they are for the data; what commits positions has the engine's
+        return {}  # they are for records; the producer that commits positions uses the engine's settings
     return _SET_BY_ENGINE.get((cluster, client), {})
 
 
@@ -187,9 +187,9 @@ def _keep(
 
 
 def _finish_producer(given: Mapping[str, Scalar], origin: Mapping[str, str], result: PropertyTranslation) -> None:
-    """What only the whole of a producer's settings can tell: partitioner, compression level, time-outs."""
+    """Properties that depend on other properties of the producer: partitioner, compression level, timeouts."""
     values = result.values
-    # A Java producer hashes with murmur2; librdkafka's own default would put keys elsewhere.
+    # A Java producer hashes with murmur2; librdkafka's default would choose other partitions for the same keys.
     values.setdefault("partitioner", "murmur2_random")
     if str(given.get("partitioner.ignore.keys", "")).lower() == "true":
         values["partitioner"] = "random"
@@ -214,7 +214,7 @@ def _finish_producer(given: Mapping[str, Scalar], origin: Mapping[str, str], res
 
 
 def _limit_request_timeout(given: Mapping[str, Scalar], origin: Mapping[str, str], result: PropertyTranslation) -> None:
-    """A request of a transaction must not outlive it: librdkafka refuses such a client."""
+    """librdkafka refuses a client whose request timeout is longer than its transaction timeout."""
     try:
         limit = transaction_timeout_ms(result.values) - _REQUEST_MARGIN_MS
     except ValueError as error:
@@ -225,7 +225,7 @@ def _limit_request_timeout(given: Mapping[str, Scalar], origin: Mapping[str, str
     try:
         too_long = timeout is not None and whole(timeout) > limit
     except ValueError:
-        return  # librdkafka's own name with a bad value: the client says so
+        return  # the client itself reports a bad value of librdkafka's own property
     if too_long:
         key = "request.timeout.ms" if "request.timeout.ms" in given else "socket.timeout.ms"
         result.values["socket.timeout.ms"] = limit
@@ -233,10 +233,10 @@ def _limit_request_timeout(given: Mapping[str, Scalar], origin: Mapping[str, str
 
 
 def transaction_timeout_ms(values: Mapping[str, Scalar]) -> int:
-    """The producer's transaction time-out in milliseconds.
+    """The producer's transaction timeout in milliseconds.
 
     Raises:
-        ValueError: it is no whole number, or not within the limits of librdkafka.
+        ValueError: it is not a whole number, or outside librdkafka's limits.
     """
     default = guarantees.DEFAULT_TRANSACTION_TIMEOUT.total_seconds() * 1000
     timeout = whole(values.get("transaction.timeout.ms", int(default)))

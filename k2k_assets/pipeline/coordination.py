@@ -11,7 +11,7 @@ from k2k_assets.pipeline.values import Count, Duration, Section, TopicName
 
 
 class Commit(Section):
-    """How often progress is committed, and where to."""
+    """How often progress is committed, and to which topic."""
 
     topic: TopicName = Field(default="__k2k_consumer-offsets", description="Compacted topic with the progress.")
     sync_timeout: Duration = Field(
@@ -21,7 +21,7 @@ class Commit(Section):
     )
     batch_size: Count = Field(
         default=1000,
-        description="Records after which a commit is made; fewer where the target is too slow for so many bytes.",
+        description="Records per commit; fewer where the target is too slow for so many bytes.",
     )
     batch_timeout: Duration = Field(
         default=timedelta(seconds=2),
@@ -35,8 +35,8 @@ class Assignment(Section):
     topic: TopicName = Field(default="__k2k_assignment", description="Topic where instances claim partitions.")
     grace_window: Duration = Field(
         default=timedelta(seconds=15),
-        description="Longest wait for the former owner of a partition to release it before it is fenced. An owner "
-        "shows three times in it that it is alive; one that does not is taken over from by an instance that stands by.",
+        description="Longest wait for the former owner of a partition to release it; then it is fenced. Owners write "
+        "three heartbeats in this time. Without them, an instance that stands by takes the partition over.",
     )
     fencing_max_parallelism: Count = Field(default=5, description="Producers that are fenced at once.")
 
@@ -53,25 +53,26 @@ def _unless_topic(value: object) -> object:
 
 
 class MappingRetention(Section):
-    """What a running offset mapper holds in memory; for older mappings it goes to the index."""
+    """What a running offset mapper keeps in memory; it looks up older mappings in the index."""
 
     time: Annotated[Duration | None, BeforeValidator(_unless_topic), WithJsonSchema({"type": "string"})] = Field(
         default=None,
-        description="Age up to which mappings are held: a duration, or `topic` (the default): as long as the mapping "
-        "topic keeps them.",
+        description="Age up to which mappings are kept in memory: a duration, or `topic` (the default): as long as the "
+        "mapping topic keeps them.",
     )
     count: Count | None = Field(
-        default=None, description="Most runs held of a source partition into one target partition. Absent: no limit."
+        default=None,
+        description="Most runs in memory from one source partition into one target partition. Absent: no limit.",
     )
-    schedule: Duration = Field(default=timedelta(minutes=5), description="Time between two looks for what is too old.")
+    schedule: Duration = Field(default=timedelta(minutes=5), description="Time between two searches for old mappings.")
 
 
 class OffsetMapping(Section):
-    """Where mappings go (`features.offsetMapping`)."""
+    """Where mappings are written (`features.offsetMapping`)."""
 
     topic: TopicName = Field(default="__k2k_offset_mappings", description="Topic with the offset mappings.")
     retention: MappingRetention = Field(
-        default_factory=MappingRetention, description="What a running offset mapper holds in memory."
+        default_factory=MappingRetention, description="What a running offset mapper keeps in memory."
     )
 
 
@@ -80,10 +81,14 @@ class Configuration(Section):
 
     auto_control_topic_creation_check_delay: Duration = Field(
         default=timedelta(milliseconds=750),
-        description="Wait between two looks whether a created control topic is visible.",
+        description="Wait between two attempts to find a created control topic.",
     )
-    auto_control_topic_creation_max_attempts: Count = Field(default=10, description="Looks before giving up.")
-    pipeline_parallelism: Count = Field(default=1, description="Accepted for K2K's sake; slots do the work.")
+    auto_control_topic_creation_max_attempts: Count = Field(
+        default=10, description="Attempts to find a created control topic."
+    )
+    pipeline_parallelism: Count = Field(
+        default=1, description="Accepted for compatibility with K2K; slots do the work."
+    )
     partition_parallelism: Count | None = Field(
-        default=None, description="Copy tasks (slots) that work at once. Absent: as many as there are free cores."
+        default=None, description="Copy tasks (slots) that work at once. Absent: one for each free core."
     )

@@ -1,8 +1,8 @@
 """YAML text to a tree in which every key and value knows its file and line.
 
-Reads events, not objects: nothing is constructed but maps, lists and scalars, and a hostile file is given up
-at the first event that breaks a limit, before memory or time is spent on it. Plain scalars follow YAML 1.2
-(only `true` and `false` are booleans, `10:30` is text).
+Reads events, not objects: it constructs only maps, lists and scalars. It stops at the first event that breaks a limit,
+so a hostile file costs neither memory nor time. Plain scalars follow YAML 1.2 (only `true` and `false` are booleans,
+`10:30` is text).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_NODES = 50_000  # aliases counted each time they are used: ten lines of them
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT = re.compile(r"[-+]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
-# What the loader without libyaml quotes of `!Hunter!2`, which may be a password.
+# The loader without libyaml quotes a part of `!Hunter!2`, which may be a password.
 _TAG_HANDLE = re.compile(r"(?<=handle) '.*", re.DOTALL)
 _KEYWORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -41,9 +41,9 @@ _PLAIN_TAGS = {None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in _PLAIN_KINDS
 
 @dataclass(frozen=True)
 class Node:
-    """A value and where it stands. `value` is a dict or list of nodes, or a scalar; `line` and `column` are its key's.
+    """A value and its place. `value` is a dict or list of nodes, or a scalar; `line` and `column` are its key's.
 
-    `origin` is the variable that the value came from, or empty; `fault` says why that variable has no value.
+    `origin` is the variable that gave the value, or empty; `fault` says why that variable has no value.
     """
 
     value: dict[str, Node] | list[Node] | str | int | float | bool | None
@@ -79,11 +79,11 @@ def parse_document(text: str | Template, file: str) -> Node:
     """Read one YAML document whose root is a mapping.
 
     Args:
-        text: A file's, or what `substitute` made of it.
-        file: Its name.
+        text: Text of a file, or its template from `substitute`.
+        file: Name of the file.
 
     Raises:
-        DocumentError: bad syntax, several documents, a root that is no mapping, duplicate keys, nesting deeper
+        DocumentError: bad syntax, several documents, a root that is not a mapping, duplicate keys, nesting deeper
             than 50, more than 50 000 values, or a tag that asks for an object.
     """
     template = text if isinstance(text, Template) else Template(text)
@@ -92,7 +92,7 @@ def parse_document(text: str | Template, file: str) -> Node:
         root = composer.compose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        # The problem alone: PyYAML's full text quotes the file, which may hold passwords.
+        # PyYAML's full text quotes the file, which may contain passwords.
         what = f"not valid YAML: {_TAG_HANDLE.sub('', error.problem or 'syntax error')}"
         if error.context:
             what += f" ({error.context})"
@@ -140,11 +140,11 @@ class _Composer:
         return root
 
     def refuse(self, place: Place, message: str) -> NoReturn:
-        """Gives the document up.
+        """Refuses the document.
 
         Args:
-            place: In the text that is parsed.
-            message: It may quote names (of tags, anchors) unless they came from a variable.
+            place: Line and column in the parsed text.
+            message: It may quote names of tags and anchors, unless they came from a variable.
         """
         if place[0] in self.template.raw:
             message = f"{self.template.raw[place[0]]} stands in the file as raw text, which is no usable YAML here"
@@ -162,7 +162,7 @@ class _Composer:
             self.refuse(place, _about("tag", event.tag, "is not accepted; write plain values", path))
         if event.anchor:
             if is_secret(path) and isinstance(event, yaml.ScalarEvent) and event.implicit[0] and not event.value:
-                # Taken as it is written it would silently be no password at all.
+                # The value may be a password that begins with `&`; YAML would read it as empty.
                 self.refuse(place, _about("anchor", f"&{event.anchor}", "has no value after it", path))
             self.open_anchors.add(event.anchor)
         at = self.template.place(*place)
@@ -229,12 +229,12 @@ class _Composer:
             if key in entries:
                 first = f"{entries[key].file}:{entries[key].line}:{entries[key].column}"
                 self.duplicates.append(Problem(self.file, *at, (*path, key), f"duplicate key, first at {first}"))
-            # The key's own place: that is where a reader looks for it, also when the value is a block below.
+            # Readers look for the key, also when the value is a block below it.
             entries[key] = replace(value, line=at[0], column=at[1])
         return {**inherited, **entries}
 
     def merge_key(self, value: Node, place: Place) -> dict[str, Node]:
-        """YAML's `<<: *defaults`: entries taken over from other maps, earlier ones first."""
+        """YAML's `<<: *defaults`: entries from other maps; earlier maps win."""
         sources = value.value if isinstance(value.value, list) else [value]
         merged: dict[str, Node] = {}
         for source in reversed(sources):
@@ -246,7 +246,7 @@ class _Composer:
 
 
 def _about(kind: str, text: str, fault: str, path: Path) -> str:
-    """What is wrong with a tag, an alias or an anchor; where a password stands, that may be the password itself."""
+    """The fault of a tag, an alias or an anchor. In a secret value its name may be the password, so it is hidden."""
     if is_secret(path):
         return f"a value that begins with '{_SIGNS[kind]}' must be quoted (as YAML's {kind}, it {fault})"
     return f"the {kind} '{shorten(text)}' {fault}"

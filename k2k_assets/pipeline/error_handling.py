@@ -1,4 +1,4 @@
-"""`errorHandling`: what to do when something is not as it should be."""
+"""`errorHandling`: what to do about faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Policy = Literal["fail", "ignore"]
 
 
 class ErrorHandling(Section):
-    """`fail` stops loudly; `ignore` goes on, and under exactly-once means "keep waiting"."""
+    """`fail` stops loudly; `ignore` continues, which under exactly-once means "keep waiting"."""
 
     on_commit_sync_timeout: Policy = Field(
         default="fail", description="The commit topic was not read to its end within `coordination.commit.syncTimeout`."
@@ -32,6 +32,6 @@ class ErrorHandling(Section):
     )
     on_multiple_target_committed_offsets: Policy = Field(
         default="fail",
-        description="A source record has been mapped by two pipelines that share the mapping topic. `ignore` goes by "
-        "the own mapping.",
+        description="Two pipelines that share the mapping topic have mapped the same source record. `ignore` uses "
+        "the pipeline's own mapping.",
     )

@@ -13,7 +13,7 @@ class Features(Section):
 
     exactly_once: Flag = Field(
         default=False,
-        description="Records, their commit record and their mappings are written in one transaction of the target. "
+        description="One transaction of the target writes records, their commit record and their mappings. "
         "Disabled: at-least-once.",
     )
     header_replication: Flag = Field(default=False, description="Copy the record headers; disabled, they are dropped.")
@@ -23,17 +23,17 @@ class Features(Section):
     )
     auto_create_topics: Flag = Field(
         default=True,
-        description="Create missing target topics with the source topic's partition count and configs, and give those "
-        "that exist more partitions when the source has more (`partition: source`).",
+        description="Create missing target topics with the source topic's partition count and configs, and add "
+        "partitions to existing ones when the source has more (`partition: source`).",
     )
     auto_create_control_topics: Flag = Field(default=False, description="Create missing control topics on the target.")
     offset_mapping: Flag = Field(
-        default=False, description="Publish where each source offset went, so that consumer groups can move over."
+        default=False, description="Publish the target offset of each source offset, so that consumer groups can move."
     )
     apply_mappings_guard: Flag = Field(
         default=True,
-        description="A group's commit is only replaced by one that was seen later on the source. Disabled, for a reset "
-        "of all offsets: by any.",
+        description="Only a commit that was seen later on the source replaces a group's commit. Disabled, for a reset "
+        "of all offsets: any commit does.",
     )
     apply_mappings_guards: Flag | None = Field(
         default=None, description="Another spelling of `applyMappingsGuard`; K2K's pages have both."
@@ -43,7 +43,7 @@ class Features(Section):
     )
     schema_mapping: Flag = Field(
         default=False,
-        description="Schema ids in keys and values become those that the target's schema registry has for the same "
+        description="Replace schema ids in keys and values by those that the target's schema registry has for the same "
         "schemas.",
     )
     bidirectional_replication: Flag = Field(
@@ -54,16 +54,16 @@ class Features(Section):
     )
     validate_control_topic_settings: Flag = Field(
         default=True,
-        description="Refuse control topics whose settings lose bookkeeping in time, and warn of those that lose it "
+        description="Refuse control topics that would lose records over time, and warn of those that would lose them "
         "with a broker (cleanup policy, retention, replication, min ISR).",
     )
     check_kafka_connection_on_startup: Flag = Field(
         default=True,
-        description="Fail at once when a cluster does not answer at the start. Disabled, `k2k start` without `--once` "
-        "waits until both do.",
+        description="Fail at once when a cluster does not answer at the start. Disabled: `k2k start` without `--once` "
+        "waits until both answer.",
     )
 
     @property
     def mappings_guard(self) -> bool:
-        """Whether versions are compared before a commit, whichever spelling says so."""
+        """Whether versions are compared before a commit, under either spelling."""
         return self.apply_mappings_guard if self.apply_mappings_guards is None else self.apply_mappings_guards

@@ -7,14 +7,14 @@ import json
 from k2k_assets.pipeline.substitution import escaped
 
 _TEXT = """\
-# Copies topics of one Kafka cluster to another, exactly once. It is yours to change.
+# Copies topics of one Kafka cluster to another, exactly once. Change it as you like.
 # {note}
 name: {name}
 
 features:
   exactlyOnce: enabled # each record once, in order: records, progress and mappings are one transaction of the target
-  headerReplication: enabled # copy the headers of records; they are dropped without it
-  offsetMapping: enabled # note which target offset each source offset became: consumer groups can move over
+  headerReplication: enabled # copy the headers of records; without it they are dropped
+  offsetMapping: enabled # record the target offset of each source offset, so that consumer groups can move
   autoCreateTopics: enabled # create missing topics on the target, with the partitions and settings of the source's
   autoCreateControlTopics: enabled # progress and mappings are kept in topics of the target; create them when missing
 
@@ -22,14 +22,14 @@ source: # only read: no topic, group or offset is written here
   kafka:
     common:
       "bootstrap.servers": {source}
-      # A cluster that asks who connects wants lines like these, for the target too. Passwords stay in their own files.
+      # A cluster with authentication needs lines like these, the target too. Passwords stay in files of their own.
       # "security.protocol": SASL_SSL
       # "sasl.mechanism": SCRAM-SHA-512
       # "sasl.username": replicator
       # "sasl.password": "${{file:/run/secrets/source-password}}"
     consumer:
-      "group.id": {group} # names the progress: with another name everything is copied anew. No group is joined.
-      # "auto.offset.reset": latest # begin at the end; without this line everything that is there is copied
+      "group.id": {group} # names the progress: with another name everything is copied again. No group is joined.
+      # "auto.offset.reset": latest # begin at the end; without this line all existing records are copied
 
 target:
   kafka:
@@ -40,7 +40,7 @@ replication:
   - source:
       topic: {topics} # a regular expression that matches the whole name, or a list of names: [orders, payments]
   - sink:
-      topic: source # the same name on the target; {{ prefix: "copy." }} puts something before it
+      topic: source # the same name on the target; {{ prefix: "copy." }} adds a prefix
       partition: source # the same partition
 """
 
@@ -49,11 +49,11 @@ def first_file(name: str, source: str, target: str, topics: str, note: str) -> s
     """The text of the file.
 
     Args:
-        name: Of the pipeline.
+        name: Name of the pipeline.
         source: Bootstrap address of the source cluster.
-        target: The same of the target cluster.
+        target: Bootstrap address of the target cluster.
         topics: A regular expression for whole names.
-        note: One line of comment: who wrote it, what to do next.
+        note: One line of comment: who wrote the file, and what to do next.
     """
     return _TEXT.format(
         note=note,
@@ -66,5 +66,5 @@ def first_file(name: str, source: str, target: str, topics: str, note: str) -> s
 
 
 def _quoted(text: str) -> str:
-    """In YAML's double quotes, and not taken for a variable."""
+    """The text in YAML's double quotes, with `${` escaped."""
     return escaped(json.dumps(text, ensure_ascii=False))

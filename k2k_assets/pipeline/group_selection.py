@@ -25,5 +25,5 @@ class GroupSelection:
         return group in self.groups
 
     def absent(self, existing: Collection[str]) -> tuple[str, ...]:
-        """Names of a list that are not among the groups there are; of an expression nobody can tell."""
+        """Listed names that no existing group has; none for an expression."""
         return () if isinstance(self.groups, str) else tuple(name for name in self.groups if name not in existing)

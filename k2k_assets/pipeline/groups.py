@@ -1,4 +1,4 @@
-"""`groups`: which consumer groups are translated, how often, and what is done about commits that are not ours."""
+"""`groups`: which consumer groups are translated, how often, and what happens to foreign commits."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ class Groups(Section):
     """Consumer groups whose positions are translated (`k2k-offset-mapping` and the `consumer_groups` assets)."""
 
     poll_interval: PositiveDuration = Field(
-        default=timedelta(seconds=5), description="Time between two looks at the source's groups."
+        default=timedelta(seconds=5), description="Time between two polls of the source's groups."
     )
     consumer_groups: Annotated[str | tuple[str, ...], BeforeValidator(_groups)] = Field(
         default=".*",
         description="Which groups: one regular expression (Java's, matched against the whole name) or a list of exact "
-        "names. Of these, the ones with a commit on a mapped topic.",
+        "names. Only groups with a commit on a mapped topic are translated.",
     )
     offset_guard_prefix: str = Field(
         default="k2k_",
         min_length=1,
         max_length=200,
-        description="Begins the metadata of our commits, before their version. Two-way pipelines must share it.",
+        description="Text before the version in the metadata of our commits. Two-way pipelines must share it.",
     )
     on_foreign_target_commit: Literal["skip", "overwrite"] = Field(
         default="skip",
-        description="What to do where the target's group holds a commit that is not ours: `skip` leaves it alone and "
-        "reports it, `overwrite` replaces it. Our own.",
+        description="What to do when the target's group has a foreign commit: `skip` leaves it alone and reports it, "
+        "`overwrite` replaces it. Our own.",
     )
     reports_per_day: int = Field(
         default=450,
         ge=100,
-        description="Events by which runs that move groups tell Dagster in a day where the groups stand: some 15 KB "
-        "each in its database, for nine partitions. The more groups move, the longer is the time between two reports; "
-        "at least 30 seconds. Our own.",
+        description="Events per day in which runs that move groups report the groups' positions to Dagster. An event "
+        "takes some 15 KB in its database for nine partitions. The more groups move, the longer is the time between "
+        "two reports; it is at least 30 seconds. Our own.",
     )

@@ -1,8 +1,8 @@
-"""Client settings that a guarantee rests on.
+"""Client settings that a guarantee needs.
 
-Under exactly-once a contrary setting is refused with the value needed. Under at-least-once the engine's producer
-is idempotent all the same, and a contrary setting is dropped and named in a warning. What is absent the engine
-sets itself.
+Under exactly-once a contrary setting is refused, and the message shows the value needed. Under at-least-once the
+engine's producer is idempotent too; a contrary setting is dropped and named in a warning. The engine sets what is
+absent.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from k2k_assets.pipeline.java_properties import Scalar, whole
 
 DEFAULT_TRANSACTION_TIMEOUT = timedelta(seconds=15)
 SYNC_MARGIN = timedelta(seconds=10)
-"""A transaction left open by a dead writer is aborted by the broker after its time-out, checked every 10 s; until
-then the commit topic cannot be read to its end."""
+"""The broker aborts a dead writer's transaction after its timeout, which it checks every 10 s. Until then the commit
+topic cannot be read to its end."""
 
 
 class PropertyNeed(NamedTuple):
-    """What a setting must be: `holds` says whether a value is right, `needed` says it in words."""
+    """What a setting must be: `holds` says whether a value is right, `needed` describes the right values."""
 
     needed: str
     holds: Callable[[Scalar], bool]

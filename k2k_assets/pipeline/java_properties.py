@@ -1,7 +1,7 @@
-"""Java client property names (Kafka 4.x) that librdkafka spells, measures or means differently.
+"""Java client property names (Kafka 4.x) that have another name, unit or meaning in librdkafka.
 
-Names that are the same in both are in `librdkafka_names` only. TLS and SASL keys that need more than one key to be
-understood are in `security`.
+Names that are the same in both are only in `librdkafka_names`. TLS and SASL keys that depend on other keys are in
+`security`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True)
 class Between:
-    """A number within librdkafka's limits, which are narrower than Java's; beyond them the nearest limit is used."""
+    """A number within librdkafka's limits, which are narrower than Java's. A number outside becomes the limit."""
 
     least: int
     most: int
@@ -25,12 +25,12 @@ class Between:
         return max(self.least, min(self.most, whole(value)))
 
     def clips(self, value: Scalar) -> bool:
-        """Whether the limit changes what was asked for. -1 ("the default", "never") is 0 or the least by meaning."""
+        """Whether a limit changes the value. -1 ("the default", "never") means the same as 0 or the lower limit."""
         return not self.least <= whole(value) <= self.most and whole(value) != -1
 
 
 class Renamed(NamedTuple):
-    """librdkafka's name, and how the value changes. `convert` raises ValueError with what was expected."""
+    """librdkafka's name, and how the value changes. `convert` raises ValueError; its text says what is expected."""
 
     to: str
     convert: Callable[[Scalar], Scalar] | None = None
@@ -38,14 +38,14 @@ class Renamed(NamedTuple):
 
 
 class NoEffect(NamedTuple):
-    """A property that is accepted and named in a warning, unless its value is `fine`: what happens anyway."""
+    """A property without effect: a warning names it, unless its value is `fine`, which is what happens anyway."""
 
     reason: str
     fine: str | None = None
 
 
 class Impossible(NamedTuple):
-    """A property that is refused: leaving it out in silence would change who connects or what is written."""
+    """A refused property: to ignore it would change who connects or what is written."""
 
     reason: str
 
@@ -54,10 +54,10 @@ Rule = Renamed | NoEffect | Impossible
 
 
 def whole(value: Scalar) -> int:
-    """A whole number, also where the file has it in quotes.
+    """A whole number, also one in quotes.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a whole number.
     """
     try:
         number = int(value)
@@ -107,7 +107,7 @@ def _start(value: Scalar) -> Scalar:
 
 
 def _isolation(value: Scalar) -> Scalar:
-    """As librdkafka takes it: in any case."""
+    """The value in lower case, because librdkafka accepts any case."""
     level = str(value).strip().lower()
     if level not in ("read_committed", "read_uncommitted"):
         raise ValueError("read_committed or read_uncommitted")
@@ -115,7 +115,7 @@ def _isolation(value: Scalar) -> Scalar:
 
 
 def _openssl_providers(value: Scalar) -> Scalar:
-    """Names of what is installed; a path would be loaded as code."""
+    """Names of installed providers only: OpenSSL would load a path as code."""
     if not re.fullmatch(r"[\w, -]+", str(value), re.ASCII):
         raise ValueError("names of OpenSSL's installed providers")
     return value
@@ -129,7 +129,7 @@ _JAVA_TLS = "a setting of Java's TLS; OpenSSL negotiates its own"
 _LOGIN = "a setting of Java's login module"
 _BROKER_SIDE = "it matters to brokers only"
 _JAVA_AUTH = "Java code cannot be loaded; use the sasl.oauthbearer.* properties of librdkafka"
-_VERSIONS = "what brokers can do is asked of them: old requests know no transactions"
+_VERSIONS = "brokers are asked for their versions: old requests know no transactions"
 _NO_CODE = "a pipeline file does not load code"
 _COMMITS = "progress is committed to the commit topic, never to the source's group"
 
@@ -254,11 +254,11 @@ RULES: dict[str, Rule] = {
     "transactional.id": Impossible("the engine gives each slot its own; take it out"),
     "plugin.library.paths": Impossible(_NO_CODE),
 }
-"""What becomes of a name. Java's meaning counts where both libraries have the name."""
+"""The rule of each name. Java's meaning counts where both libraries have the name."""
 
 _BY_PREFIX: dict[str, Rule] = {"group.share.": NoEffect("no share group is joined")}
 
 
 def rule_of(name: str) -> Rule | None:
-    """What becomes of a name; None: it is librdkafka's own, or unknown."""
+    """The rule of a name; None for librdkafka's own names and for unknown ones."""
     return RULES.get(name) or next((rule for prefix, rule in _BY_PREFIX.items() if name.startswith(prefix)), None)

@@ -1,7 +1,7 @@
-"""Java regular expressions, as K2K files have them, in Python.
+"""Java regular expressions, which K2K files contain, in Python.
 
-Topic names are ASCII, so Java's Unicode classes come down to ASCII sets. What Java means differently from
-Python and cannot be said in Python is refused, never reinterpreted.
+Topic names are ASCII, so Java's Unicode classes become ASCII sets. A construct that Python cannot express is refused,
+never reinterpreted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RegexError(ValueError):
         self.position = position
 
 
-# An honest expression takes microseconds; one like `(a|a)*[bc]` could take years.
+# A usual expression takes microseconds; one like `(a|a)*[bc]` could take years.
 _LONGEST_SECONDS = 0.2
 
 
@@ -39,8 +39,8 @@ class JavaPattern:
     """A Java regular expression.
 
     Args:
-        pattern: As the file has it.
-        translated: The same for Python.
+        pattern: The pattern in the file.
+        translated: The same pattern for Python.
     """
 
     def __init__(self, pattern: str, translated: str) -> None:
@@ -48,16 +48,16 @@ class JavaPattern:
         self._compiled = regex.compile(translated, regex.ASCII | regex.VERSION0)
 
     def matches(self, name: str) -> bool:
-        """Whether it matches the whole of a name, as Kafka's pattern subscription asks.
+        """Whether it matches the whole name, as in Kafka's pattern subscription.
 
         Raises:
-            Refused: It takes too long to tell.
+            Refused: The match takes too long.
         """
         try:
             return self._compiled.fullmatch(name, timeout=_LONGEST_SECONDS) is not None
         except TimeoutError:
             raise Refused(
-                f"whether the regular expression '{self._pattern}' matches '{name}' takes too long to tell. Write it "
+                f"it takes too long to match the regular expression '{self._pattern}' against '{name}'. Write it "
                 "without repetitions of repetitions"
             ) from None
 
@@ -67,11 +67,11 @@ def compile_java(pattern: str) -> JavaPattern:
     """Compiles a Java regex.
 
     Raises:
-        RegexError: the pattern is no regex, or uses what only Java has (nested and intersected classes, ...).
+        RegexError: the pattern is not a regex, or uses features that only Java has (nested classes, ...).
     """
     translated, origin = _translate(pattern)
     try:
-        re.compile(translated, re.ASCII)  # of what `regex` has besides nothing is taken
+        re.compile(translated, re.ASCII)  # refuses extensions that only `regex` has
         return JavaPattern(pattern, translated)
     except (re.error, regex.error, OverflowError, RecursionError) as error:
         position = getattr(error, "pos", None)
@@ -79,7 +79,7 @@ def compile_java(pattern: str) -> JavaPattern:
         raise RegexError(getattr(error, "msg", "too large"), at) from None
 
 
-# Anything else in braces Java refuses; to `regex` it may be how many errors a match may have.
+# Java refuses anything else in braces; `regex` may read it as the number of errors that a match may have.
 _REPETITION = re.compile(r"\{\d+(,\d*)?\}")
 
 

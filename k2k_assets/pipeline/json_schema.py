@@ -1,7 +1,7 @@
 """The JSON Schema of the pipeline file, for editors: `python -m k2k_assets.pipeline.json_schema`, or `k2k schema`.
 
-Prints it; docs/pipeline.schema.json is its output, and a test compares the two. It says what one key may be. Rules
-between keys, and regular expressions, are for `k2k validate`.
+docs/pipeline.schema.json is its output, and a test compares the two. It describes single keys. `k2k validate` checks
+rules between keys and regular expressions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TITLE = "A pipeline of K2K Assets"
 
 
 class _Generator(GenerateJsonSchema):
-    """Defaults as the file writes them, and no titles: an editor shows the keys."""
+    """Writes defaults as in the file, and omits titles because an editor shows the keys."""
 
     def encode_default(self, dft: Any) -> Any:
         if isinstance(dft, bool):
@@ -53,13 +53,13 @@ def json_schema() -> dict[str, Any]:
 
 
 def _describe(value: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """A key that is described by the very words of its section; pydantic leaves them out."""
+    """Adds the description that a key shares with its section, because pydantic omits it."""
     if "description" not in value and "$ref" in value:
         value["description"] = definitions[value["$ref"].rpartition("/")[2]]["description"]
 
 
 def _let_it_be_taken_away(value: dict[str, Any]) -> None:
-    """`key: null` is as if it were not there."""
+    """Allows `key: null`, which means that the key is absent."""
     told: dict[str, Any] = {name: value.pop(name) for name in ("description", "default") if name in value}
     kinds = value.pop("anyOf") if set(value) == {"anyOf"} else [dict(value)]
     value.clear()

@@ -1,7 +1,7 @@
 """`source` and `target`: the client properties of the two clusters.
 
-The maps take Java client names and librdkafka's own (see `client_properties`). `common` is inherited by the
-other maps of its side. Values are never shown in a repr.
+The maps accept Java client names and librdkafka's own (see `client_properties`). The other maps of a side inherit from
+its `common`. A repr never shows values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PropertyValue = str | int | float | bool
 
 
 def _properties(value: object) -> object:
-    """Scalars only; where a property has no effect, it may be the list that K2K has there."""
+    """Accepts scalars, and lists for properties that have no effect, as K2K does."""
     if not isinstance(value, dict):
         return value
     value = {key: _joined(key, item) for key, item in value.items()}
@@ -53,9 +53,9 @@ class SourceKafka(Section):
     consumer: Properties = Field(
         default={},
         repr=False,
-        description='Properties of the reading clients. "group.id" is required here or in `common`: it names the '
-        'progress; no consumer group is joined. "auto.offset.reset" says where a new partition starts: earliest '
-        "(default), latest or none.",
+        description='Properties of consumers. "group.id" is required here or in `common`: it names the progress; no '
+        'consumer group is joined. "auto.offset.reset" says where a new partition starts: earliest (default), latest '
+        "or none.",
     )
     admin: Properties = Field(default={}, repr=False, description="Properties of the admin client.")
 
@@ -65,10 +65,10 @@ class TargetKafka(Section):
 
     common: Properties = Field(default={}, repr=False, description="Properties of all clients of the target.")
     consumer: Properties = Field(default={}, repr=False, description="Properties of the readers of control topics.")
-    producer: Properties = Field(default={}, repr=False, description="Properties of the writing clients.")
+    producer: Properties = Field(default={}, repr=False, description="Properties of producers.")
     admin: Properties = Field(default={}, repr=False, description="Properties of the admin client.")
     topic_props_exclusion_list: tuple[str, ...] = Field(
-        default=(), description="Topic configs that are not taken over from the source. Not built yet."
+        default=(), description="Topic configs that are not copied from the source. Not built yet."
     )
 
 

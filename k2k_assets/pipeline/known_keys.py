@@ -1,4 +1,4 @@
-"""K2K keys that are no part of the models: of no effect here, whatever they say."""
+"""K2K keys that the models do not have: they are accepted and have no effect."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from k2k_assets.pipeline.problems import Path, format_path
 
 IGNORED: dict[Path, str] = {("license",): "everything is free here"}
-"""Accepted without a look at the value, and why."""
+"""Keys whose value is not checked, and why they have no effect."""
 
 
 def take_out(document: dict[str, object]) -> Iterator[str]:
-    """Remove all these keys from a document in place; yields a line for each that was there."""
+    """Removes these keys from a document in place; yields a line for each that it had."""
     for path, why in IGNORED.items():
         if _pop(document, path) is not None:
             yield f"no effect: {format_path(path)}: {why}"
@@ -27,5 +27,5 @@ def _pop(document: dict[str, object], path: Path) -> object:
 
 
 def sibling_keys(section: Path) -> set[str]:
-    """The names among these keys that stand directly in a section, for suggestions."""
+    """Those of these keys that belong directly to a section, for suggestions."""
     return {str(path[-1]) for path in IGNORED if path[:-1] == section}

@@ -1,9 +1,9 @@
 """The configuration names that librdkafka 2.16 knows, and which kind of client each is for.
 
-Taken from the library itself: every name-like text in it was offered to a client, and those were kept that it did
-not call unknown. Left out: callbacks, names that only stand for a refusal (`sasl.jaas.config`,
-`ssl.truststore.location`), the mock cluster's, and `plugin.library.paths`, which loads code. A test offers all of
-them to the installed library.
+The list comes from the library itself: each text in it that looks like a name was passed to a client, and the list has
+those that the client knew. It omits callbacks, names that librdkafka only knows to refuse (`sasl.jaas.config`,
+`ssl.truststore.location`), those of the mock cluster, and `plugin.library.paths`, which loads code. A test passes all
+names to the installed library.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`load_pipeline`: files to a checked `Pipeline`, or one error that lists all faults of all files.
 
-1. read each file, within limits, and put variables in     2. put old spellings into today's
-3. merge them     4. take out keys without effect          5. validate each section
-6. check what spans sections
+1. read each file, within limits, and fill in variables     2. replace old spellings
+3. merge the files     4. remove keys without effect        5. validate each section
+6. check rules between sections
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def load_pipeline(
 
     Args:
         paths: the files.
-        defaults: YAML of what the files need not have.
-        variables: whether `${...}` stands for a variable, or for itself.
+        defaults: YAML with values for keys that the files do not have.
+        variables: whether `${...}` is a variable, or plain text.
 
     Raises:
         PipelineFileError: the files cannot be used; the message lists every fault with its file, line and column.
@@ -56,18 +56,18 @@ def load_pipeline(
 
 
 def load_pipeline_in(file: str | FilePath, section: Path, lines: range) -> Pipeline:
-    """Load a pipeline that stands in a section of some other YAML file.
+    """Load a pipeline from a section of another YAML file.
 
     Args:
         file: the file.
-        section: where it stands: keys from the top of the document.
-        lines: those of the document that it stands in, counted from 1.
+        section: keys from the top of the document to the pipeline.
+        lines: lines of the document that contains it, counted from 1.
 
     Raises:
-        PipelineFileError: it cannot be used; the message lists every fault with the file's own lines and columns.
+        PipelineFileError: it cannot be used; the message lists every fault with line and column of the file.
     """
     try:
-        # The other lines stay, empty: so each line keeps its number.
+        # The other lines become empty, so that each line keeps its number.
         kept = (line if at in lines else "" for at, line in enumerate(read_text(str(file)).split("\n"), start=1))
         root = parse_document(substitute("\n".join(kept), str(file)), str(file)).at(section)
     except DocumentError as error:
@@ -76,7 +76,7 @@ def load_pipeline_in(file: str | FilePath, section: Path, lines: range) -> Pipel
 
 
 def is_for_mapper_alone(file: str | FilePath) -> bool:
-    """Whether a file is for the offset mapper and no replicator: it names groups or mappings, and copies nothing."""
+    """Whether a file is only for the offset mapper: it has groups or mappings, and copies nothing."""
     try:
         return schema.is_for_mapper_alone(_read(str(file), variables=True))
     except DocumentError:
@@ -85,12 +85,12 @@ def is_for_mapper_alone(file: str | FilePath) -> bool:
 
 @dataclass(frozen=True)
 class _Read:
-    """What files say.
+    """The merged files.
 
     Attributes:
-        root: All of them, merged.
-        warnings: About old spellings.
-        problems: Those that cannot be understood.
+        root: Their merged document.
+        warnings: Warnings about old spellings.
+        problems: Old spellings that cannot be understood.
     """
 
     root: Node
@@ -141,7 +141,7 @@ def _read(file: str, variables: bool) -> Node:
 
 
 def read_text(file: str) -> str:
-    """The file's text; never more than the limit is read, whatever the file is."""
+    """The file's text; it never reads more than the limit."""
     try:
         with open(file, "rb") as stream:
             content = stream.read(MAX_BYTES + 1)
@@ -159,7 +159,7 @@ def read_text(file: str) -> str:
 
 
 def _without_values(node: Node, path: Path) -> Iterator[Problem]:
-    """Variables that have no value, but for sections that are not looked at."""
+    """Variables that have no value, except in sections that are not checked."""
     if path in known_keys.IGNORED:
         return
     if isinstance(node.value, dict):
@@ -173,7 +173,7 @@ def _without_values(node: Node, path: Path) -> Iterator[Problem]:
 
 
 def _without_nulls(value: object) -> object:
-    """`key: null` (or a section with nothing below it) means "not given", also to take an earlier file's value away."""
+    """Removes keys with null: `key: null` and an empty section mean "absent", and remove an earlier file's value."""
     if isinstance(value, dict):
         return {
             key: item if key == "staticMapping" else _without_nulls(item)
@@ -186,7 +186,7 @@ def _without_nulls(value: object) -> object:
 
 
 def _validate(document: dict[str, object], root: Node) -> tuple[Pipeline | None, list[Problem]]:
-    """The pipeline and no problems, or the problems and what of the pipeline could be saved for further checks."""
+    """The pipeline without problems; or the problems, and the faultless part of the pipeline for further checks."""
     try:
         return Pipeline.model_validate(document), []
     except ValidationError as error:
@@ -194,7 +194,7 @@ def _validate(document: dict[str, object], root: Node) -> tuple[Pipeline | None,
     if any(problem.path[:1] == ("replication",) for problem in problems):
         told = {problem.path for problem in problems}
         problems += [problem for problem in _stage_problems(document, root) if problem.path not in told]
-    # Without its faulty parts, so that the checks that span sections find the rest of the file's faults too.
+    # Without the faulty parts, the checks between sections can find the other faults of the file.
     rest = _without(document, [problem.path for problem in problems])
     try:
         return Pipeline.model_validate(rest), problems
@@ -203,7 +203,7 @@ def _validate(document: dict[str, object], root: Node) -> tuple[Pipeline | None,
 
 
 def _stage_problems(document: dict[str, object], root: Node) -> list[Problem]:
-    """What is wrong with and in each stage, whatever is wrong with the list that they stand in."""
+    """The faults of each stage and of its content, whether or not the list of stages is faulty itself."""
     stages = document.get("replication")
     if not isinstance(stages, list):
         return []
@@ -225,10 +225,10 @@ def _stage_problem(root: Node, fault: StageFault) -> Problem:
 
 
 def _without(document: dict[str, object], faulty: list[Path]) -> dict[str, object]:
-    """A copy without the faulty keys, in which required sections that this leaves out are empty."""
+    """A copy without the faulty keys; a required section that is missing then is empty."""
     rest = copy.deepcopy(document)
     for path in faulty:
-        # Of a list with a fault nothing is taken.
+        # A list with a fault is removed as a whole.
         keys = list(takewhile(lambda part: isinstance(part, str), path))
         section: Any = rest
         for part in keys[:-1]:
@@ -246,6 +246,6 @@ def _without(document: dict[str, object], faulty: list[Path]) -> dict[str, objec
 
 
 def _not_below(candidates: list[Problem], reported: list[Problem]) -> list[Problem]:
-    """Problems at places that have none yet: one fault is told once."""
+    """Problems at places that have none yet, so that each fault is reported once."""
     taken = {problem.path for problem in reported if problem.path}
     return [p for p in candidates if not any(p.path[:depth] in taken for depth in range(1, len(p.path) + 1))]

@@ -1,4 +1,4 @@
-"""Several files of one pipeline: maps are merged deeply, everything else is replaced by the later file."""
+"""Merges several files of one pipeline: maps deeply; the later file replaces everything else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from k2k_assets.pipeline.document import Node
 def merge(base: Node, override: Node) -> Node:
     """The union of two trees; where both have a value, the later file's, with the later file's line.
 
-    A map that both have stays at the first file's line: what is missing in it is looked for there.
+    A map that both have keeps the first file's line, because readers look there for missing keys.
     """
     if not (isinstance(base.value, dict) and isinstance(override.value, dict)):
         return override
@@ -21,7 +21,7 @@ def merge(base: Node, override: Node) -> Node:
 
 
 def filled(node: Node, defaults: Node) -> Node:
-    """A tree with what is missing in it taken from another one; where both have a value, its own stays."""
+    """A tree, completed with values from another one; where both have a value, its own stays."""
     if not (isinstance(node.value, dict) and isinstance(defaults.value, dict)):
         return node
     whole = dict(node.value)

@@ -1,4 +1,4 @@
-"""`metrics`: names of what telemetry exports, which only starts when it is asked for. Read and checked."""
+"""`metrics`: names of what telemetry will export. The section is checked and has no effect yet."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from k2k_assets.pipeline.values import Section, TopicName
 
 
 class MetricsPrefix(Section):
-    """What the names of metrics begin with."""
+    """Prefixes of metric names."""
 
-    target_consumer: str = Field(default="k2k.consumer.control.", description="Those of the control topics' readers.")
-    target_producer: str = Field(default="k2k.producer.", description="Those of the writers.")
-    source_consumer: str = Field(default="k2k.consumer.source.", description="Those of the reader of the source.")
-    assignment: str = Field(default="k2k.", description="Those about who copies what.")
-    offset_mapping_app: str = Field(default="k2k.offsetmapping.", description="Those of the offset mapper.")
+    target_consumer: str = Field(default="k2k.consumer.control.", description="Prefix for readers of control topics.")
+    target_producer: str = Field(default="k2k.producer.", description="Prefix for producers.")
+    source_consumer: str = Field(default="k2k.consumer.source.", description="Prefix for consumers of the source.")
+    assignment: str = Field(default="k2k.", description="Prefix for metrics about who copies what.")
+    offset_mapping_app: str = Field(default="k2k.offsetmapping.", description="Prefix for the offset mapper.")
 
 
 class MetricsKafka(Section):
-    """Metrics as records."""
+    """Metrics as Kafka records."""
 
-    topic: TopicName = Field(default="__k2k_metrics", description="Topic of the target for metrics.")
+    topic: TopicName = Field(default="__k2k_metrics", description="Target topic for metrics.")
 
 
 class Metrics(Section):
     """Metrics."""
 
-    prefix: MetricsPrefix = Field(default_factory=MetricsPrefix, description="What their names begin with.")
-    kafka: MetricsKafka = Field(default_factory=MetricsKafka, description="Where they go as records.")
+    prefix: MetricsPrefix = Field(default_factory=MetricsPrefix, description="Prefixes of metric names.")
+    kafka: MetricsKafka = Field(default_factory=MetricsKafka, description="Metrics as Kafka records.")

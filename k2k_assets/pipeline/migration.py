@@ -26,8 +26,8 @@ class Migration:
     """A file in today's spellings.
 
     Attributes:
-        text: The file's; the very same where there was nothing to change.
-        changes: What was changed, a line each.
+        text: Text of the file; unchanged where all spellings are of today.
+        changes: One line for each change.
     """
 
     text: str
@@ -35,15 +35,15 @@ class Migration:
 
 
 def migrated(text: str, file: str) -> Migration:
-    """Writes a file anew, but for its variables, which stay as they are written.
+    """Rewrites a file in today's spellings; variables stay as they are.
 
     Args:
-        text: The file's.
-        file: Its name, for messages.
+        text: Text of the file.
+        file: Name of the file, for messages.
 
     Raises:
-        DocumentError: It is no YAML document of a pipeline.
-        PipelineFileError: What it says in an older spelling cannot be understood.
+        DocumentError: The text is not a YAML document of a pipeline.
+        PipelineFileError: An older spelling cannot be understood.
     """
     template = substitute(text, file, keep=True)
     found = modernized(parse_document(template, file))
@@ -61,7 +61,7 @@ def migrated(text: str, file: str) -> Migration:
 
 
 def _yaml(text: str) -> YAML:
-    """Writes as the file is written."""
+    """A YAML writer that keeps the style of the file."""
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = _NEVER_WRAPPED
@@ -71,7 +71,7 @@ def _yaml(text: str) -> YAML:
 
 
 def _without_aliases(value: Any, seen: set[int]) -> Any:
-    """Each place with a section of its own: a change at one of them is none at the others."""
+    """Copies sections that aliases share, so that a change at one place leaves the others alone."""
     if not isinstance(value, CommentedMap | CommentedSeq):
         return value
     if id(value) in seen:
@@ -91,7 +91,7 @@ def _apply(document: CommentedMap, change: Change) -> None:
         section[key] = _one_map(section[key])
         return
     if key not in dict(section.non_merged_items()):
-        why = "it is taken over from an anchor by `<<`; write it out first"
+        why = "it comes from an anchor by `<<`; write it out first"
         raise PipelineFileError(str(Problem(*change.place, change.written_at, why)))
     value = section.pop(key)
     comment = section.ca.items.pop(key, None)
@@ -105,7 +105,7 @@ def _apply(document: CommentedMap, change: Change) -> None:
 
 
 def _section(document: CommentedMap, path: Path) -> Any:
-    """The section at a path; those that are missing are made, `common` before what inherits from it."""
+    """The section at a path; it creates missing ones, `common` before those that inherit from it."""
     section: Any = document
     for part in path:
         if isinstance(section, CommentedMap) and section.get(part) is None:
@@ -119,7 +119,7 @@ def _section(document: CommentedMap, path: Path) -> Any:
 
 
 def _one_map(maps: Any) -> CommentedMap:
-    """A list of maps as one."""
+    """One map from a list of maps."""
     whole = CommentedMap()
     for one in maps:
         whole.update(one)

@@ -1,4 +1,4 @@
-"""The pipeline: the whole file as one frozen model, and what the rest of the program asks of it."""
+"""The pipeline: the whole file as one frozen model, with properties for the rest of the program."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ReadableEnd = Literal["stable", "latest"]
 
 
 class Pipeline(Section):
-    """A pipeline file. Made by `load_pipeline`, which also checks what one section alone cannot tell."""
+    """A pipeline file. `load_pipeline` makes it, and also checks rules between sections."""
 
     name: str = Field(min_length=1, description="Name of the pipeline (required).")
     source: SourceSection = Field(description="The cluster that is copied from (required).")
@@ -51,13 +51,15 @@ class Pipeline(Section):
         description="The stages: `- source: ...`, then `- sink: ...` (required), in one pair or several. No topic is "
         "selected by two pairs, and the `partition` of all sinks is the same."
     )
-    features: Features = Field(default_factory=Features, description="What is done beyond plain copying.")
+    features: Features = Field(default_factory=Features, description="What the pipeline does beyond plain copying.")
     coordination: Coordination = Field(default_factory=Coordination, description="Progress and ownership.")
-    offset_mapping: OffsetMapping = Field(default_factory=OffsetMapping, description="Where offset mappings go.")
+    offset_mapping: OffsetMapping = Field(
+        default_factory=OffsetMapping, description="Where offset mappings are written."
+    )
     groups: Groups = Field(default_factory=Groups, description="Consumer groups whose positions are translated.")
     topic_creation: TopicCreation = Field(default_factory=TopicCreation, description="Topics that are created.")
     configuration: Configuration = Field(default_factory=Configuration, description="Parallelism and waiting.")
-    error_handling: ErrorHandling = Field(default_factory=ErrorHandling, description="What is done about faults.")
+    error_handling: ErrorHandling = Field(default_factory=ErrorHandling, description="What to do about faults.")
     tracing: Tracing = Field(
         default_factory=Tracing, description="Tracing headers (`features.tracingHeaders`). Not built yet."
     )
@@ -70,16 +72,16 @@ class Pipeline(Section):
         description="Two pipelines, one each way (`features.bidirectionalReplication`). Not built yet.",
     )
     metrics: Metrics = Field(
-        default_factory=Metrics, description="Names of what telemetry exports. Not built yet, and without effect."
+        default_factory=Metrics, description="Names of what telemetry exports. Not built yet: no effect."
     )
     spark: Spark = Field(default_factory=Spark, description="Where the copying runs. Our own.")
     sync: Sync = Field(default_factory=Sync, description="How long a run lasts. Our own.")
     index: Index = Field(default_factory=Index, description="The index of offset mappings. Our own.")
-    checks: Checks = Field(default_factory=Checks, description="The checks that go on beside the copy. Our own.")
+    checks: Checks = Field(default_factory=Checks, description="The checks that run beside the copy. Our own.")
     owners: tuple[Owner, ...] = Field(
         default=(),
-        description="Who answers for the pipeline: Dagster shows it on each asset. Email addresses, and teams such as "
-        "`team:payments`. Our own.",
+        description="Owners, which Dagster shows on each asset: email addresses, and teams such as `team:payments`. "
+        "Our own.",
     )
 
     _warnings: tuple[str, ...] = PrivateAttr(default=())
@@ -93,9 +95,9 @@ class Pipeline(Section):
 
     @cached_property
     def start_from(self) -> StartFrom:
-        """Where a partition without progress starts: at what `start` says, else at `auto.offset.reset`.
+        """Where a partition without progress starts: `start` if the file has it, else `auto.offset.reset`.
 
-        `given`: at a time, or at offsets of its own.
+        `given` means a time, or offsets in the file.
         """
         start = self.selection.start
         if start is not None:
@@ -105,13 +107,13 @@ class Pipeline(Section):
 
     @cached_property
     def readable_end(self) -> ReadableEnd:
-        """How far the source can be read: its last stable offset; whoever reads uncommitted goes to the very end."""
+        """How far the source can be read: to its last stable offset; with `read_uncommitted`, to its high watermark."""
         isolation = self.translation("source", "consumer").values.get("isolation.level", "read_committed")
         return "stable" if isolation == "read_committed" else "latest"
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """The pairs of stages: what is read, and where it is written."""
+        """The pairs of stages: a source and its sink."""
         sources = [stage.source for stage in self.replication if stage.source]
         sinks = [stage.sink for stage in self.replication if stage.sink]
         return tuple(map(Pair, sources, sinks))
@@ -123,35 +125,35 @@ class Pipeline(Section):
 
     @cached_property
     def routing(self) -> Routing:
-        """Where records go, by the pair that selects their topic."""
+        """Where records go: the pair that selects their topic decides."""
         return joined_routing(self.pairs)
 
     @cached_property
     def transaction_timeout(self) -> timedelta:
-        """After how long the target aborts a transaction of a dead writer."""
+        """Time after which the target aborts a dead writer's transaction."""
         values = self.translation("target", "producer").values
         return timedelta(milliseconds=transaction_timeout_ms(values))
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that it was loaded from, as absolute paths; none of a section of another file."""
+        """Absolute paths of its files; empty for a pipeline in a section of another file."""
         return self._files
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was accepted without effect or in an older spelling, a line for each reason; no secret is shown."""
+        """One line for each reason why keys have no effect or an older spelling; without secrets."""
         return self._warnings
 
     @property
     def infos(self) -> tuple[str, ...]:
-        """What was accepted without effect, and needs no change; a line each."""
+        """One line for each key that has no effect and need not be changed."""
         return self._infos
 
     @cached_property
     def code_version(self) -> str:
-        """A hash of everything that decides which records are written where and how; the same on every machine.
+        """A hash of all settings that decide which records are written, and where; the same on every machine.
 
-        Credentials, addresses, time-outs and sizes are left out: changing them changes no record.
+        Credentials, addresses, timeouts and sizes are left out because they change no record.
         """
         producer = self.translation("target", "producer").values
         consumer = self.translation("source", "consumer").values
@@ -181,7 +183,7 @@ class Pipeline(Section):
 
     @cached_property
     def schema_rules(self) -> tuple[FacetRule, ...]:
-        """Which facets have schema ids that are mapped; empty where none are."""
+        """Rules for the facets whose schema ids are mapped; empty where none are."""
         return self.schema_mapping.rules if self.features.schema_mapping else ()
 
     def registry(self, cluster: ClusterRole) -> RegistrySection:
@@ -192,16 +194,16 @@ class Pipeline(Section):
     def client_properties(self, cluster: ClusterRole, client: ClientKind) -> dict[str, Scalar]:
         """One client's properties under librdkafka's names, `common` included.
 
-        Settings that a guarantee rests on are here only where the file has them, and then they are right; the engine
-        sets those that are absent. A producer always has a `partitioner` (Java's murmur2 when the file has none).
+        Settings that a guarantee needs are only included if the file has them, and then they are right; the engine
+        sets the others. A producer always has a `partitioner` (Java's murmur2 when the file has none).
         """
         return dict(self.translation(cluster, client).values)
 
     def translation(self, cluster: ClusterRole, client: ClientKind) -> PropertyTranslation:
-        """One client's properties with the remarks that were made while translating them."""
+        """One client's properties, with remarks from their translation."""
         return translate(cluster, client, self.sections(cluster, client), exactly_once=self.features.exactly_once)
 
     def sections(self, cluster: ClusterRole, client: ClientKind) -> list[tuple[str, Mapping[str, Scalar]]]:
-        """Name and content of the file's sections that hold one client's properties, the last one winning."""
+        """Name and content of the sections with one client's properties; the last one wins."""
         kafka = self.source.kafka if cluster == "source" else self.target.kafka
         return [(f"{cluster}.kafka.{part}", getattr(kafka, part, {})) for part in ("common", client)]

@@ -1,7 +1,7 @@
-"""Spellings of older releases of K2K, put into today's: what a file of K2K 0.1 says is understood, with a warning.
+"""Replaces spellings of older releases of K2K by today's, with warnings; so files of K2K 0.1 work.
 
-`modernized` works on one file, before files are merged: so a later file may use other spellings than an earlier one.
-Each change is a `Change` that says from where to where, and `k2k migrate` makes the same changes in the file's text.
+`modernized` works on one file, before files are merged, so that each file may use its own spellings. A `Change` says
+from where to where a key moves, and `k2k migrate` makes the same changes in the file's text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOVED: dict[Path, Path] = {
     ("features", "optimizeCommitPartition"): _COMMIT_TOPIC_OPTIMIZED,
     ("features", "offsetCommitOptimizePartition"): _COMMIT_TOPIC_OPTIMIZED,
 }
-"""Where a key stood, and where it stands today; a later line may move on what an earlier one has moved."""
+"""Old and new path of each key; a later line may move a key again."""
 
 COMMIT_GROUP: Path = ("coordination", "commit", "group")
 """The name of the progress in K2K 0.1; it is the source consumer's `group.id` today."""
@@ -40,14 +40,14 @@ WITHOUT_EFFECT: dict[Path, str] = {
     ("coordination", "kafka", "charset"): "control records are UTF-8",
     ("coordination", "kafka", "connection"): "the control topics are on the target",
 }
-"""Keys of K2K 0.1 that nothing has come of."""
+"""Keys of K2K 0.1 that have no counterpart today."""
 
 _WRAPPERS: tuple[Path, ...] = (
     ("coordination", "kafka"),
     ("source", "kafka", "connection"),
     ("target", "kafka", "connection"),
 )
-"""Sections that nothing is left of when their keys have moved."""
+"""Sections that are empty after their keys have moved."""
 
 _WHO_CONNECTS = ("security.", "ssl.", "sasl.")
 _CLIENT_OF_01 = {"source": "consumer", "target": "producer"}
@@ -58,12 +58,12 @@ class Change:
     """One change of a file.
 
     Attributes:
-        old: Where the key stands after the changes before.
-        written_at: Where it stands in the file.
-        new: Where it goes; None: it is taken out. The same as `old`: the value alone is written anew.
-        told: What is said of it.
-        place: File, line and column of it.
-        overwrites: Whether it takes the place of what `new` says already.
+        old: Path of the key after the changes before this one.
+        written_at: Path of the key in the file.
+        new: Its new path. None removes the key; the same path as `old` only changes the value.
+        told: The text of the warning.
+        place: File, line and column of the key.
+        overwrites: Whether it replaces an existing value at `new`.
     """
 
     old: Path
@@ -83,8 +83,8 @@ class Modernized:
     """A file in today's spellings.
 
     Attributes:
-        root: The file.
-        changes: What was changed, in order.
+        root: The document.
+        changes: All changes, in order.
         problems: Old keys that cannot be understood.
     """
 
@@ -93,19 +93,19 @@ class Modernized:
     problems: list[Problem]
 
     def written_at(self, path: Path) -> Path:
-        """Where in the file stands what is at a path by now."""
+        """Path in the file of the key that has a given path now."""
         for change in reversed(self.changes):
             if change.new and path[: len(change.new)] == change.new:
                 path = change.old + path[len(change.new) :]
         return path
 
     def warnings(self) -> Iterator[str]:
-        """A line for each thing that was changed."""
+        """One line for each change."""
         yield from dict.fromkeys(str(change) for change in self.changes if change.told)
 
 
 def modernized(root: Node) -> Modernized:
-    """One file in today's spellings; it stays as it is where it has no other ones."""
+    """One file in today's spellings; a file without older ones stays as it is."""
     work = Modernized(root, [], [])
     is_01 = {side for side in _CLIENT_OF_01 if _find(root, (side, "kafka", "connection"))}
     for old in WITHOUT_EFFECT:
@@ -136,7 +136,7 @@ def _move(work: Modernized, old: Path, new: Path, told: str) -> None:
     elif node.plain() == there.plain():
         _take_out(work, old, f"{format_path(new)} says the same; take it out")
     else:
-        contrary = f"an older spelling of {format_path(new)}, which says something else; take one of them out"
+        contrary = f"an older spelling of {format_path(new)}, which has another value; take one of them out"
         work.problems.append(Problem(node.file, node.line, node.column, work.written_at(old), contrary))
         work.root = _without(work.root, old)
 
@@ -149,7 +149,7 @@ def _take_out(work: Modernized, old: Path, told: str) -> None:
 
 
 def _unwrap(work: Modernized, wrapper: Path) -> None:
-    """Takes out what is empty now; what is left in it is no key of any release."""
+    """Removes an empty section; keys that are left in it are unknown to every release."""
     node = _find(work.root, wrapper)
     if node is None:
         return
@@ -164,19 +164,19 @@ def _unwrap(work: Modernized, wrapper: Path) -> None:
 
 
 def _share_who_connects(work: Modernized, side: str) -> None:
-    """K2K 0.1 has no section for all clients of a side: how one of its clients connects holds for the others too."""
+    """Moves connection settings to `common`: K2K 0.1 has no such section, so one client's apply to all of its side."""
     section: Path = (side, "kafka", _CLIENT_OF_01[side])
     client = _find(work.root, section)
     keys = list(client.value) if client and isinstance(client.value, dict) else []
     for key in (key for key in keys if key.startswith(_WHO_CONNECTS)):
         common: Path = (side, "kafka", "common", key)
-        told = f"in a file of K2K 0.1 it holds for all clients; write {format_path(common)}"
+        told = f"in a file of K2K 0.1 it applies to all clients; write {format_path(common)}"
         if _find(work.root, common) is None:
             _move(work, (*section, key), common, told)
 
 
 def _name_progress(work: Modernized) -> None:
-    """`commit.group` names the progress in K2K 0.1, whatever `group.id` there is; here no consumer group is joined."""
+    """Moves `commit.group`, the name of the progress in K2K 0.1, to `group.id`; no consumer group is joined here."""
     node = _find(work.root, COMMIT_GROUP)
     if node is None:
         return
@@ -187,7 +187,7 @@ def _name_progress(work: Modernized) -> None:
         _move(work, COMMIT_GROUP, at, f"an older spelling; write {format_path(at)}")
         return
     told = (
-        f"it names the progress: write {_shown(node)} as {format_path(at)}, in the place of {_shown(group)}, which "
+        f"it names the progress: write {_shown(node)} as {format_path(at)}, instead of {_shown(group)}, which "
         "named a consumer group; none is joined here"
     )
     work.root = _put(_without(work.root, COMMIT_GROUP), at, node)
@@ -231,7 +231,7 @@ def _find(root: Node, path: Path) -> Node | None:
 
 
 def _without(node: Node, path: Path) -> Node:
-    """A copy of the tree that has nothing at a path; nodes may be shared by aliases, so none is changed."""
+    """A copy of the tree without the node at a path; aliases may share nodes, so none is changed."""
     key, *rest = path
     if not isinstance(node.value, dict) or key not in node.value:
         return node
@@ -244,7 +244,7 @@ def _without(node: Node, path: Path) -> Node:
 
 
 def _put(node: Node, path: Path, value: Node) -> Node:
-    """A copy of the tree with a value at a path; sections that are missing are made, at the value's own place."""
+    """A copy of the tree with a value at a path; missing sections are created with the value's line and column."""
     if not path:
         return value
     key, *rest = path
@@ -253,7 +253,7 @@ def _put(node: Node, path: Path, value: Node) -> Node:
         items[key] = _put(items[key], tuple(rest), value)
         return replace(node, value=items)
     if node.value is not None and not isinstance(node.value, dict):
-        return node  # it is refused as what it is
+        return node  # validation refuses it
     entries = dict(node.value or {})
     missing = replace(value, value={}, origin="", fault="")
     entries[str(key)] = _put(entries.get(str(key), missing), tuple(rest), value)

@@ -1,7 +1,7 @@
 """Several pairs of stages in one pipeline, as one selection and one routing.
 
-A topic belongs to the one pair that selects it: one that two pairs select is refused: in the file where it is listed,
-else when the topics of the source are looked at.
+A topic belongs to the one pair that selects it. A topic that two pairs select is refused: when the file is loaded if it
+is listed there, else when the source's topics are listed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from k2k_assets.pipeline.start import Start
 
 
 class Pair(NamedTuple):
-    """What is read, and where it is written."""
+    """A source and its sink."""
 
     selection: TopicSelection
     routing: Routing
@@ -37,20 +37,20 @@ class JoinedSelection(TopicSelection):
         return any(part.matches(topic) for part in self.parts)
 
     def with_internal_topics(self) -> TopicSelection:
-        """The same, with topics of bookkeeping too."""
+        """The same selection, which includes internal topics."""
         return joined_selection([part.with_internal_topics() for part in self.parts])
 
     def identity(self) -> object:
-        """What decides which topics are selected, as JSON has it."""
+        """Everything that decides which topics are selected, as JSON values."""
         return [part.identity() for part in self.parts]
 
     def describe(self) -> str:
-        """The selections in words, for messages."""
+        """A description of the selections, for messages."""
         return "; ".join(part.describe() for part in self.parts)
 
 
 class JoinedRouting(Routing):
-    """The routing of each topic's own pair; `topic` has no meaning here."""
+    """Routes each topic as its own pair does; `topic` has no meaning here."""
 
     pairs: tuple[Pair, ...]
 
@@ -58,7 +58,7 @@ class JoinedRouting(Routing):
         """The target topic of a source topic.
 
         Raises:
-            Refused: Its pair has none for it, or no pair selects it.
+            Refused: Its pair has no target topic for it, or no pair selects it.
         """
         for pair in self.pairs:
             if pair.selection.matches(source_topic):
@@ -67,7 +67,7 @@ class JoinedRouting(Routing):
 
 
 def joined_selection(parts: Sequence[TopicSelection]) -> TopicSelection:
-    """One selection of all; of lists alone it is a list."""
+    """One selection for all pairs; a list, if all pairs have lists."""
     if len(parts) == 1:
         return parts[0]
     start = _joined_start(parts)
@@ -75,12 +75,12 @@ def joined_selection(parts: Sequence[TopicSelection]) -> TopicSelection:
     if len(listed) == len(parts):
         return TopicSelection(topic=tuple(name for names in listed for name in names), start=start)
     topic = "|".join(f"(?:{part.pattern or _any_of(part.literal or ())})" for part in parts)
-    # Not validated once more: each part was, and `topic` is for messages alone.
+    # Each part was validated before, and `topic` is only for messages.
     return JoinedSelection.model_construct(topic=topic, start=start, several=tuple(parts))
 
 
 def joined_routing(pairs: Sequence[Pair]) -> Routing:
-    """One routing for all."""
+    """One routing for all pairs."""
     if len(pairs) == 1:
         return pairs[0].routing
     return JoinedRouting(topic=SinkTopic(), partition=pairs[0].routing.partition, pairs=tuple(pairs))
@@ -91,7 +91,7 @@ def _any_of(names: Sequence[str]) -> str:
 
 
 def _joined_start(parts: Sequence[TopicSelection]) -> Start | None:
-    """What they all say; offsets are put together. `checks` refuses what is neither."""
+    """The start that all pairs share, or the union of their offsets; `checks` refuses anything else."""
     offsets = [part.start for part in parts if isinstance(part.start, dict)]
     if offsets:
         return {topic: of_topic for start in offsets for topic, of_topic in start.items()}

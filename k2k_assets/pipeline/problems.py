@@ -1,6 +1,6 @@
-"""Faults of a pipeline file: what one is, how it is worded, and which known key is nearest.
+"""Faults of a pipeline file: their messages, and the known key that is most like an unknown one.
 
-Secrets: a value is shown only when nothing in its path looks like a credential.
+Secrets: a message only shows a value if nothing in its path looks like a credential.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from k2k_assets.core.errors import PipelineFileError
 
 Path = tuple[str | int, ...]
-"""Where a value is in the document: keys, and list positions counted from 0."""
+"""Path of a value in the document: keys, and list positions counted from 0."""
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SECRET = re.compile(r"password|passphrase|secret|jaas|token|credential|\bkey\b|keystore|\.pem$|private|headers", re.I)
 _MAX_SHOWN = 60
 _MAX_LISTED = 100
 MAX_HINTS = 50
-"""So many unknown keys get a suggestion; looking for one takes time, and more are no help."""
+"""Most unknown keys that get a suggestion, because each takes time."""
 
 
 @dataclass(frozen=True, order=True)
@@ -40,7 +40,7 @@ class Problem:
 
 
 class DocumentError(Exception):
-    """The text is no usable YAML document; carries the problems found."""
+    """The text is not a usable YAML document; the error has the problems."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(map(str, problems)))
@@ -66,8 +66,8 @@ def shorten(text: str) -> str:
 
 
 def is_secret(path: Path) -> bool:
-    """Whether the value at a path may be a credential: such a value is never shown."""
-    # A section of client properties that is no mapping may be anything, also a password; so may one of Spark's.
+    """Whether the value at a path may be a credential, which is never shown."""
+    # Where client properties or Spark's settings should be a mapping, another value may be a password.
     is_side = path[:1] in (("source",), ("target",))
     client_section = is_side and (len(path) <= 3 or path[1] == "registry")
     spark_section = path in (("spark",), ("spark", "config"), ("spark", "remote"))
@@ -75,7 +75,7 @@ def is_secret(path: Path) -> bool:
 
 
 def describe(value: object, path: Path = ()) -> str:
-    """A value as "found ..." shows it: the kind of thing, and a scalar's own text unless it may be secret."""
+    """A value for "found ..." in messages: its kind, and a scalar's text unless it may be secret."""
     if value is None:
         return "nothing (null)"
     if isinstance(value, dict):
@@ -92,7 +92,7 @@ def describe(value: object, path: Path = ()) -> str:
 
 
 def nearest(key: str, known: Iterable[str]) -> str | None:
-    """The known key that is written most like `key`, or None when none is close."""
+    """The known key that is most like `key`, or None if none is close."""
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(key.lower()[:200], by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
@@ -102,13 +102,13 @@ def fail(problems: Sequence[Problem], redacted: Callable[[Problem], Problem] | N
     """The error that lists all faults, in the order of files and lines.
 
     Args:
-        problems: One or more.
-        redacted: What to show of each.
+        problems: At least one problem.
+        redacted: Removes values of variables from a problem.
     """
     unique = sorted(set(problems), key=lambda p: (p.file, p.line, p.column, str(p.path), p.message))
     shown = unique[:_MAX_LISTED]
     if redacted:
-        shown = list(map(redacted, shown))  # of those alone: it takes time
+        shown = list(map(redacted, shown))  # only the listed ones, because it takes time
     if len(unique) == 1:
         return PipelineFileError(str(shown[0]))
     lines = [f"{len(unique)} faults in the pipeline file:", *(f"  {problem}" for problem in shown)]

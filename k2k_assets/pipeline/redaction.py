@@ -1,4 +1,4 @@
-"""Takes values that came from variables out of messages: they may be secrets, wherever they stand."""
+"""Removes values of variables from messages, because they may be secrets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from k2k_assets.pipeline.document import Node
 from k2k_assets.pipeline.problems import Problem, describe, shorten
 
-_LONG_ENOUGH = 4  # shorter texts are hidden where they are quoted; elsewhere they would be found in any word
+_LONG_ENOUGH = 4  # shorter texts are only hidden in quotes, because they occur in many words
 
 
 def redacting(root: Node) -> Callable[[Problem], Problem]:
-    """Puts the variable in the place of each value that came from it, in the problems of a document.
+    """Replaces values by the variables that gave them, in the problems of a document.
 
     Args:
         root: The document.
@@ -30,7 +30,7 @@ def redacting(root: Node) -> Callable[[Problem], Problem]:
 
 
 def _forms(node: Node) -> Iterator[tuple[str, str]]:
-    """Every way in which a message may show a value from a variable, and the variable."""
+    """Each text by which a message may show a variable's value, and its replacement."""
     if isinstance(node.value, dict | list):
         for item in node.value.values() if isinstance(node.value, dict) else node.value:
             yield from _forms(item)

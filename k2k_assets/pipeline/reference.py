@@ -1,6 +1,6 @@
-"""The reference page of the pipeline file, made from the models and tables: `python -m k2k_assets.pipeline.reference`.
+"""Prints the reference page of the pipeline file from the models: `python -m k2k_assets.pipeline.reference`.
 
-Prints the page; docs/pipeline-file.md is its output, and a test compares the two.
+docs/pipeline-file.md is its output, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from k2k_assets.pipeline.variables import MAX_VALUE_BYTES
 _INTRO = f"""# The pipeline file
 
 A pipeline is one YAML document in K2K's language, in one file or several: `-f base.yaml,override.yaml`, or `-f
-base.yaml -f override.yaml` (`k2k-tool` takes each `-f` for a pipeline of its own). Maps are merged deeply, lists and
-all else are replaced by the later file, and `key: null` takes a value away. Unknown keys are refused with file, line,
-column and the nearest known key; all faults are told at once. Ready files are in `examples/`.
+base.yaml -f override.yaml` (for `k2k-tool`, each `-f` is a pipeline of its own). Maps are merged deeply; the later file
+replaces lists and all other values; `key: null` removes a value. Unknown keys are refused with file, line, column and
+the nearest known key. One message lists all faults. Example files are in `examples/`.
 
 Editors complete and check the keys with the JSON Schema of the file, `docs/pipeline.schema.json`, which `k2k schema`
-prints: write `# yaml-language-server: $schema=pipeline.schema.json` into the first line, or the schema's address.
+prints. Write `# yaml-language-server: $schema=pipeline.schema.json` into the first line, or the schema's address.
 
-Files of older releases of K2K are understood: see [Other keys of K2K](#other-keys-of-k2k).
+Files of older releases of K2K work: see [Other keys of K2K](#other-keys-of-k2k).
 
-How values are written:
+How to write values:
 
 - Flags are the words `enabled` and `disabled`, never booleans.
 - A duration is a whole number, a space and a unit: `750 milliseconds`, `5 seconds`, `2 minutes`, `1 hour`.
 - Client properties are flat, with their dots: `"bootstrap.servers": "localhost:9092"`.
-- YAML 1.2's plain values: only `true` and `false` are booleans. Anchors, aliases and `<<` work.
+- Plain values follow YAML 1.2: only `true` and `false` are booleans. Anchors, aliases and `<<` work.
 - Limits: {MAX_BYTES} bytes a file, {MAX_DEPTH} levels, {MAX_NODES} values.
 - `${{loader:mapper(s):NAME}}` stands for a value from the environment or from a file: see [Variables](#variables).
 
 This page is generated from the models: `python -m k2k_assets.pipeline.reference > docs/pipeline-file.md`.
 """
 
-_STAGES = """`replication` is a list of stages, each with one key: a source, then its sink. There may be several pairs:
+_STAGES = """`replication` is a list of stages with one key each: a source, then its sink. Several pairs are possible:
 
 ```yaml
 replication:
@@ -61,36 +61,36 @@ replication:
   - sink: { topic: { static: "money" }, partition: source }
 ```
 
-A topic that two pairs select is refused, before anything is copied. The sinks have the same `partition`, and the
-sources the same `start`, or offsets of their own.
+A topic that two pairs select is refused before anything is copied. All sinks have the same `partition`. All sources
+have the same `start`, or each has its own offsets.
 """
 
 _VARIABLES = """## Variables
 
-`${loader:mapper(s):NAME}` is replaced in memory when the file is read; the file stays as it is. Loader and mappers may
-be left out: `${KAFKA_PASSWORD}`, `${file:/run/secrets/kafka}`, `${file:base64:/run/secrets/kafka}`.
+`${loader:mapper(s):NAME}` is replaced in memory when the file is read; the file stays as it is. Loader and mappers are
+optional: `${KAFKA_PASSWORD}`, `${file:/run/secrets/kafka}`, `${file:base64:/run/secrets/kafka}`.
 
 | loader | where the value comes from |
 | --- | --- |
 | `env` (default) | the environment of the process |
-| `file` | the file with this absolute path; one line break at its end is left out |
+| `file` | the file with this absolute path; one line break at its end is removed |
 
 | mapper | what it does, from left to right |
 | --- | --- |
 | `base64` | decodes base 64 |
-| `number` | makes it a number; anything else is refused |
-| `string` | makes it a text, also without a mapper |
-| `raw` | puts it into the file as it is, to be read as YAML; not for secrets |
+| `number` | converts it to a number; anything else is refused |
+| `string` | makes it a text; this is the default |
+| `raw` | inserts it into the file as YAML; not for secrets |
 
-- A value is a part of the one value that it stands in, in quotes or without: it cannot end the quotes or add keys. Only
-  `raw` can.
-- A variable stands in values, not in keys (but for `raw`).
-- A variable that has no value, and is used, is refused by name. In a comment, in a section without effect such as
-  `license`, and under a later file's value it may be missing.
-- `$${` is a plain `${`. A `${` that is not closed on its line is refused; so is one whose brace closes something else
-  (`{ a: ${NAME, b: 1 }`). `-g disabled` leaves all of them alone.
-- No message about a fault in the file shows a value that came from a variable.
-- Limits: a file of {MAX_VALUE_BYTES} bytes, {MAX_VALUE_BYTES} characters of values together, {MAX_VARIABLES} variables.
+- A variable only fills in a part of one value, with or without quotes. It cannot end the quotes or add keys; only `raw`
+  can.
+- Variables are possible in values; in keys only with `raw`.
+- A variable without a value is refused by name. It may be missing in a comment, in a section without effect such as
+  `license`, and where a later file replaces the value.
+- `$${` is a plain `${`. A `${` that is not closed on its line is refused, and also one that takes the closing brace of
+  something else (`{ a: ${NAME, b: 1 }`). `-g disabled` leaves all variables as they are.
+- No message about a fault in the file shows the value of a variable.
+- Limits: a file of {MAX_VALUE_BYTES} bytes, {MAX_VALUE_BYTES} characters in all values, {MAX_VARIABLES} variables.
 """.replace("{MAX_VALUE_BYTES}", str(MAX_VALUE_BYTES)).replace("{MAX_VARIABLES}", str(MAX_VARIABLES))
 
 _TLS = """### TLS and SASL
@@ -108,8 +108,8 @@ _TLS = """### TLS and SASL
 | `sasl.jaas.config`, PLAIN and SCRAM | `sasl.username`, `sasl.password` |
 | `sasl.kerberos.kinit.cmd` | the same name where it is a whole command; Java's bare path has no effect |
 
-Without `ssl.*store.type` the file's ending tells (`.pem`, `.crt`, `.cer`, `.cert`: PEM; `.p12`, `.pfx`, `.pkcs12`:
-PKCS12), and else it is Java's default, JKS.
+Without `ssl.*store.type` the file's extension decides (`.pem`, `.crt`, `.cer`, `.cert`: PEM; `.p12`, `.pfx`,
+`.pkcs12`: PKCS12). For any other extension it is Java's default, JKS.
 """
 
 Row = tuple[str, ...]
@@ -147,7 +147,7 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[Row]:
 
 
 def _item(annotation: object) -> str:
-    """`[]` where a key holds a list of sections."""
+    """`[]` for a key with a list of sections."""
     if typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]
     is_list = typing.get_origin(annotation) is tuple and section_of(annotation) is not None
@@ -159,7 +159,7 @@ def _row(path: str, field: FieldInfo) -> Row:
 
 
 def _kind(annotation: object) -> str:
-    """An annotation in the words of a user."""
+    """An annotation as a user calls it."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (Union, UnionType):
         kinds = dict.fromkeys(_kind(argument) for argument in arguments if argument is not type(None))
@@ -197,18 +197,19 @@ def _default(field: FieldInfo) -> str:
 
 def _other_keys() -> Iterator[str]:
     yield "## Other keys of K2K\n"
-    yield "Accepted without a look at the value, and told in one line at the start:\n"
+    yield "Accepted with any value; one line at the start names them:\n"
     yield _table(("key", "why"), [(f"`{format_path(path)}`", why) for path, why in known_keys.IGNORED.items()])
     yield (
-        "Not supported yet. The sections of these features are read and checked; a flag that says `enabled`, or a key "
-        "that would have an effect, is refused:\n"
+        "Not supported yet. The sections of these features are checked. A flag with `enabled`, or a key that would "
+        "have an effect, is refused:\n"
     )
     refused = {**not_built.FLAGS, **not_built.KEYS}
     yield _table(("key", "without it"), [(f"`{format_path(path)}`", why) for path, why in refused.items()])
     yield (
         "Spellings of older releases of K2K are accepted with a warning that shows today's; `k2k migrate -f FILE` "
-        "prints the file rewritten. In a file of K2K 0.1, which has no `common`, what says how the source's `consumer` "
-        "and the target's `producer` connect (`security.*`, `ssl.*`, `sasl.*`) holds for all clients of the side.\n"
+        "prints the file with today's spellings. A file of K2K 0.1 has no `common`: there the connection settings "
+        "(`security.*`, `ssl.*`, `sasl.*`) of the source's `consumer` and the target's `producer` apply to all clients "
+        "of their side.\n"
     )
     yield _table(("older", "today"), _older_spellings())
 
@@ -216,7 +217,7 @@ def _other_keys() -> Iterator[str]:
 def _older_spellings() -> Iterator[Row]:
     for old, new in old_spellings.MOVED.items():
         yield f"`{format_path(old)}`", f"`{format_path(new)}`"
-    progress = '`source.kafka.consumer."group.id"`: it names the progress, also where `group.id` said something else'
+    progress = '`source.kafka.consumer."group.id"`: it names the progress, and replaces any other `group.id`'
     yield f"`{format_path(old_spellings.COMMIT_GROUP)}`", progress
     yield "`replication[].sink.topic.staticMapping`, a list of maps", "one map"
     for old, why in old_spellings.WITHOUT_EFFECT.items():
@@ -227,8 +228,9 @@ def _clients() -> Iterator[str]:
     yield "## Client properties\n"
     yield (
         "`source.kafka.*` and `target.kafka.*` take the names of Kafka's Java clients and librdkafka's own. A "
-        "name that both have has Java's meaning. What has no effect is named in a warning at the start; what neither "
-        "library knows is refused. A property in `common` that is for another kind of client is left out there.\n"
+        "name that both have has Java's meaning. A warning at the start names properties without effect; a property "
+        "that neither library knows is refused. A client ignores properties in `common` that are for another kind of "
+        "client.\n"
     )
     renamed = {key: rule for key, rule in RULES.items() if isinstance(rule, Renamed)}
     yield _table(
@@ -239,25 +241,26 @@ def _clients() -> Iterator[str]:
         "`compression.gzip.level`, `compression.lz4.level` and `compression.zstd.level` become "
         "`compression.level` when they are for the `compression.type` in use. `partitioner.ignore.keys: true` becomes "
         "`partitioner=random`. Without any of them the producer hashes keys as Java does (`murmur2_random`). A "
-        "producer's `request.timeout.ms` is limited by its `transaction.timeout.ms` (default "
-        f"{format_duration(guarantees.DEFAULT_TRANSACTION_TIMEOUT)}). Under exactly-once its `retry.backoff.ms` is the "
-        "engine's, as are the fetch waits of `target.kafka.consumer`.\n"
+        "producer's `transaction.timeout.ms` (default "
+        f"{format_duration(guarantees.DEFAULT_TRANSACTION_TIMEOUT)}) limits its `request.timeout.ms`. Under "
+        "exactly-once the engine sets the producer's `retry.backoff.ms`. It always sets the fetch waits of "
+        "`target.kafka.consumer`.\n"
     )
     yield _TLS
-    yield "### Settings that the guarantees rest on\n"
+    yield "### Settings that the guarantees need\n"
     yield (
-        "Absent, the engine sets them. Contrary, they are refused under exactly-once; at-least-once copies with them "
-        "all the same and says so in a warning.\n"
+        "The engine sets them when they are absent. Under exactly-once a contrary value is refused. At-least-once "
+        "copies all the same, and a warning names it.\n"
     )
     rows = [(f"target producer `{key}`", need.needed) for key, need in guarantees.PRODUCER.items()]
     rows += [(f"source and target consumer `{key}`", need.needed) for key, need in guarantees.CONSUMER.items()]
     yield _table(("setting", "needed"), rows)
     yield (
-        "The source consumer's `isolation.level` is free under at-least-once: with `read_uncommitted`, open "
-        "transactions are copied too, and lag, `--once` and `latest` go by the very end of the log. Under exactly-once "
-        "`coordination.commit.syncTimeout` must be longer than the producer's `transaction.timeout.ms` plus "
-        f"{format_duration(guarantees.SYNC_MARGIN)}, and a `coordination.commit.batchTimeout` that is written down "
-        "shorter than it.\n"
+        "At-least-once accepts any `isolation.level` of the source consumer. With `read_uncommitted`, open "
+        "transactions are copied too, and the high watermark is the end of the log for lag, `--once` and `latest`. "
+        "Exactly-once has two more rules. `coordination.commit.syncTimeout` must be longer than the producer's "
+        f"`transaction.timeout.ms` plus {format_duration(guarantees.SYNC_MARGIN)}. `coordination.commit.batchTimeout`, "
+        "if the file has it, must be shorter than `transaction.timeout.ms`.\n"
     )
     yield "### Without effect\n"
     yield _table(("property", "why"), _by_reason(NoEffect))

@@ -1,6 +1,6 @@
-"""Settings of a schema registry's client: from the names of Confluent's Java client to those of its Python client.
+"""Translates a schema registry client's settings from Confluent's Java names to its Python names.
 
-Java's names may have `schema.registry.` before them, all but `schema.registry.url` also without.
+Java's names may begin with `schema.registry.`; only `schema.registry.url` must.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _BEARER = (
     "bearer.auth.identity.pool.id",
 )
 _NO_EFFECT = {
-    "max.schemas.per.subject": "registry.cacheSize says how many are kept",
-    "http.connect.timeout.ms": "an attempt takes four seconds at most",
-    "http.read.timeout.ms": "an attempt takes four seconds at most",
+    "max.schemas.per.subject": "registry.cacheSize limits how many are kept",
+    "http.connect.timeout.ms": "an attempt takes at most four seconds",
+    "http.read.timeout.ms": "an attempt takes at most four seconds",
     "key.subject.name.strategy": "a schema is registered under the subject that it has on the source",
     "value.subject.name.strategy": "a schema is registered under the subject that it has on the source",
-    "latest.compatibility.strict": "ids are mapped, whatever is latest",
-    "use.latest.version": "ids are mapped, whatever is latest",
+    "latest.compatibility.strict": "ids are mapped; the latest version does not matter",
+    "use.latest.version": "ids are mapped; the latest version does not matter",
 }
-# What Java's settings become that this client cannot use: which of Java's that was, and what to do.
+# Settings that this client cannot use, with the Java setting that they came from, and what to do.
 _IMPOSSIBLE = {
     "ssl.keystore.location": (
         "ssl.keystore.location",
@@ -58,11 +58,11 @@ class RegistryProperties:
     """A registry's settings.
 
     Attributes:
-        client: Those of the Python client, under its names.
-        registers: Whether schemas are registered that the registry does not have.
-        normalizes: Whether it is asked to normalize them.
-        faults: What cannot be used: the key as the file has it, and why.
-        remarks: What has no effect, likewise.
+        client: Settings of the Python client, under its names.
+        registers: Whether missing schemas are registered.
+        normalizes: Whether the registry is asked to normalize schemas.
+        faults: Keys of the file that cannot be used, and why.
+        remarks: Keys of the file that have no effect, and why.
     """
 
     client: dict[str, Scalar] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def translate_registry(config: Mapping[str, Scalar]) -> RegistryProperties:
     """Translates `registry.config`.
 
     Args:
-        config: As the file has it.
+        config: The section in the file.
     """
     found = RegistryProperties()
     given = {_plain(key): (key, value) for key, value in config.items()}
@@ -93,7 +93,7 @@ def translate_registry(config: Mapping[str, Scalar]) -> RegistryProperties:
         elif name in _NO_EFFECT:
             found.remarks.append((key, _NO_EFFECT[name]))
         elif name not in _TAKEN and name not in SECURITY_KEYS:
-            found.faults.append((key, "no setting of a schema registry's client that is known here"))
+            found.faults.append((key, "unknown setting of a schema registry's client"))
     return found
 
 
@@ -128,7 +128,7 @@ def _flags(given: Mapping[str, tuple[str, Scalar]], found: RegistryProperties) -
 
 
 def _basic(given: Mapping[str, tuple[str, Scalar]], found: RegistryProperties) -> None:
-    """Java takes the user from `basic.auth.user.info` only where the source of credentials is USER_INFO, not URL."""
+    """As in Java, `basic.auth.user.info` counts only if `basic.auth.credentials.source` is USER_INFO, not URL."""
     key, source = given.get("basic.auth.credentials.source", ("", "USER_INFO" if _has_user(given) else "URL"))
     if source == "USER_INFO" and _has_user(given):
         found.client["basic.auth.user.info"] = str(given["basic.auth.user.info"][1])

@@ -11,7 +11,7 @@ from k2k_assets.pipeline.values import fault
 
 
 def ensure_expression(text: str) -> None:
-    """Refuses, from inside a validator, what is no regular expression that can be used."""
+    """Refuses, from inside a validator, a text that is not a usable regular expression."""
     try:
         compile_java(text)
     except RegexError as error:
@@ -25,4 +25,4 @@ def _expression(value: object) -> object:
 
 
 RegularExpression = Annotated[str, BeforeValidator(_expression)]
-"""One of Java's; it is matched against whole names."""
+"""A Java regular expression, which is matched against whole names."""

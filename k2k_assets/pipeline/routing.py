@@ -15,10 +15,10 @@ _FORMS = "source, {prefix, suffix}, {static} or {staticMapping}"
 
 
 class SinkTopic(Section):
-    """How a target topic is named after its source topic. At most one of the three ways is set; none: same name."""
+    """The name of a target topic. At most one of the three ways is set; without any, it is the source topic's name."""
 
-    prefix: str = Field(default="", description="Put before the source topic's name.")
-    suffix: str = Field(default="", description="Put after the source topic's name.")
+    prefix: str = Field(default="", description="Added before the source topic's name.")
+    suffix: str = Field(default="", description="Added after the source topic's name.")
     static: str | None = Field(default=None, description="All records go to this topic.")
     static_mapping: tuple[tuple[str, str], ...] | None = Field(
         default=None,
@@ -61,7 +61,7 @@ def _sink_topic(value: object) -> object:
     if "staticMapping" in value:
         return SinkTopic(static_mapping=_entries(value["staticMapping"]))
     for key, text in value.items():
-        # A part of a name must be legal as a name; "." alone is a fine prefix.
+        # A part of a name must be legal as a name, but "." is a legal prefix.
         if not isinstance(text, str) or not text:
             fault("a text that is not empty", at=(key,))
         if why := topic_name_fault(text if key == "static" else f"{text}x"):
@@ -72,8 +72,8 @@ def _sink_topic(value: object) -> object:
 def _about_templates(value: object) -> str:
     if isinstance(value, str) and "$" in value:
         return (
-            "Templates such as $1 are not supported; prefix and suffix name topics by their source, staticMapping one "
-            "by one."
+            "Templates such as $1 are not supported. Use prefix or suffix for all topics, or staticMapping for each "
+            "topic."
         )
     return ""
 
@@ -142,7 +142,7 @@ class Routing(Section):
         """The target topic of a source topic.
 
         Raises:
-            Refused: `staticMapping` has no entry for it, or the name would be no legal topic name.
+            Refused: `staticMapping` has no entry for it, or its target name would not be legal.
         """
         target = self.topic.target(source_topic)
         if target is None:

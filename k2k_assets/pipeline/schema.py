@@ -1,4 +1,4 @@
-"""From pydantic's errors to problems in the file's own words, and the keys that a place in the file knows."""
+"""Turns pydantic's errors into problems of the file, and lists the keys that the models have at a path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from k2k_assets.pipeline.known_keys import sibling_keys
 from k2k_assets.pipeline.problems import MAX_HINTS, Path, Problem, describe, nearest
 
 MAPPER_ALONE = ("groups", "offsetMapping")
-"""Sections of which a file has one that is for the offset mapper alone."""
+"""A file only for the offset mapper has at least one of these sections."""
 
 _EXPECTED = {
     "model_type": "a mapping",
@@ -36,7 +36,7 @@ def problems_of(error: ValidationError, root: Node, model: type[BaseModel], sect
 
 
 def problem_at(root: Node, path: Path, message: str) -> Problem:
-    """A problem at a path, with the file and place of what stands there (or of the nearest part above)."""
+    """A problem at a path, with file, line and column of its node or its nearest ancestor."""
     node = root.at(path)
     return Problem(node.file, node.line, node.column, path, message)
 
@@ -66,20 +66,20 @@ def _problem(item: Mapping[str, Any], root: Node, model: type[BaseModel], sectio
 
 
 def _for_the_mapper(path: Path, root: Node) -> str:
-    """What to do about a file for the offset mapper alone, in which nothing is to be replicated."""
+    """Advice for a file that is only for the offset mapper and copies nothing."""
     if path != ("replication",) or not is_for_mapper_alone(root):
         return ""
     return ". A file for the offset mapper alone has none: `k2k-offset-mapping validate` checks such a file"
 
 
 def is_for_mapper_alone(root: Node) -> bool:
-    """Whether a document is for the offset mapper alone: it names groups or mappings, and copies nothing."""
+    """Whether a document is only for the offset mapper: it has groups or mappings, and copies nothing."""
     keys = root.value if isinstance(root.value, dict) else {}
     return "replication" not in keys and any(section in keys for section in MAPPER_ALONE)
 
 
 def unknown_key(path: Path, model: type[BaseModel]) -> str:
-    """The message for an unknown key: the nearest key of the same section, or the place where it belongs."""
+    """The message for an unknown key, which suggests the nearest key of the section or the right section."""
     key = str(path[-1])
     known = keys_at(model, path[:-1]) | sibling_keys(path[:-1])
     if close := nearest(key, known):
@@ -91,7 +91,7 @@ def unknown_key(path: Path, model: type[BaseModel]) -> str:
 
 
 def keys_at(model: type[BaseModel], path: Path) -> set[str]:
-    """The keys (as in YAML) that the models know at a path; empty where there is no section."""
+    """The YAML keys that the models have at a path; empty where there is no section."""
     here: type[BaseModel] | None = model
     for part in path:
         if isinstance(part, int):

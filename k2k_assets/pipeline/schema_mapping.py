@@ -1,4 +1,4 @@
-"""`schemaMapping` and `*.registry`: schema ids that become the target registry's."""
+"""`schemaMapping` and `*.registry`: replaces schema ids by those of the target registry."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class FacetRule(NamedTuple):
 
     Attributes:
         pattern: A Java regular expression for whole names of source topics.
-        key: Whether keys have.
-        value: Whether values have.
+        key: Whether keys have schema ids.
+        value: Whether values have schema ids.
     """
 
     pattern: str
@@ -36,11 +36,11 @@ def facets_word(facets: Collection[Facet]) -> str:
 
 
 ALL_FACETS = (FacetRule(".*", True, True),)
-"""The rules of a pipeline that has none."""
+"""The rules of a pipeline whose file has none."""
 
 
 def facets_of(rules: tuple[FacetRule, ...], topic: str) -> frozenset[Facet]:
-    """The facets of a source topic's records that have schema ids: the first rule that matches counts."""
+    """Facets with schema ids in the records of a source topic; the first rule that matches counts."""
     rule = next((rule for rule in rules if compile_java(rule.pattern).matches(topic)), None)
     facets: Mapping[Facet, bool] = {"key": rule.key, "value": rule.value} if rule else {}
     return frozenset(facet for facet, has in facets.items() if has)
@@ -50,18 +50,20 @@ class RegistrySection(Section):
     """A schema registry."""
 
     config: TextMap = Field(
-        default={}, repr=False, description="Settings of its client, such as `schema.registry.url` and credentials."
+        default={},
+        repr=False,
+        description="Settings of the registry's client, such as `schema.registry.url` and credentials.",
     )
     headers: TextMap = Field(default={}, repr=False, description="HTTP headers of every request.")
-    cache_size: Count = Field(default=31, description="Most schemas that are kept in memory.")
+    cache_size: Count = Field(default=31, description="Most schemas to keep in memory.")
 
 
 class SchemaRule(Section):
     """Which facets of some topics' records have a schema."""
 
     pattern: RegularExpression = Field(description="Topics: a regular expression for whole names (required).")
-    key: Flag = Field(default=False, description="Whether their keys have one.")
-    value: Flag = Field(default=False, description="Whether their values have one.")
+    key: Flag = Field(default=False, description="Whether their keys have a schema.")
+    value: Flag = Field(default=False, description="Whether their values have a schema.")
 
 
 class SchemaMapping(Section):
@@ -74,5 +76,5 @@ class SchemaMapping(Section):
 
     @property
     def rules(self) -> tuple[FacetRule, ...]:
-        """What is in force: the file's rules, or all facets of all topics."""
+        """The file's rules, or all facets of all topics."""
         return tuple(FacetRule(rule.pattern, rule.key, rule.value) for rule in self.topics) or ALL_FACETS

@@ -13,19 +13,19 @@ from k2k_assets.pipeline.start import Start
 from k2k_assets.pipeline.values import Flag, Section, fault, topic_name_fault
 
 _INTERNAL = re.compile(
-    r"__.*"  # Kafka's own, and the bookkeeping of Kafka's tools
+    r"__.*"  # Kafka's own, and those of Kafka's tools
     r"|_schemas"  # of schema registries
     r"|.*[.-]internal"  # MirrorMaker 2: offset-syncs, checkpoints
     r"|mm2-.*"  # MirrorMaker 2 as Connect: configs, offsets, status
-    r"|(.*\.)?heartbeats"  # MirrorMaker 2's sign of life, and copies of it
+    r"|(.*\.)?heartbeats"  # MirrorMaker 2's heartbeats, and copies of them
 )
 
 INTERNAL_NAMES = "`__*`, `_schemas`, `*.internal`, `*-internal`, `mm2-*`, `heartbeats`, `*.heartbeats`"
-"""What `is_internal` means, for documentation."""
+"""The names of internal topics, for documentation."""
 
 
 def is_internal(topic: str) -> bool:
-    """Whether a name is of bookkeeping, Kafka's or a tool's, and not of data."""
+    """Whether a topic is internal to Kafka or to one of its tools."""
     return _INTERNAL.fullmatch(topic) is not None
 
 
@@ -61,21 +61,21 @@ class TopicSelection(Section):
     )
     exclude: Topics | None = Field(
         default=None,
-        description="Of these, the topics that are not copied: one regular expression, or a list of names. Our own.",
+        description="Selected topics that are not copied: one regular expression, or a list of names. Our own.",
     )
     internal_topics: Flag = Field(
         default=False,
-        description=f"Whether a regular expression also selects topics of bookkeeping ({INTERNAL_NAMES}). A list that "
-        "names one selects it. Kafka's own and our control topics are never selected by an expression. Our own.",
+        description=f"Whether a regular expression also selects internal topics ({INTERNAL_NAMES}). A list selects "
+        "those that it names. An expression never selects Kafka's own topics and our control topics. Our own.",
     )
 
     start: Start | None = Field(
         default=None,
-        description="Where a partition begins that has no committed position: `earliest`, `latest`, a time "
+        description="Where a partition without a committed position begins: `earliest`, `latest`, a time "
         "(`2026-01-31T12:00:00Z`, or milliseconds since the epoch: the first record that is not older), or offsets: "
-        "`{ orders: { 0: 1200, 1: 1180 } }`; a partition that is not in the map begins at its log start. It stands "
-        "above `auto.offset.reset`. What lies before it is not copied, and consumer groups that stand there are not "
-        "moved. Our own.",
+        "`{ orders: { 0: 1200, 1: 1180 } }`; a partition that is not in the map begins at its log start. It overrides "
+        "`auto.offset.reset`. Earlier records are not copied, and consumer groups whose position lies before it are "
+        "not moved. Our own.",
     )
 
     @model_validator(mode="after")
@@ -94,7 +94,7 @@ class TopicSelection(Section):
 
     @property
     def parts(self) -> tuple[TopicSelection, ...]:
-        """One expression or list each: of several pairs of stages there are several."""
+        """The selection of each pair of stages, each with one expression or list."""
         return (self,)
 
     @property
@@ -116,17 +116,17 @@ class TopicSelection(Section):
         return self.internal_topics or not is_internal(topic)
 
     def with_internal_topics(self) -> TopicSelection:
-        """The same, with topics of bookkeeping too."""
+        """The same selection, which includes internal topics."""
         return self.model_copy(update={"internal_topics": True})
 
     def identity(self) -> object:
-        """What decides which topics are selected, as JSON has it."""
+        """Everything that decides which topics are selected, as JSON values."""
         if self.exclude is None and not self.internal_topics:
             return self.topic
         return [self.topic, self.exclude, self.internal_topics]
 
     def describe(self) -> str:
-        """The selection in words, for messages."""
+        """A description of the selection, for messages."""
         if not isinstance(self.topic, str):
             return "the topic" + "s" * (len(self.topic) > 1) + " " + ", ".join(self.topic)
         if self.exclude is None:

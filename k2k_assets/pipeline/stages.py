@@ -1,4 +1,4 @@
-"""`replication`: a list of stages, each a map with one key: pairs of a `source` and then its `sink`."""
+"""`replication`: a list of stages. Each is a map with one key; a `source` comes before its `sink`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _SHAPE = "a list of stages: `- source: ...`, then `- sink: ...`, in one pair or 
 
 
 STAGES: dict[str, type[Section]] = {"source": TopicSelection, "sink": Routing}
-"""What stands in a stage, by its key."""
+"""Section of a stage, by its key."""
 
 
 class Stage(Section):
     """One item of the list."""
 
-    source: TopicSelection | None = Field(default=None, description="What is read.")
-    sink: Routing | None = Field(default=None, description="Where it is written.")
+    source: TopicSelection | None = Field(default=None, description="The topics to copy.")
+    sink: Routing | None = Field(default=None, description="Where their records go.")
 
 
 class StageFault(NamedTuple):
-    """What is wrong with an item of the list, but for what stands in it.
+    """A fault of an item of the list itself, not of its content.
 
     Attributes:
-        at: Where, below the list.
-        expected: What would have been right.
-        shown: Whether the message goes on with what was found.
+        at: Path below the list.
+        expected: What the file should have.
+        shown: Whether the message also shows what was found.
     """
 
     at: Path
@@ -41,7 +41,7 @@ class StageFault(NamedTuple):
 
 
 def item_faults(value: Sequence[object]) -> Iterator[StageFault]:
-    """Every item that is no stage."""
+    """The fault of each item that is not a stage."""
     for position, item in enumerate(value):
         if isinstance(item, Stage):
             continue

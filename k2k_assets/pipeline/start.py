@@ -1,4 +1,4 @@
-"""`replication[].source.start`: where a partition begins that was never copied. One with a position goes on from it."""
+"""`replication[].source.start`: where a partition without a position begins. Others continue at their position."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _start(value: object) -> object:
 
 
 def _milliseconds(value: object) -> int | None:
-    """A time; without a zone it is UTC, as Kafka's own times are."""
+    """A time; without a zone it is UTC, as in Kafka."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str):
@@ -49,7 +49,7 @@ def _offsets(topic: str, partitions: object) -> dict[int, int]:
     found: dict[int, int] = {}
     for partition, offset in partitions.items():
         at = (topic, partition)
-        # Keys are text where they come from a file.
+        # Keys from a file are text.
         if not str(partition).isdecimal() or int(partition) >= 2**31:
             fault("the number of a partition", at=at, shown=False)
         if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= _MAX_OFFSET:

@@ -1,12 +1,12 @@
-"""Variables in a pipeline file: `${loader:mapper(s):NAME}`, put in when the file is read.
+"""Variables in a pipeline file: `${loader:mapper(s):NAME}`, replaced when the file is read.
 
-The text of the file gets a token where a variable stands, and the document reader puts the value into the scalar that
-holds the token. So no value can change the structure of the file, close a quote or become a comment, and every scalar
-knows that it came from a variable: no message shows it. Only `raw` puts its text into the file itself, as YAML; what
-stands on those lines counts as from a variable too.
+A token replaces each variable in the text of the file. The document reader replaces the token in its scalar by the
+value. So no value can change the structure of the file, close a quote or become a comment, and every scalar knows its
+variable, so that no message shows the value. Only `raw` inserts its text into the file itself, as YAML; everything on
+those lines counts as the value of a variable.
 
-A variable that has no value is a fault of the place where it is used: in a comment, in a section that is not looked
-at, or under a value of a later file it is none.
+A variable without a value is a fault only where it is used. It is none in a comment, in a section that is not checked,
+or where a later file replaces the value.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _CLOSING = re.compile(r"[}\n]")
 _NEVER_INSIDE = re.compile(r"""["']|\$\{|^(?!file:).*[\s,]|,\s*[\w.-]+\s*:\s""")
 _COMMENT = re.compile(r"(^|\s)#")
 _NOT_CLOSED = "a variable is opened by `${` and not closed on the same line; write `$${` for a plain `${`"
-_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what YAML takes for the end of a line
+_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # line breaks in YAML
 
 
 def escaped(text: str) -> str:
-    """A value as it is written into a pipeline file, so that nothing in it is taken for a variable."""
+    """A value for a pipeline file, with each `${` escaped."""
     return text.replace("${", "$${")
 
 
 class Shift(NamedTuple):
-    """From which column of a line on its columns are not the file's.
+    """A column from which the columns of a line differ from the file's.
 
     Attributes:
-        column: In the text, from 1.
-        of_file: The same place in the file.
-        is_raw: Whether raw text stands there: all of it is at one place of the file.
+        column: Column in the text, from 1.
+        of_file: Column of the same place in the file.
+        is_raw: Whether raw text begins there; all of it has one place in the file.
     """
 
     column: int
@@ -55,12 +55,12 @@ class Template:
     """A file's text, ready to be parsed.
 
     Attributes:
-        text: With a token for each variable.
+        text: The text, with a token for each variable.
         tokens: The variables by their tokens.
         token: Matches any token.
-        lines: Where raw text made lines of its own: the file's line of each line of `text`, or empty.
-        shifts: Where columns of a line of `text` are not the file's: by line.
-        raw: What stands on a line of `text` because of a raw variable, by line.
+        lines: The file's line of each line of `text`; empty unless raw text added lines.
+        shifts: Columns at which a line of `text` differs from the file, by line.
+        raw: The raw variable that added text to a line of `text`, by line.
     """
 
     text: str = field(repr=False)
@@ -79,7 +79,7 @@ class Template:
         return self.lines[min(line, len(self.lines)) - 1] if self.lines else line, column
 
     def origin(self, text: str, first: int, last: int) -> str:
-        """The variable that a piece of `text` came from, or none.
+        """The variable that gave a piece of `text`, or none.
 
         Args:
             text: The piece.
@@ -91,12 +91,12 @@ class Template:
         return next((self.raw[line] for line in range(first, last + 1) if line in self.raw), "") if self.raw else ""
 
     def variable_in(self, text: str) -> str:
-        """The first variable whose token is in a piece of `text`, as it is spelled in the file, or none."""
+        """The spelling of the first variable in a piece of `text`, or none."""
         found = self.token.search(text) if self.token else None
         return self.tokens[found[0]].spelled if found else ""
 
     def filled(self, text: str) -> str:
-        """A piece of `text` with the values in their places."""
+        """A piece of `text`, with values instead of tokens."""
         return self.token.sub(lambda found: str(self.tokens[found[0]].value), text) if self.token else text
 
 
@@ -104,12 +104,12 @@ def substitute(text: str, file: str, *, keep: bool = False) -> Template:
     """Finds the variables of a file and loads them.
 
     Args:
-        text: The file's.
-        file: Its name, for messages.
-        keep: Whether each stands for itself: `Template.filled` makes the same text again of its own.
+        text: Text of the file.
+        file: Name of the file, for messages.
+        keep: Whether the value of each variable is its own spelling, so that `Template.filled` restores the text.
 
     Raises:
-        DocumentError: A variable is not closed, or there are too many or too long ones.
+        DocumentError: A variable is not closed, or variables are too many or too long.
     """
     if "${" not in text:
         return Template(text)
@@ -118,7 +118,7 @@ def substitute(text: str, file: str, *, keep: bool = False) -> Template:
     at = 0
     for opening in _OPENING.finditer(text):
         if opening.start() < at:
-            continue  # inside the variable before
+            continue  # inside the previous variable
         maker.plain(text[at : opening.start()])
         at = opening.end()
         if opening[0] == "$${":
@@ -141,7 +141,7 @@ def _itself(inside: str) -> tuple[Variable, bool]:
 
 
 def _goes_on(text: str, at: int, inside: str) -> bool:
-    """Whether the brace further on the line closes something else: `{ a: ${NAME, b: 1 }`. In a comment all is fine."""
+    """Whether the next closing brace belongs to something else: `{ a: ${NAME, b: 1 }`. Comments are not checked."""
     if not _NEVER_INSIDE.search(inside):
         return False
     return not _COMMENT.search(text[text.rfind("\n", 0, at) + 1 : at])
@@ -151,18 +151,18 @@ class _Maker:
     """Collects the pieces of a template."""
 
     def __init__(self, prefix: str, load: Callable[[str], tuple[Variable, bool]]) -> None:
-        self.line, self.column = 1, 1  # of the file
+        self.line, self.column = 1, 1  # in the file
         self._prefix, self._load = prefix, load
         self._left = MAX_VALUE_BYTES
         self._pieces: list[str] = []
         self._tokens: dict[str, Variable] = {}
         self._lines = [1]
-        self._column = 1  # of the text
+        self._column = 1  # in the text
         self._shifts: dict[int, list[Shift]] = {}
         self._raw: dict[int, str] = {}
 
     def plain(self, text: str) -> None:
-        """Takes over what the file has."""
+        """Copies text of the file."""
         self._pieces.append(text)
         end = 0
         for found in _BREAK.finditer(text):
@@ -174,12 +174,12 @@ class _Maker:
         self._column += len(text) - end
 
     def escape(self) -> None:
-        """Takes `$${` for `${`."""
+        """Replaces `$${` by `${`."""
         self._pieces.append("${")
         self._replaced("$${", "${")
 
     def variable(self, inside: str) -> str:
-        """Takes what stands between the braces; returns what speaks against going on."""
+        """Adds the variable between the braces; returns the fault, or an empty text."""
         variable, is_raw = self._load(inside)
         if len(self._tokens) + len(self._raw) >= MAX_VARIABLES:
             return f"more than {MAX_VARIABLES} variables"
@@ -197,7 +197,7 @@ class _Maker:
         return ""
 
     def template(self) -> Template:
-        """All of it."""
+        """The template from all pieces."""
         lines = tuple(self._lines) if len(self._lines) > self.line else ()
         token = re.compile(rf"{self._prefix}\d+x") if self._tokens else None
         return Template("".join(self._pieces), self._tokens, token, lines, self._shifts, self._raw)
@@ -216,7 +216,7 @@ class _Maker:
         self._replaced(written, value[end:])
 
     def _replaced(self, written: str, by: str) -> None:
-        """What the file has is something else in the text: columns differ from here on."""
+        """Replaces text of the file; from here on the columns differ."""
         self.column += len(written)
         self._column += len(by)
         self._shift()

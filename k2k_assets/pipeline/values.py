@@ -15,7 +15,7 @@ from k2k_assets.pipeline.problems import Path
 _DURATION = re.compile(r"(\d+)\s+(milliseconds?|millis?|seconds?|minutes?|hours?)", re.ASCII)
 _WRITTEN_DURATION = r"^[0-9]+\s+(milliseconds?|millis?|seconds?|minutes?|hours?)$"
 SCALAR_SCHEMA: dict[str, Any] = {"type": ["string", "number", "boolean", "null"]}
-"""A scalar in a map of texts; null takes an earlier file's value away."""
+"""A scalar in a map of texts; null removes an earlier file's value."""
 
 _UNITS = {
     "milli": "milliseconds",
@@ -42,10 +42,10 @@ def fault(expected: str, *, hint: str = "", at: Path = (), shown: bool = True) -
     """Refuse a value from inside a validator.
 
     Args:
-        expected: what would have been right.
-        hint: what to do, a sentence.
-        at: where below the validated field the fault is.
-        shown: whether the message goes on with what was found.
+        expected: what the file should have.
+        hint: a sentence that says what to do.
+        at: path of the fault below the validated field.
+        shown: whether the message also shows what was found.
     """
     raise PydanticCustomError("k2k", "{expected}", {"expected": expected, "hint": hint, "at": at, "shown": shown})
 
@@ -106,7 +106,7 @@ def _topic_name(value: object) -> object:
 
 
 def _text_map(value: object) -> object:
-    """Config maps: `true` and `1` are written without quotes by most users, Kafka wants text."""
+    """Converts scalars to text: most users write `true` and `1` without quotes, but Kafka needs text."""
     if not isinstance(value, dict):
         return value
     return {key: scalar_text(item, (key,)) for key, item in value.items()}
@@ -125,7 +125,7 @@ Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"enum": ["enabled
 """`enabled` or `disabled` in the file, a bool here."""
 
 Owner = Annotated[str, AfterValidator(_owner)]
-"""An email address, or a team as `team:payments`: what Dagster takes as the owner of an asset."""
+"""The owner of a Dagster asset: an email address, or a team such as `team:payments`."""
 
 Duration = Annotated[
     timedelta, BeforeValidator(_duration), WithJsonSchema({"type": "string", "pattern": _WRITTEN_DURATION})
@@ -155,7 +155,7 @@ TextMap = Annotated[
     BeforeValidator(_text_map),
     WithJsonSchema({"type": "object", "additionalProperties": SCALAR_SCHEMA}),
 ]
-"""Keys to scalars; all values as text."""
+"""Keys to scalars, as text."""
 
 
 def format_duration(value: timedelta) -> str:

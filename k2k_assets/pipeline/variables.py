@@ -1,6 +1,6 @@
-"""One variable of a pipeline file: where its value comes from, and what its mappers make of it.
+"""One variable of a pipeline file: loads its value and applies its mappers.
 
-No message holds any part of a value.
+No message contains any part of a value.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from k2k_assets.pipeline.problems import shorten
 LOADERS = ("env", "file")
 MAPPERS = ("base64", "number", "raw", "string")
 MAX_VALUE_BYTES = 1_000_000
-"""Of a file that holds a value; and the most characters of all values of a pipeline file together."""
+"""Largest file with a value, in bytes; also the most characters of all values of a pipeline file together."""
 
 _NUMBER = re.compile(r"[-+]?[0-9]{1,30}|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
 
 
 class _NoValue(Exception):
-    """Why a variable has no value; never holds any part of one."""
+    """Says why a variable has no value; never contains any part of one."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Variable:
     """One use of a variable.
 
     Attributes:
-        spelled: As the file has it: `${file:/run/secrets/password}`.
-        value: What it stands for, or None with a `fault`.
+        spelled: Its text in the file: `${file:/run/secrets/password}`.
+        value: Its value, or None with a `fault`.
         fault: Why it has no value.
     """
 
@@ -43,7 +43,7 @@ class Variable:
 
 
 def load(inside: str) -> tuple[Variable, bool]:
-    """The variable between the braces, and whether it is raw; one that has no value says why.
+    """The variable between the braces, and whether it is raw; one without a value has a `fault`.
 
     Args:
         inside: `file:base64:/run/secrets/password`.
@@ -90,13 +90,13 @@ def _of_file(name: str) -> str:
         raise _NoValue(f"the file cannot be read: {why}") from None
     if len(content) > MAX_VALUE_BYTES:
         raise _NoValue(f"the file is larger than {MAX_VALUE_BYTES} bytes")
-    # Editors and `echo` end a file with a line break that is no part of a password.
+    # Editors and `echo` end a file with a line break, which is not a part of a password.
     text = _text(content)
     return text.removesuffix("\n").removesuffix("\r")
 
 
 def _content(path: str) -> bytes:
-    # Non-blocking: a pipe would wait for somebody who writes into it.
+    # Non-blocking, because a pipe would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

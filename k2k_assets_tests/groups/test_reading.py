@@ -82,7 +82,7 @@ def test_offsets_in_an_open_transaction_are_waited_for(source: Cluster, monkeypa
     seen = group_reader.fetch_offsets_here(source, [group])
     assert seen.groups[group].offsets == {t1: CommittedOffset(1)}
     assert seen.groups[group].unstable == {t0}
-    assert "open transaction holds back" in seen.failed[group]
+    assert "are pending in an open transaction" in seen.failed[group]
     assert str(t0) in seen.failed[group]
     pending.commit_transaction(10)
     monkeypatch.setattr(group_reader, "SETTLE_SECONDS", 10)

@@ -148,7 +148,7 @@ def test_a_list_is_still_no_value_of_a_property_that_has_an_effect(tmp_path: Pat
 def test_a_template_as_the_target_is_told_as_such(tmp_path: Path, topic: object, at: str) -> None:
     said = refusal(tmp_path, changed({"replication/1/sink/topic": topic}))
     assert f"replication[1].sink.{at}: expected" in said
-    assert "Templates such as $1 are not supported; prefix and suffix name topics by their source" in said
+    assert "Templates such as $1 are not supported. Use prefix or suffix for all topics" in said
 
 
 def test_a_file_for_the_mapper_alone_is_told_as_such(tmp_path: Path) -> None:

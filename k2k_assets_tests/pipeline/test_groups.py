@@ -58,7 +58,7 @@ def test_the_guard_has_two_spellings(tmp_path: Path, key: str) -> None:
 
 def test_the_two_spellings_must_agree(tmp_path: Path) -> None:
     both = {"features/applyMappingsGuard": "enabled", "features/applyMappingsGuards": "disabled"}
-    assert "says the contrary of applyMappingsGuard" in refusal(tmp_path, changed(both))
+    assert "contradicts applyMappingsGuard" in refusal(tmp_path, changed(both))
 
 
 @pytest.mark.parametrize(("given", "time"), [("topic", None), ("2 hours", timedelta(hours=2))])

@@ -90,7 +90,7 @@ def test_a_file_of_today_is_printed_as_it_is() -> None:
 
 def test_which_name_the_progress_has_is_said() -> None:
     (told,) = [line for line in migrated(OF_0_1, "f.yaml").changes if "names the progress" in line]
-    assert "write 'demo.progress' as source.kafka.consumer.\"group.id\", in the place of 'demo.consumer'" in told
+    assert "write 'demo.progress' as source.kafka.consumer.\"group.id\", instead of 'demo.consumer'" in told
 
 
 def test_a_section_that_two_places_share_is_changed_in_both(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_section_that_two_places_share_is_changed_in_both(tmp_path: Path) -> N
 
 def test_what_is_taken_over_by_a_merge_key_is_refused_with_its_place() -> None:
     text = "x: &x { optimizeCommitPartition: enabled }\n" + TUTORIAL.replace("features:", "features:\n  <<: *x")
-    with pytest.raises(PipelineFileError, match=r"f.yaml:1:9: features.optimizeCommitPartition: it is taken over"):
+    with pytest.raises(PipelineFileError, match=r"f.yaml:1:9: features.optimizeCommitPartition: it comes from"):
         migrated(text, "f.yaml")
 
 

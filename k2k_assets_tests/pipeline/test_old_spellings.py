@@ -78,7 +78,7 @@ def test_each_old_spelling_is_told_once_with_place_and_new_form(tmp_path: Path) 
     text = OF_0_1.replace('    connection: { servers: "old-target:9092" }\n', "")
     warnings = [line.replace(f"{tmp_path}/", "") for line in load_text(tmp_path, text).warnings]
     bootstrap = 'kafka.common."bootstrap.servers"'
-    holds = "in a file of K2K 0.1 it holds for all clients; write"
+    holds = "in a file of K2K 0.1 it applies to all clients; write"
     assert warnings == [
         "0.yaml:9:5: coordination.kafka.charset: no effect: control records are UTF-8; take it out",
         "0.yaml:15:5: coordination.kafka.commit: an older spelling; write coordination.commit",
@@ -96,7 +96,7 @@ def test_each_old_spelling_is_told_once_with_place_and_new_form(tmp_path: Path) 
         f'0.yaml:28:7: source.kafka.consumer."ssl.truststore.location": {holds} '
         'source.kafka.common."ssl.truststore.location"',
         "0.yaml:18:7: coordination.kafka.commit.group: it names the progress: write 'demo.progress' as "
-        "source.kafka.consumer.\"group.id\", in the place of 'demo.consumer', which named a consumer group; none is "
+        "source.kafka.consumer.\"group.id\", instead of 'demo.consumer', which named a consumer group; none is "
         "joined here",
         "0.yaml:38:34: replication[1].sink.topic.staticMapping: an older spelling: a list of maps; write one map",
     ]
@@ -131,7 +131,7 @@ def test_the_flag_of_the_commit_partition(tmp_path: Path, key: str) -> None:
     (warning,) = load_text(tmp_path, changed(both)).warnings
     assert warning.endswith("features.optimizeOffsetCommitPartition says the same; take it out")
     message = refusal(tmp_path, changed({**both, f"features/{key}": "enabled"}))
-    assert "which says something else; take one of them out" in message
+    assert "which has another value; take one of them out" in message
     assert "faults" not in message
 
 

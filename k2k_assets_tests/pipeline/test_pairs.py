@@ -127,7 +127,7 @@ def test_the_partition_of_all_sinks_is_the_same(tmp_path: Path) -> None:
     document = stages(("a", "source"), ("b", "source"))
     document["replication"][3]["sink"]["partition"] = "producer"
     said = refusal(tmp_path, changed(document))
-    assert "replication[3].sink.partition: expected source, as of replication[1]: all sinks of a pipeline have" in said
+    assert "replication[3].sink.partition: expected source, as in replication[1]: all sinks of a pipeline have" in said
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_flags() -> None:
     ("config", "key", "words"),
     [
         ({}, "schema.registry.url", "missing"),
-        ({**URL, "schema.registry.urls": "x"}, "schema.registry.urls", "no setting"),
+        ({**URL, "schema.registry.urls": "x"}, "schema.registry.urls", "unknown setting"),
         ({**URL, "ssl.truststore.location": "/a.jks"}, "ssl.truststore.location", "convert it to PEM"),
         (
             {**URL, "schema.registry.ssl.keystore.location": "/a.p12"},
@@ -76,5 +76,5 @@ def test_what_cannot_be_used_is_told_with_its_key(config: dict[str, str | int], 
 
 def test_what_has_no_effect_is_told() -> None:
     assert translate_registry({**URL, "use.latest.version": True}).remarks == [
-        ("use.latest.version", "ids are mapped, whatever is latest")
+        ("use.latest.version", "ids are mapped; the latest version does not matter")
     ]

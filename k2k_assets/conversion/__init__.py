@@ -1,1 +1,1 @@
-"""Settings of other replicators, made into pipeline files. Pure: reads and writes no file, and asks no cluster."""
+"""Converts settings of other replicators into pipeline files. Pure: no files, no clusters."""

@@ -1,4 +1,4 @@
-"""The client properties of a flow as sections of a pipeline file; what librdkafka cannot do is told."""
+"""Converts the client properties of a flow into sections of a pipeline file; reports those that librdkafka lacks."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from k2k_assets.pipeline.client_properties import CLIENTS, ClusterRole, translat
 from k2k_assets.pipeline.substitution import escaped
 
 Sections = dict[str, dict[str, str]]
-"""`common`, `consumer`, ... of one cluster."""
+"""The sections of one cluster: `common`, `consumer`, ..."""
 
 _PROVIDED = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}:]*)\}")
 
 
 def source_sections(flow: Flow, told: dict[str, str]) -> Sections:
-    """`source.kafka`.
+    """The sections of `source.kafka`.
 
     Args:
-        flow: Whose.
-        told: Takes keys that have no counterpart, with the reason.
+        flow: The flow.
+        told: Receives keys without a counterpart, with the reason.
     """
     alias, prefix = flow.source, flow.prefix
     sections = {
@@ -30,13 +30,13 @@ def source_sections(flow: Flow, told: dict[str, str]) -> Sections:
         "consumer": flow.below(f"{alias}.consumer.", f"{prefix}consumer.", f"{prefix}source.consumer."),
         "admin": flow.below(f"{alias}.admin.", f"{prefix}admin.", f"{prefix}source.admin."),
     }
-    others = ("poll.timeout.ms", "group.id")  # MirrorMaker 2's own setting, and what names the progress here
+    others = ("poll.timeout.ms", "group.id")  # MirrorMaker 2's own setting, and here the name of the progress
     sections["consumer"] = {key: name for key, name in sections["consumer"].items() if name not in others}
     return _usable("source", flow, sections, told)
 
 
 def target_sections(flow: Flow, told: dict[str, str]) -> Sections:
-    """`target.kafka`; the arguments as of `source_sections`."""
+    """The sections of `target.kafka`; arguments as for `source_sections`."""
     alias = flow.target
     readers = {key: name for key, name in flow.below(f"{alias}.consumer.").items() if is_of_every_client(name)}
     sections = {
@@ -71,7 +71,7 @@ def _usable(role: ClusterRole, flow: Flow, keys: Mapping[str, Mapping[str, str]]
 def _remarks(
     role: ClusterRole, sections: Sections, kind: Literal["faults", "warnings"]
 ) -> Iterator[tuple[str, str, str]]:
-    """Section, name and reason of what cannot be, or has no effect."""
+    """Section, name and reason of properties that are impossible or have no effect."""
     for cluster, client in CLIENTS:
         if cluster == role:
             given = [(part, sections.get(part, {})) for part in ("common", client)]
@@ -79,7 +79,7 @@ def _remarks(
 
 
 def _value(flow: Flow, value: str) -> str:
-    """As the pipeline file has it: variables of config providers become its own, and all else stands for itself.
+    """A value for the pipeline file, with its variables instead of config providers'; the rest is escaped.
 
     Raises:
         ValueError: A config provider has no counterpart.
@@ -101,6 +101,6 @@ def _variable(flow: Flow, provider: str, path: str | None, name: str) -> str:
     if kind == "DirectoryConfigProvider":
         return f"${{file:{path}/{name}}}"
     raise ValueError(
-        f"the config provider {provider} has no counterpart. Put the value alone into a file, and write "
+        f"the config provider {provider} has no counterpart. Put only the value into a file, and write "
         "${file:/path/of/the/file}, or ${env:NAME}"
     )

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def is_of_every_client(name: str) -> bool:
-    """Whether a property counts for consumers, producers and admin clients alike: addresses, TLS and SASL."""
+    """Whether a property is for consumers, producers and admin clients: addresses, TLS and SASL."""
     return name in ("bootstrap.servers", "security.protocol") or name.startswith(("ssl.", "sasl."))

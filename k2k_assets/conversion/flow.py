@@ -1,4 +1,4 @@
-"""One flow of MirrorMaker 2, `A->B`, as its settings stand: who overrides whom, and what nobody has asked for."""
+"""One flow of MirrorMaker 2, `A->B`: which of its settings override others, and which were never read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Flow:
         source: Alias of the source cluster.
         target: Alias of the target cluster.
         properties: The whole file.
-        read: Keys of the file that have a counterpart, or were told of.
+        read: Keys of the file that have a counterpart, or were reported.
     """
 
     source: str
@@ -26,35 +26,35 @@ class Flow:
 
     @property
     def name(self) -> str:
-        """For people and as the name of the pipeline: `a-to-b`."""
+        """The name of the pipeline: `a-to-b`."""
         return f"{self.source}-to-{self.target}"
 
     @property
     def prefix(self) -> str:
-        """Of the keys of this flow."""
+        """Prefix of the keys of this flow."""
         return f"{self.source}->{self.target}."
 
     def setting(self, *names: str, default: str = "") -> str:
-        """A setting of the connectors: that of the flow, else that of all flows.
+        """A setting of the connectors: the flow's own, else that of all flows.
 
         Args:
             names: The key, and its older spellings.
-            default: MirrorMaker 2's.
+            default: MirrorMaker 2's default.
         """
         present = [prefix + name for prefix in (self.prefix, "") for name in names if prefix + name in self.properties]
         self.read.update(present)
         return self.properties[present[0]].strip() if present else default
 
     def listed(self, *names: str, default: str = "") -> list[str]:
-        """As `setting`, of a list with commas."""
+        """As `setting`, for a list with commas."""
         return [item.strip() for item in self.setting(*names, default=default).split(",") if item.strip()]
 
     def enabled(self, name: str, default: bool) -> bool:
-        """As `setting`, of a switch."""
+        """As `setting`, for a boolean."""
         return self.setting(name, default=str(default)).lower() == "true"
 
     def of_clients(self, alias: str) -> dict[str, str]:
-        """What the clients of a cluster have in common, by the file's keys; the last one of a name counts."""
+        """Properties of all clients of a cluster, by the file's keys; the last one of a name counts."""
         return {
             key: name
             for prefix in ("", f"{alias}.")
@@ -63,7 +63,7 @@ class Flow:
         }
 
     def below(self, *prefixes: str) -> dict[str, str]:
-        """Keys below prefixes, with what is left of them; the last one of a name counts."""
+        """Keys with a prefix, and their names without it; the last one of a name counts."""
         return {key: name for prefix in prefixes for key, name in self._below(prefix).items()}
 
     def _below(self, prefix: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Reads text in the form of Java's properties files."""
+"""Reads the text of Java properties files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The properties, in the order of the file; of a key that comes twice the last value counts.
+    """The properties, in the order of the file; the last value of a repeated key counts.
 
     Args:
-        text: Of the file.
+        text: Text of the file.
     """
     found: dict[str, str] = {}
     for line in _logical_lines(text):
@@ -25,7 +25,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments; one that ends with an odd number of backslashes goes on in the next one."""
+    """Lines without comments; a line that ends with an odd number of backslashes continues in the next."""
     begun = ""
     for line in re.split(r"\r\n|\r|\n", text):
         rest = line.lstrip(" \t\f")

@@ -1,6 +1,6 @@
-"""MirrorMaker 2's properties as pipelines: one for each enabled flow, and every key that has no counterpart.
+"""Converts MirrorMaker 2's properties into a pipeline for each enabled flow, and reports keys without a counterpart.
 
-Who overrides whom is as in MirrorMaker 2: `A->B.key` over `key` for connectors, `A.key` over `key` for clients, and
+Overrides are as in MirrorMaker 2: `A->B.key` over `key` for connectors, `A.key` over `key` for clients, and
 `A.consumer.key` over both.
 """
 
@@ -18,20 +18,20 @@ from k2k_assets.pipeline.java_regex import RegexError, compile_java
 # MirrorMaker 2's defaults.
 _TOPICS_EXCLUDED = r"mm2.*\.internal,.*\.replica,__.*"
 _GROUPS_EXCLUDED = "console-consumer-.*,connect-.*,__.*"
-# What it never copies, whatever is selected, and its heartbeats, which nobody writes any more.
+# Topics that it never copies, and its heartbeats, which have no writer any more.
 _INTERNAL = (r"__.*", r"\..*", r".*[-.]internal", r"(?:.*\.)?heartbeats")
 _DEFAULT_POLICY, _IDENTITY = "DefaultReplicationPolicy", "IdentityReplicationPolicy"
 
 
 @dataclass
 class Conversion:
-    """What became of one flow.
+    """The result for one flow.
 
     Attributes:
-        flow: Which, as MirrorMaker 2 writes it.
-        name: Of the pipeline.
+        flow: The flow, as MirrorMaker 2 writes it.
+        name: Name of the pipeline.
         document: The pipeline file.
-        told: Keys that have no counterpart, with the reason.
+        told: Keys without a counterpart, with the reason.
     """
 
     flow: str
@@ -42,11 +42,11 @@ class Conversion:
 
 @dataclass
 class Conversions:
-    """What became of a file.
+    """The result for a file.
 
     Attributes:
-        flows: Of each enabled flow.
-        told: Keys of no flow in particular that have no counterpart, with the reason.
+        flows: The result for each enabled flow.
+        told: Keys without a counterpart that belong to no single flow, with the reason.
     """
 
     flows: list[Conversion]
@@ -57,14 +57,14 @@ def convert(properties: Mapping[str, str]) -> Conversions:
     """Converts a file.
 
     Args:
-        properties: Of the file.
+        properties: Properties of the file.
 
     Raises:
-        ValueError: It is none of MirrorMaker 2, or enables no flow.
+        ValueError: The file is not one of MirrorMaker 2, or enables no flow.
     """
     clusters = [alias.strip() for alias in properties.get("clusters", "").split(",") if alias.strip()]
     if not clusters:
-        raise ValueError("no key 'clusters': this is no properties file of MirrorMaker 2")
+        raise ValueError("no key 'clusters': this is not a properties file of MirrorMaker 2")
     flows = [
         Flow(source, target, properties)
         for source in clusters
@@ -101,7 +101,7 @@ def _reason_of_cluster(name: str, alias: str, flows: Sequence[Flow]) -> str:
     if name.startswith("producer."):
         return "nothing is written to the source"
     if name.startswith("consumer.") and name != "consumer.group.id":
-        return "of the target only the control topics are read, as the engine needs it"
+        return "the engine reads only its control topics on the target"
     return reason_for(name)
 
 
@@ -141,20 +141,20 @@ def _policy(flow: Flow, told: dict[str, str]) -> tuple[str, str]:
     if policy not in (_DEFAULT_POLICY, _IDENTITY):
         told[_key(flow, "replication.policy.class")] = (
             "a Java class that is not MirrorMaker 2's own: topics keep their names. Correct replication[].sink.topic "
-            "where it names them otherwise"
+            "if the class gives them other names"
         )
     return policy, separator
 
 
 def _key(flow: Flow, name: str) -> str:
-    """As the file has it."""
+    """The key in the file."""
     return flow.prefix + name if flow.prefix + name in flow.properties else name
 
 
 def _topics(flow: Flow, policy: str, separator: str) -> str:
     excluded = [*_INTERNAL, *flow.listed("topics.exclude", "topics.blacklist", default=_TOPICS_EXCLUDED)]
     if policy == _DEFAULT_POLICY:
-        excluded.append(f"{_literal(flow.target + separator)}.*")  # they came from there
+        excluded.append(f"{_literal(flow.target + separator)}.*")  # copies of topics that came from the target
     return _selection(flow.listed("topics", default=".*"), excluded, "topics")
 
 
@@ -170,7 +170,7 @@ def _groups(flow: Flow, told: dict[str, str]) -> dict[str, Any]:
         groups["pollInterval"] = f"{seconds} seconds"
     if flow.setting("sync.group.offsets.enabled"):
         told[_key(flow, "sync.group.offsets.enabled")] = (
-            "groups are moved by a program of their own: `k2k-offset-mapping start -f FILE`"
+            "a separate program moves groups: `k2k-offset-mapping start -f FILE`"
         )
     return {"groups": groups}
 
@@ -202,7 +202,7 @@ def _number(text: str, key: str) -> int:
 
 
 def _selection(chosen: Sequence[str], excluded: Sequence[str], key: str) -> str:
-    """One expression for lists of names and expressions; excluded ones count first.
+    """One expression for lists of names and expressions; excluded ones have priority.
 
     Raises:
         ValueError: An expression cannot be used.
@@ -213,11 +213,11 @@ def _selection(chosen: Sequence[str], excluded: Sequence[str], key: str) -> str:
         try:
             compile_java(expression)
         except RegexError as fault:
-            raise ValueError(f"{key}: '{expression}' is no regular expression that k2k knows: {fault}") from None
+            raise ValueError(f"{key}: '{expression}' is not a regular expression that k2k supports: {fault}") from None
     included = "|".join(chosen) if len(chosen) == 1 and "|" not in chosen[0] else f"(?:{'|'.join(chosen)})"
     return f"(?!(?:{'|'.join(dict.fromkeys(excluded))})$){included}" if excluded else included
 
 
 def _literal(text: str) -> str:
-    """As an expression of Java's that matches this text alone."""
+    """A Java expression that only matches this text."""
     return "".join(letter if letter.isalnum() or letter in "_-" else f"\\{letter}" for letter in text)

@@ -1,4 +1,4 @@
-"""Why keys of MirrorMaker 2 have no counterpart in a pipeline file. Of keys, never of values."""
+"""Why keys of MirrorMaker 2 have no counterpart in a pipeline file. Values never appear."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 
 _CONNECT = "a setting of Kafka Connect, which k2k does not need"
 _BYTES = "records are copied as they are, byte by byte"
-_GROUPS = "the mapper looks at all groups at each groups.pollInterval"
-_HEARTBEATS = "there is no heartbeat topic: `k2k status` tells how far behind a copy is"
+_GROUPS = "the mapper polls all groups at each groups.pollInterval"
+_HEARTBEATS = "there is no heartbeat topic: `k2k status` shows how far behind a copy is"
 _SYNCS = "every offset is mapped exactly, in the transaction of its record"
 _ON_TARGET = "nothing is written to the source: mappings are kept on the target"
-_CONFIGS = "topics get the source's configs when they are created; later changes are not followed"
+_CONFIGS = "topics get the source's configs when they are created; later changes are not copied"
 _ACLS = "ACLs are not copied"
 _METRICS = "metrics of Kafka Connect; `k2k status --json` has rates and lag"
 _CODE = "Java code cannot be loaded"
@@ -19,7 +19,7 @@ _CODE = "Java code cannot be loaded"
 _REASONS = {
     r"(source\.)?consumer\.group\.id": "no group is joined: group.id names the progress of the pipeline",
     r"replication\.factor": "new topics get the target brokers' default.replication.factor",
-    r"refresh\.topics\.enabled": "new topics and partitions are always taken up",
+    r"refresh\.topics\.enabled": "new topics and partitions are always copied",
     r"refresh\.groups\..*": _GROUPS,
     r"emit\.checkpoints\.interval\.seconds": _GROUPS,
     r"emit\.heartbeats\..*|heartbeats\..*": _HEARTBEATS,
@@ -34,9 +34,9 @@ _REASONS = {
     r"(key|value|header)\.converter(\..*)?": _BYTES,
     r"replication\.policy\.internal\.topic\.separator\.enabled": "MirrorMaker 2's own topics are not needed",
     r"consumer\.poll\.timeout\.ms|admin\.timeout\.ms": "every call has the engine's own deadline",
-    r"transaction\.boundary.*": "coordination.commit says how large a transaction is",
+    r"transaction\.boundary.*": "coordination.commit sets the size of a transaction",
     r"config\.providers(\..*)?": "variables are part of the pipeline language: ${env:NAME}, ${file:/path}",
-    r"producer\.(?!override\.).*|target\.producer\..*": "of MirrorMaker 2's own topics only; data is written with "
+    r"producer\.(?!override\.).*|target\.producer\..*": "only for MirrorMaker 2's own topics; records are written with "
     "TARGET.producer.* and SOURCE->TARGET.producer.override.*",
     r"(offset|config|status)\.storage\..*|(task|tasks|worker|rest|listeners|plugin|offset\.flush|connector|errors)\b.*"
     r"|group\.id|dedicated\.mode.*|scheduled\.rebalance.*|rebalance\..*|name|client\.id|exactly\.once.*"
@@ -46,12 +46,12 @@ _REASONS = {
 
 
 def reason_for(key: str) -> str:
-    """Why a key that nothing was made of has no counterpart.
+    """Why a key that was not converted has no counterpart.
 
     Args:
-        key: Without the alias of a cluster or flow.
+        key: The key, without the alias of a cluster or flow.
     """
     for expression, reason in _REASONS.items():
         if re.fullmatch(expression, key):
             return reason
-    return "not known to this command: see whether the pipeline needs something like it"
+    return "unknown to this command: check whether the pipeline needs a similar setting"

@@ -48,7 +48,7 @@ def test_each_flow_becomes_a_valid_file_and_keys_without_counterpart_are_told(
     assert "backup->primary: backup-to-primary.yaml" in lines
     assert "primary->backup.sync.topic.acls.enabled: ACLs are not copied" in lines
     assert "replication.factor: new topics get the target brokers' default.replication.factor" in lines
-    assert any(line.startswith("unheard.of: not known to this command") for line in lines)
+    assert any(line.startswith("unheard.of: unknown to this command") for line in lines)
     assert "k2k validate -f primary-to-backup.yaml --connect" in lines
     assert "hunter" not in said.out + said.err
     there, back = (load_pipeline([f"{name}.yaml"]) for name in ("primary-to-backup", "backup-to-primary"))
@@ -77,7 +77,7 @@ def test_files_of_the_users_stay_without_force(properties: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"name: orders\n", "no key 'clusters': this is no properties file of MirrorMaker 2"),
+        (b"name: orders\n", "no key 'clusters': this is not a properties file of MirrorMaker 2"),
         (b"clusters = \xff", "expected UTF-8 text"),
         (b"clusters = A, B\n", "no flow is enabled"),
         (

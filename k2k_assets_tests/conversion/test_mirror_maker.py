@@ -116,7 +116,7 @@ B.exactly.once.source.support = enabled
     assert found.sync.metadata_interval.total_seconds() == 60
     assert found.topic_creation.control_topic("commit").replication == 3
     assert converted(more).told == {
-        "sync.group.offsets.enabled": "groups are moved by a program of their own: `k2k-offset-mapping start -f FILE`"
+        "sync.group.offsets.enabled": "a separate program moves groups: `k2k-offset-mapping start -f FILE`"
     }
     assert not pipeline("emit.checkpoints.enabled = false", folder=tmp_path).features.offset_mapping
 
@@ -146,7 +146,7 @@ B.ssl.truststore.location = /etc/ca.pem
     assert producer["ssl.ca.location"] == "/etc/ca.pem"
     flows = convert(parse_properties(CLUSTERS + more))
     assert flows.told == {
-        "B.consumer.fetch.min.bytes": "of the target only the control topics are read, as the engine needs it",
+        "B.consumer.fetch.min.bytes": "the engine reads only its control topics on the target",
         "A.producer.acks": "nothing is written to the source",
     }
     assert set(flows.flows[0].told) == {"A->B.producer.acks"}
@@ -204,7 +204,7 @@ A.consumer.client.rack = ${unknown:b}
         ("", "no key 'clusters'"),
         ("clusters = A, B\nA->B.enabled = false", "no flow is enabled"),
         ("clusters = A, B\nA->B.enabled = true\nA.bootstrap.servers = a:1", "'B' has no key 'B.bootstrap.servers'"),
-        (CLUSTERS + "topics = (", "topics: '\\(' is no regular expression"),
+        (CLUSTERS + "topics = (", "topics: '\\(' is not a regular expression"),
         (CLUSTERS + "topics =", "topics: it selects nothing"),
         (CLUSTERS + "tasks.max = many", "tasks.max: expected a whole number, found 'many'"),
     ],
@@ -243,7 +243,7 @@ def test_every_key_of_mirror_maker_has_a_counterpart_or_a_reason() -> None:
     more = "".join(f"{key} = {values.get(key, 3)}\n" for key in keys)
     found = convert(parse_properties(CLUSTERS + more))
     told = found.told | found.flows[0].told
-    assert not [key for key, reason in told.items() if "not known" in reason]
-    assert "not known" in reason_for("some.other.key")
+    assert not [key for key, reason in told.items() if "unknown to" in reason]
+    assert "unknown to" in reason_for("some.other.key")
     assert told["offset.lag.max"] == "every offset is mapped exactly, in the transaction of its record"
     assert {"topics", "tasks.max", "groups.exclude", "refresh.topics.interval.seconds"} & told.keys() == set()

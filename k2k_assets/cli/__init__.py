@@ -1,1 +1,1 @@
-"""The command line: `k2k`. Each command has a file of its own; none holds logic of the engine."""
+"""The command line: `k2k`. Each command has its own file; the engine's logic is elsewhere."""

@@ -1,4 +1,4 @@
-"""`k2k acls`: prints the commands that grant a pipeline what it needs, and nothing else."""
+"""`k2k acls`: prints the commands that grant a pipeline exactly the permissions that it needs."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _PROGRAMS = ("replication", "mapper", "checks", "failback")
 @pipeline_files
 @click.option(
     "--for", "programs", multiple=True, type=click.Choice(_PROGRAMS),
-    help="Only what these need. Repeated: all of them. By default replication and checks, and with "
-    "features.offsetMapping the mapper. Failback writes to the source, and is never part of the default.",
+    help="Only the permissions of this program; repeat it for several. By default replication and checks, and with "
+    "features.offsetMapping the mapper. Failback writes to the source, so it is never part of the default.",
 )  # fmt: skip
-@click.option("--principal", help="Whom to allow it, such as User:k2k. By default the user name in the file.")
-@click.option("--source-principal", help="The same for the source cluster alone.")
-@click.option("--target-principal", help="The same for the target cluster alone.")
+@click.option("--principal", help="Principal of the pipeline, such as User:k2k. By default the user name in the file.")
+@click.option("--source-principal", help="Principal on the source cluster only.")
+@click.option("--target-principal", help="Principal on the target cluster only.")
 @click.option("--source-bootstrap-server", help="By default the address in the file.")
 @click.option("--target-bootstrap-server", help="By default the address in the file.")
 @click.option(
     "--source-command-config", metavar="FILE",
-    help="Client properties of an administrator, for kafka-acls.sh. By default source-admin.properties where the "
-    "cluster asks who connects.",
+    help="Client properties of an administrator, for kafka-acls.sh. By default source-admin.properties if the "
+    "cluster uses authentication.",
 )  # fmt: skip
 @click.option("--target-command-config", metavar="FILE", help="The same for the target cluster.")
 @click.option(
     "--format", "form", type=click.Choice(["commands", "json"]), default="commands", show_default=True,
-    help="Commands for a shell, or data for other tools.",
+    help="Shell commands, or JSON for other tools.",
 )  # fmt: skip
 @template_engine
 def acls(
@@ -87,8 +87,8 @@ def _administration(
     known = options[f"{role}_principal"] or principal or principal_of(properties)
     if known is None:
         raise click.UsageError(
-            f"only the broker knows which principal this pipeline is on the {role} cluster (a certificate or a token "
-            f"says it): name it with --{role}-principal, such as User:CN=k2k"
+            f"only the broker knows the pipeline's principal on the {role} cluster (from a certificate or a token): "
+            f"name it with --{role}-principal, such as User:CN=k2k"
         )
     secured = str(properties.get("security.protocol", "plaintext")).lower() != "plaintext"
     config = options[f"{role}_command_config"] or (f"{role}-admin.properties" if secured else None)

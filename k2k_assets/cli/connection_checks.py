@@ -21,17 +21,17 @@ from k2k_assets.topics.names import left_out
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets.topics.target_topics import TargetPlan, plan_target_topics, wanted_topics
 
-# Whether there is such a subject makes no difference: a registry that answers, and lets one in, says so.
+# The subject need not exist: a registry that answers and accepts the credentials says so.
 _ANY_SUBJECT = "k2k-validate"
 
 
 @dataclass
 class ConnectionReport:
-    """What was found.
+    """The result of the checks.
 
     Attributes:
-        lines: What is in order and what would be done, for people.
-        faults: What would make `k2k start` fail.
+        lines: What is correct and what `k2k start` would do, for people.
+        faults: Faults for which `k2k start` would fail.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -39,13 +39,13 @@ class ConnectionReport:
 
 
 def check_connections(pipeline: Pipeline) -> ConnectionReport:
-    """Asks both clusters all that can be asked without changing anything; goes on after a fault where it can."""
+    """Checks both clusters without changing anything; continues after a fault if possible."""
     report = ConnectionReport()
     with (
         Cluster("source", pipeline.client_properties("source", "admin")) as source,
         Cluster("target", pipeline.client_properties("target", "admin")) as target,
     ):
-        with ThreadPoolExecutor(2) as both:  # so that two silent clusters take one time-out
+        with ThreadPoolExecutor(2) as both:  # so that two silent clusters cost one timeout
             source_answers, target_answers = both.map(partial(_reach, report), (source, target))
             list(both.map(partial(_reach_registry, report, pipeline), ("source", "target")))
         topics = _source(report, pipeline, source) if source_answers else None
@@ -89,14 +89,14 @@ def _source(report: ConnectionReport, pipeline: Pipeline, source: Cluster) -> di
         return None
     report.lines.append(f"selected: {plural(len(topics), 'topic')}, {plural(len(partitions), 'partition')}")
     if internal := sorted(left_out(pipeline, source.topics())):
-        report.lines.append(f"left out, as bookkeeping: {', '.join(internal)}")
+        report.lines.append(f"not selected, because internal: {', '.join(internal)}")
     return topics
 
 
 def _permitted(
     report: ConnectionReport, pipeline: Pipeline, source: Cluster, target: Cluster, topics: dict[str, int]
 ) -> bool:
-    """Reports every permission that is missing; what else is wrong cannot be told before they are granted."""
+    """Reports every missing permission; other faults can only be found once they are granted."""
     try:
         targets = {pipeline.routing.target_topic(topic) for topic in topics}
         missing = TopicCheck(pipeline, source, target, "replication", topics, targets).before_creation()

@@ -1,4 +1,4 @@
-"""`k2k convert`: MirrorMaker 2's properties file as pipeline files, and every key that has no counterpart."""
+"""`k2k convert`: writes pipeline files from MirrorMaker 2's properties, and names keys without a counterpart."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.core.words import plural
 
 _HEAD = """\
-# The flow {flow} of MirrorMaker 2, by `k2k convert`. It may hold passwords, as the properties file did.
+# The flow {flow} of MirrorMaker 2, by `k2k convert`. It may contain passwords, as the properties file did.
 # Check it:  k2k validate -f {file} --connect
 """
 _OTHERWISE = (
     "copies exactly once, and offsets are mapped exactly",
-    "begins at the start, or where auto.offset.reset says: MirrorMaker 2's positions are not taken over. Let it\n"
-    "    write to empty topics, or records that MirrorMaker 2 has copied come again",
-    "follows no later change of a source topic's configs, and copies no ACLs",
+    "begins at the log start, or as auto.offset.reset says, without MirrorMaker 2's positions. Let it write to\n"
+    "    empty topics; else it copies again what MirrorMaker 2 has copied",
+    "does not follow later changes of a source topic's configs, and copies no ACLs",
 )
 
 
@@ -32,14 +32,14 @@ _OTHERWISE = (
 @click.argument("properties", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--output", "directory", type=click.Path(file_okay=False, path_type=Path), default=Path(), metavar="FOLDER",
-    help="Where to write the pipeline files; here by default.",
+    help="Directory for the pipeline files; by default the current one.",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 def convert_command(properties: Path, directory: Path, force: bool) -> None:
     """Reads a properties file of MirrorMaker 2 and writes a pipeline file for each enabled flow.
 
-    Every key that has no counterpart is named, with the reason. Passwords are carried over as they stand in the file,
-    and never printed. Asks no cluster.
+    It names every key without a counterpart, and the reason. It copies passwords from the file, and never prints them.
+    It connects to no cluster.
     """
     found = _converted(properties)
     files = {flow.name: directory / f"{flow.name}.yaml" for flow in found.flows}
@@ -47,13 +47,13 @@ def convert_command(properties: Path, directory: Path, force: bool) -> None:
         ensure_new(file, force)
     for flow in found.flows:
         file = files[flow.name]
-        write_checked(file, _text(flow, file), variables=False)  # which may have values only where it will run
+        write_checked(file, _text(flow, file), variables=False)  # they may only have values where the pipeline runs
         click.echo(f"{flow.flow}: {file}")
         click.echo("".join(f"  {line}\n" for line in _told(flow.told)), nl=False)
     if found.told:
         click.echo("all flows:")
         click.echo("".join(f"  {line}\n" for line in _told(found.told)), nl=False)
-    click.echo("\nOther than MirrorMaker 2, such a pipeline")
+    click.echo("\nUnlike MirrorMaker 2, such a pipeline")
     click.echo("".join(f"  - {what}\n" for what in _OTHERWISE))
     click.echo("Next:")
     for file in files.values():

@@ -1,4 +1,4 @@
-"""`k2k demo`: all of it on the sandbox, with a summary; `--ui`: the sandbox under Dagster's UI, until Ctrl-C."""
+"""`k2k demo`: a whole copy on the sandbox, with a summary; `--ui`: the sandbox under Dagster's UI, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from k2k_assets.core.errors import K2KError
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--ui", is_flag=True, help="Keep writing sample traffic and open Dagster's UI on it, until Ctrl-C.")
-@click.option("--port", type=click.IntRange(1, 65535), envvar="DAGSTER_PORT", help="Of the UI; a free one by default.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), envvar="DAGSTER_PORT", help="Port of the UI; by default a free one."
+)
 def demo(ui: bool, port: int | None) -> int:
     """Copies sample topics between two real Kafka clusters, exactly once, through Dagster, and shows the result.
 
     Ends with 0 when every record was copied, every asset was materialized and no check failed.
     """
-    # Dagster and Spark take seconds to import: not for --help.
+    # Importing Dagster and Spark takes seconds, which --help does not need.
     from k2k_assets.demo.screen import Screen, all_else_into
 
     logs.set_up_jvm()
@@ -36,12 +38,12 @@ def demo(ui: bool, port: int | None) -> int:
 
         if run_demo(Screen(console)):
             return 0
-        raise K2KError("the demo did not end well.")
+        raise K2KError("the demo failed.")
 
 
 @contextmanager
 def _log_file() -> Iterator[Path]:
-    """A file for all that Spark and Dagster say; it is kept, and named, when something goes wrong."""
+    """A file for the output of Spark and Dagster; after a failure it is kept, and a message names it."""
     with tempfile.NamedTemporaryFile(prefix="k2k-demo-", suffix=".log", delete=False) as file:
         log = Path(file.name)
     try:
@@ -51,7 +53,7 @@ def _log_file() -> Iterator[Path]:
         click.echo("Interrupted: everything is stopped.", err=True)
         raise
     except BaseException:
-        click.echo(f"What Spark and Dagster said is in {log}", err=True)
+        click.echo(f"The output of Spark and Dagster is in {log}", err=True)
         raise
     _remove(log)
 

@@ -1,4 +1,4 @@
-"""`k2k-tool describe`: how far a pipeline has copied, as the commit log says."""
+"""`k2k-tool describe`: the committed positions of a pipeline, from the commit log."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from k2k_assets.overrides.committed import CommittedPosition, CommittedPositions
     from k2k_assets.pipeline import Pipeline
 
-# Of a table that is not on a terminal.
+# Width of a table that is not on a terminal.
 _COLUMNS = 140
 
 
 @click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @tool_options
 @click.option("--table", "form", flag_value="table", help="Print a table with lag and totals, as on a terminal.")
-@click.option("--yaml", "form", flag_value="yaml", help="Print YAML, as where nobody looks: in a pipe or a file.")
+@click.option("--yaml", "form", flag_value="yaml", help="Print YAML, as in a pipe or a file.")
 @click.option("--json", "form", flag_value="json", help="Print the same as JSON.")
 def describe(call: ToolCall, form: str | None) -> None:
     """Shows the committed positions: 'committed' is the next offset to copy, 'last' the end of the source.
 
-    A partition that is stopped has its reason and the reason's code with it, one that was set by hand who did it, when
-    and why. Of several pipelines each is a YAML document, or a line of JSON.
+    A stopped partition shows its reason and the reason's code. A partition that was set by hand shows who did it, when
+    and why. Each pipeline is a YAML document, or a line of JSON.
     """
-    # Importing Kafka takes a moment: not for --help.
+    # Importing Kafka takes a moment, which --help does not need.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.overrides.committed import committed
 
@@ -74,8 +74,8 @@ def positions_table(pipeline: Pipeline, state: CommittedPositions) -> Group:
     """Positions and lag by partition, with totals; then the stopped partitions and what to do about them.
 
     Args:
-        pipeline: Whose.
-        state: What was read.
+        pipeline: The pipeline.
+        state: Its positions.
     """
     from k2k_assets.core.stops.reason import render
 
@@ -106,7 +106,7 @@ def _shown(number: int | None) -> str:
 
 
 def _note(one: CommittedPosition) -> str:
-    """What there is to say of a partition besides its numbers."""
+    """Remarks about a partition, for the table."""
     notes = [f"stopped [{one.stopped.code}]"] if one.stopped else []
     if one.last is None:
         notes.append("gone from the source, or hidden")

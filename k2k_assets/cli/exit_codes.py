@@ -1,4 +1,4 @@
-"""What the exit codes of `k2k` mean: shown in `--help`, documented in docs/exit-codes.md, tested to agree."""
+"""The meaning of `k2k`'s exit codes, for `--help`. A test compares them with docs/exit-codes.md."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _OF_OTHERS = {
     4: "superseded: a newer instance of the pipeline has taken over, or started meanwhile",
     INTERRUPTED: "interrupted",
 }
-"""What codes mean to commands other than `k2k start`, where that is less."""
+"""Codes that mean less in commands other than `k2k start`."""
 
 
 def epilog(*codes: int) -> str:
     """The codes as the end of a help page.
 
     Args:
-        codes: Those that the command ends with; none: all, as `k2k start` does.
+        codes: Exit codes of the command; without any, all codes, as for `k2k start`.
     """
     meanings = {code: _OF_OTHERS.get(code, EXIT_CODES[code]) for code in codes} or EXIT_CODES
     lines = [f"  {code:>3}  {meaning}" for code, meaning in meanings.items()]

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 @pipeline_files
 @click.option(
     "--reverse-file", "reverse_files", multiple=True, type=click.Path(dir_okay=False, path_type=Path),
-    help="File of the pipeline from the target back to the source, if there is one. Repeated as -f.",
+    help="File of the pipeline from the target back to the source, if there is one. Repeat it as -f.",
 )  # fmt: skip
 @template_engine
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 def failback(files: tuple[Path, ...], reverse_files: tuple[Path, ...], variables: bool, dry_run: bool) -> None:
     """Writes the positions that groups have reached on the target back to the SOURCE cluster.
 
-    The only command that writes to the source. Groups that have members on either side are refused: stop their
-    consumers first. Groups that read nothing on the target stay where they are.
+    No other command writes to the source. Groups that have members on either side are refused: stop their consumers
+    first. Groups that have read nothing on the target stay where they are.
     """
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
 
@@ -42,7 +42,7 @@ def failback(files: tuple[Path, ...], reverse_files: tuple[Path, ...], variables
 
 
 def _failback(pipeline: Pipeline, reverse: Pipeline | None, dry_run: bool) -> None:
-    # Importing Kafka and Arrow takes a moment: not for --help.
+    # Importing Kafka and Arrow takes a moment, which --help does not need.
     from k2k_assets.groups.failback import execute
     from k2k_assets.groups.failback_view import failback_plans
     from k2k_assets.kafka.clusters import both_clusters
@@ -79,6 +79,6 @@ def _writes(plans: Sequence[FailbackPlan]) -> str:
 
 def _report_line(pipeline: Pipeline, report: FailbackReport) -> str:
     return (
-        f"{pipeline.name}: {plural(len(report.written), 'group')} written to the source, {len(report.unchanged)} stood "
-        f"right already, {len(report.refused)} refused, {len(report.failed)} failed"
+        f"{pipeline.name}: {plural(len(report.written), 'group')} written to the source, {len(report.unchanged)} "
+        f"already correct, {len(report.refused)} refused, {len(report.failed)} failed"
     )

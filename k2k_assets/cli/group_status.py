@@ -1,4 +1,4 @@
-"""Polls of the offset mapper for people: a live table on a terminal, log lines elsewhere, a summary at the end."""
+"""Shows polls of the offset mapper: a live table on a terminal, log lines elsewhere, a summary at the end."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Observer = Callable[["PollResult"], None]
 
 _log = logging.getLogger("k2k.groups")
 
-# Without anything to tell, a line comes so often.
+# Seconds between two lines if nothing changes.
 _QUIET_SECONDS = 60.0
 _SPARE_LINES = 7
-# Words that say that all is well.
+# States that need no attention.
 _FINE = ("exact", "ahead", "waiting")
 
 
@@ -34,9 +34,9 @@ class GroupStatus(NamedTuple):
 
     Attributes:
         group: Its name.
-        words: How many of its partitions each word is said of.
+        words: Number of its partitions in each state.
         left_on_source: Offsets left to read on the source.
-        left_on_target: Likewise on the target, where it is translated.
+        left_on_target: Offsets left to read on the target, from the translated positions.
         committed: Whether the poll committed it.
     """
 
@@ -48,17 +48,17 @@ class GroupStatus(NamedTuple):
 
     @property
     def fine(self) -> bool:
-        """Whether there is nothing to look at."""
+        """Whether the group needs no attention."""
         return all(word in _FINE for word in self.words)
 
     @property
     def state(self) -> str:
-        """The words."""
+        """The states of its partitions, as text."""
         return ", ".join(f"{count} {word}" if len(self.words) > 1 else word for word, count in self.words.items())
 
 
 def statuses(result: PollResult) -> list[GroupStatus]:
-    """A poll by group."""
+    """The status of each group in a poll."""
     found = []
     for group in result.groups:
         lines = result.lines(group)
@@ -91,10 +91,10 @@ def poll_line(result: PollResult) -> str:
 
 
 def summary(name: str, result: PollResult) -> str:
-    """A head line and a line a group.
+    """A head line, and a line for each group.
 
     Args:
-        name: Of the pipeline.
+        name: Name of the pipeline.
         result: The poll.
     """
     rows = [
@@ -115,7 +115,7 @@ def summary(name: str, result: PollResult) -> str:
 
 @contextmanager
 def shown(console: Console) -> Iterator[Observer]:
-    """The observer that suits a console, for as long as the context lasts."""
+    """The observer for a console, while the context lasts."""
     if not console.is_terminal:
         yield GroupLines().show
         return
@@ -124,7 +124,7 @@ def shown(console: Console) -> Iterator[Observer]:
 
 
 def status_table(result: PollResult, rows: int) -> Table:
-    """The table of all groups; when they are more than `rows`, those that need a look come first."""
+    """The table of groups; if they are more than `rows`, those that need attention come first."""
     table = Table("group", box=None, pad_edge=False, header_style="bold")
     for name in ("partitions", "left on source", "left on target"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -1,4 +1,4 @@
-"""Which guarantee a pipeline has, and how to get more, in one line."""
+"""One line about the guarantee of a pipeline, and how to get a stronger one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from k2k_assets.pipeline import Pipeline
 
 
 def guarantee(pipeline: Pipeline) -> str:
-    """What a copy may rely on, and the keys that give more than that."""
+    """The guarantee of the copy, and the keys that would give a stronger one."""
     features = pipeline.features
     delivery = "exactly once" if features.exactly_once else "at least once (records may come twice after a fault)"
     headers = "with headers" if features.header_replication else "headers are dropped"

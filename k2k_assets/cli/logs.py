@@ -19,7 +19,7 @@ _NOISY = ("py4j", "pyspark", "SQLQueryContextLogger")
 
 
 class ConsoleHandler(logging.Handler):
-    """Prints plain lines (time, level, message) through a console, so that they do not tear a live display."""
+    """Prints plain lines (time, level, message) through a console, so that they do not break a live display."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -39,17 +39,17 @@ class ConsoleHandler(logging.Handler):
 
 
 def configure(console: Console, verbose: bool = False) -> None:
-    """Shows our own log from INFO up, warnings of other libraries, and of Spark's Python side only errors.
+    """Shows our own log from INFO, other libraries' warnings, and only errors of Spark's Python side.
 
     Args:
-        console: Where.
-        verbose: Show Spark's like ours.
+        console: The console for the log.
+        verbose: Whether Spark's log is shown like ours.
     """
     ours = logging.getLogger("k2k")
     ours.handlers = [ConsoleHandler(console)]
     ours.setLevel(logging.INFO)
-    # A root logger without a handler gets one from the first `logging.info(...)` of any library (py4j, when Java is
-    # gone): from then on each of our lines would be printed twice.
+    # Without a handler, the first `logging.info(...)` of any library (py4j, when Java is gone) adds one to the root
+    # logger, and then each of our lines would be printed twice.
     others = ConsoleHandler(console)
     others.setLevel(logging.INFO if verbose else logging.WARNING)
     others.addFilter(_is_of_others)
@@ -60,15 +60,15 @@ def configure(console: Console, verbose: bool = False) -> None:
 
 
 def _is_of_others(record: logging.LogRecord) -> bool:
-    """Our own lines are shown already; what py4j logs on the root logger is about a Java that is gone."""
+    """Leaves out our own lines, which are shown already, and py4j's on the root logger, which say that Java is gone."""
     return record.name != "root" and record.name.partition(".")[0] != "k2k"
 
 
 def set_up_jvm(verbose: bool = False) -> None:
-    """Lets a JVM that Spark starts from now on log errors only, unless the user has set it up otherwise.
+    """Lets each JVM that Spark starts from now on log only errors, unless the user has configured it.
 
     Args:
-        verbose: Let it log all there is.
+        verbose: Whether it logs everything.
     """
     given = os.environ.get(OPTIONS_VARIABLE, "")
     if "SPARK_CONF_DIR" not in os.environ and LOG4J_FLAG not in given:

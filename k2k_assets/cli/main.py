@@ -17,7 +17,7 @@ from k2k_assets.cli.program import end_process, run_program
 
 
 class _Entry(NamedTuple):
-    """Where a command is found; its module is imported only when the command is used."""
+    """The place of a command; its module is imported only when the command is used."""
 
     module: str
     attribute: str
@@ -29,14 +29,14 @@ COMMANDS: dict[str, _Entry] = {
     "status": _Entry("k2k_assets.cli.status", "status", "Show how far a copy is: lag, rates, what is stopped."),
     "init": _Entry("k2k_assets.cli.init", "init", "Write a first pipeline file between two clusters."),
     "convert": _Entry(
-        "k2k_assets.cli.convert", "convert_command", "Make pipeline files of MirrorMaker 2's properties."
+        "k2k_assets.cli.convert", "convert_command", "Write pipeline files from MirrorMaker 2's properties."
     ),
     "validate": _Entry("k2k_assets.cli.validate", "validate", "Check a pipeline file, and the clusters it names."),
     "migrate": _Entry("k2k_assets.cli.migrate", "migrate", "Print a file of an older K2K in today's spellings."),
     "schema": _Entry("k2k_assets.cli.schema", "schema", "Print the JSON Schema of the pipeline file, for editors."),
     "acls": _Entry("k2k_assets.cli.acls", "acls", "Print the permissions that a pipeline needs, as commands."),
     "sandbox": _Entry("k2k_assets.cli.sandbox", "sandbox", "Two real Kafka clusters on this machine."),
-    "demo": _Entry("k2k_assets.cli.demo", "demo", "The whole of it on the sandbox, with a summary."),
+    "demo": _Entry("k2k_assets.cli.demo", "demo", "A whole copy on the sandbox, with a summary."),
 }
 
 
@@ -52,7 +52,7 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # click's own would import every command for its help line.
+        # click's own method would import every command for its help line.
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
@@ -60,14 +60,14 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="k2k-assets", prog_name="k2k")
 def cli() -> None:
-    """Kafka-to-Kafka replication, with exact offset mappings; exactly once where the pipeline file says so."""
+    """Kafka-to-Kafka replication with exact offset mappings; exactly once if the pipeline file says so."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `k2k` and ends the process with its exit code.
 
     Args:
-        arguments: Without the program's name; those of the process by default.
+        arguments: Arguments without the program's name; by default those of the process.
     """
     end_process(run(arguments))
 

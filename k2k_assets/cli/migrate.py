@@ -1,4 +1,4 @@
-"""`k2k migrate`: a pipeline file of an older release of K2K, rewritten in today's spellings."""
+"""`k2k migrate`: rewrites a pipeline file of an older release of K2K in today's spellings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from k2k_assets.core.words import plural
     help="Pipeline file of any release of K2K.",
 )  # fmt: skip
 def migrate(file: Path) -> None:
-    """Prints the file in today's spellings, with its comments and variables, and says on stderr what was changed.
+    """Prints the file in today's spellings, with its comments and variables, and lists the changes on stderr.
 
-    Changes nothing. Asks no cluster and needs no value of a variable.
+    It changes no file, connects to no cluster, and needs no value of a variable.
     """
-    # Importing the YAML library that keeps comments takes a moment: not for --help.
+    # Importing the YAML library takes a moment, which --help does not need.
     from k2k_assets.pipeline.loader import read_text
     from k2k_assets.pipeline.migration import migrated
     from k2k_assets.pipeline.problems import DocumentError, fail

@@ -1,4 +1,4 @@
-"""Pipeline files that a command writes: never over one of the user's, and never one that cannot be used."""
+"""Writes pipeline files for commands: it overwrites no file of the user, and writes only valid files."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 
 
 def ensure_new(file: Path, force: bool) -> None:
-    """Makes sure that nothing of the user's is overwritten.
+    """Makes sure that no file of the user is overwritten.
 
     Raises:
-        UsageError: There is such a file.
+        UsageError: The file exists.
     """
     if file.exists() and not force:
         raise click.UsageError(f"{file} exists. Name another file, or overwrite it with --force")
 
 
 def write_checked(file: Path, text: str, *, variables: bool = True) -> Pipeline:
-    """Writes a pipeline file that `k2k validate` accepts; it may hold secrets, so its owner alone may read it.
+    """Writes a pipeline file that `k2k validate` accepts. Only its owner may read it, because it may contain secrets.
 
     Args:
-        file: Where to.
-        text: Its content.
-        variables: Whether variables have their values here already.
+        file: Path of the file.
+        text: Content of the file.
+        variables: Whether variables already have their values here.
 
     Raises:
-        PipelineFileError: The text is none; nothing is written then.
+        PipelineFileError: The text is not a valid pipeline file; nothing is written.
         Refused: The file cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="k2k-") as directory:

@@ -1,4 +1,4 @@
-"""`k2k-offset-mapping`: moves consumer groups along, so that they can go on at the exact record on the target."""
+"""`k2k-offset-mapping`: moves consumer groups, so that they can continue at the exact record on the target."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cli() -> None:
 
 @cli.command(epilog=epilog(0, 1, 2, 3, 4, 130), context_settings=_CONTEXT)
 @pipeline_files
-@click.option("--once", is_flag=True, help="Look at all groups once, commit, and end with a summary.")
+@click.option("--once", is_flag=True, help="Poll all groups once, commit, and end with a summary.")
 @start_options
 def start(
     files: tuple[Path, ...],
@@ -48,7 +48,7 @@ def start(
 ) -> None:
     """Translates the positions of consumer groups until SIGINT or SIGTERM, or --once.
 
-    Takes the replicator's own file. It commits on the target only, and never in a group that has members there.
+    It uses the replicator's own file. It commits only on the target, and never in a group that has members there.
     """
     console = error_console()
     logs.configure(console)
@@ -59,7 +59,7 @@ def start(
 
 
 def _start(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:
-    # Importing Kafka and Arrow takes a moment: not for --help.
+    # Importing Kafka and Arrow takes a moment, which --help does not need.
     from k2k_assets.cli.group_status import GroupLines, shown, summary
     from k2k_assets.groups.mapper import sync, sync_once
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `k2k-offset-mapping` and ends the process with its exit code.
 
     Args:
-        arguments: Without the program's name; those of the process by default.
+        arguments: Arguments without the program's name; by default those of the process.
     """
     end_process(run(arguments))
 

@@ -17,7 +17,7 @@ _SWITCH = click.Choice(["enabled", "disabled"])
 
 
 def split_files(values: Sequence[Path]) -> tuple[Path, ...]:
-    """K2K's tools take lists with commas, too. A file that has a comma in its name is itself."""
+    """Splits lists with commas, as K2K's tools do. A path of an existing file with a comma stays whole."""
     return tuple(
         Path(name.strip())
         for value in values
@@ -42,7 +42,7 @@ def pipeline_files(command: F) -> F:
 
 
 def defaults_files(command: F) -> F:
-    """`-d` as K2K's tool has it: parameter `defaults`, of files that come before those of `-f`."""
+    """`-d` of K2K's tool: parameter `defaults`, files that come before those of `-f`."""
     return click.option(
         "-d", "--defaults", "defaults", metavar="FILE",
         multiple=True, type=click.Path(dir_okay=False, path_type=Path), callback=_each_file,
@@ -51,23 +51,23 @@ def defaults_files(command: F) -> F:
 
 
 def template_engine(command: F) -> F:
-    """`-g`: parameter `variables`, whether there are any."""
+    """`-g`: parameter `variables`, whether the file has variables."""
     return click.option(
         "-g", "--template-engine", "variables", type=_SWITCH, default="enabled", show_default=True,
         callback=lambda _, __, value: value == "enabled",
-        help="Whether ${...} in the file stands for a variable.",
+        help="Whether ${...} in the file is a variable.",
     )(command)  # fmt: skip
 
 
 def start_options(command: F) -> F:
-    """`-t`, `-g`, `-l` and `-w` as K2K has them: `telemetry`, `variables`, `termination_log`, `..._enabled`."""
+    """`-t`, `-g`, `-l` and `-w` of K2K: `telemetry`, `variables`, `termination_log`, `..._enabled`."""
     options: tuple[Callable[[F], F], ...] = (
         click.option("-t", "--telemetry", is_flag=True, help="Accepted; telemetry is not built yet."),
         template_engine,
         click.option(
             "-l", "--termination-log", type=click.Path(dir_okay=False, path_type=Path), default=DEFAULT,
             show_default=True,
-            help="File that receives the failure that ended the program. The default is written only if it exists.",
+            help="File for the failure that ended the program. The default is written only if it exists.",
         ),
         click.option(
             "-w", "--termination-log-enabled", type=_SWITCH, default="enabled", show_default=True,

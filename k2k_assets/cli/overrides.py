@@ -25,20 +25,20 @@ _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 def _override_options(command: F) -> F:
-    """What `set` and `reset` have in common: `new_topic`, ... `force`."""
+    """The options that `set` and `reset` share: `new_topic`, ... `force`."""
     options: tuple[Callable[[F], F], ...] = (
         click.option(
             "--accept-new-topic", "new_topic", is_flag=True,
-            help="Go on although a source or target topic was deleted and created anew.",
+            help="Continue although a source or target topic was deleted and created again.",
         ),
         click.option(
             "--accept-foreign-records", "foreign_records", is_flag=True,
-            help="Accept what others wrote to the target partitions so far.",
+            help="Accept the records that others have written to the target partitions so far.",
         ),
-        click.option("--reason", "why", metavar="TEXT", help="Why, for the commit log."),
+        click.option("--reason", "why", metavar="TEXT", help="Reason, for the commit log."),
         click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing."),
         click.option(
-            "--force", is_flag=True, help="Take the partitions from an instance that holds them: it is fenced."
+            "--force", is_flag=True, help="Take the partitions from an instance that has claimed them: it is fenced."
         ),
     )  # fmt: skip
     for option in reversed(options):
@@ -51,13 +51,13 @@ def _override_options(command: F) -> F:
 @click.option(
     "-o", "--offset", "offsets", metavar="TOPIC:PARTITION:OFFSET", multiple=True, required=True,
     help="Source topic, source partition or 'all', and the offset to copy next: a number, 'earliest' (the log start), "
-    "'latest' (the end of what can be read) or 'current' (stay). Repeated: several.",
+    "'latest' (the end of what can be read) or 'current' (stay). Repeat it for several.",
 )  # fmt: skip
 @_override_options
 def set_positions(call: ToolCall, offsets: tuple[str, ...], **options: Any) -> None:
-    """Sets positions: where copying goes on. Records that are jumped over are never copied, and noted as skipped.
+    """Sets the positions at which copying continues. Skipped records are never copied, and are noted as skipped.
 
-    Going back copies records a second time. Stop the pipeline first.
+    A lower position copies records a second time. Stop the pipeline first.
     """
     from k2k_assets.overrides.request import Wanted
 
@@ -76,7 +76,7 @@ def set_positions(call: ToolCall, offsets: tuple[str, ...], **options: Any) -> N
 def reset(call: ToolCall, yes: bool, dry_run: bool, **options: Any) -> None:
     """Sets all positions of the pipeline, or of several, to the log start: everything is copied again.
 
-    On a terminal it shows what would be changed, and asks before it does. Stop the pipeline first.
+    On a terminal it shows the changes and asks for confirmation. Stop the pipeline first.
     """
     asks = not (yes or dry_run) and sys.stdin.isatty()
     call.show_log()
@@ -96,7 +96,7 @@ def _override(
     force: bool,
     asks: bool = False,
 ) -> None:
-    # Importing Kafka takes a moment: not for --help.
+    # Importing Kafka takes a moment, which --help does not need.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.overrides.apply import override, rehearse
     from k2k_assets.overrides.request import Request, Wanted
@@ -127,14 +127,14 @@ def _show(decided: Sequence[Override]) -> None:
 
 
 def _confirm(decided: Sequence[Override]) -> None:
-    """Asks whether all that is to be copied again."""
+    """Asks whether to copy these offsets again."""
     again = plural(sum(len(one.again) for one in decided), "source offset")
     if not click.confirm(f"Copy {again} again, behind what was copied?", err=True):
         raise Refused("not confirmed; nothing was changed")
 
 
 def _who() -> str:
-    """User and host, as far as they are known."""
+    """User and host, if they are known."""
     user = "?"
     with suppress(KeyError, OSError):  # a container may know no name for its user
         user = getpass.getuser()

@@ -22,9 +22,9 @@ def run_program(command: click.Command, name: str, arguments: Sequence[str] | No
     """Runs a command and returns the exit code; a command that returns an integer has chosen its own.
 
     Args:
-        command: What to run.
+        command: The command to run.
         name: The program's name, for messages.
-        arguments: Without the program's name; None: those of the process.
+        arguments: Arguments without the program's name; None: those of the process.
     """
     forget_files()
     try:
@@ -43,10 +43,10 @@ def run_program(command: click.Command, name: str, arguments: Sequence[str] | No
 
 
 def end_process(code: int) -> NoReturn:
-    """Ends the process in Python's way, without what the C library does at an exit.
+    """Ends the process as Python does, without the exit handlers of the C library.
 
-    A question to a cluster may have been left behind in a thread, as after a refused login. The C library would clean
-    up OpenSSL under the connections of that thread's client, and the process would die by a signal.
+    A thread may still wait for a cluster, for example after a refused login. The C library would clean up OpenSSL while
+    that thread's client still uses it, and a signal would kill the process.
 
     Args:
         code: The exit code.
@@ -58,10 +58,10 @@ def end_process(code: int) -> NoReturn:
 def _leave() -> None:
     if _chosen:
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # who read it is gone
+            with suppress(OSError, ValueError):  # the reader is gone
                 stream.flush()
         os._exit(_chosen[0])
 
 
-# Functions that were registered later are called before.
+# Functions that are registered later run earlier.
 atexit.register(_leave)

@@ -1,6 +1,6 @@
 """Shows the progress of a replication while it runs: a live table on a terminal, log lines elsewhere.
 
-Both are observers for `replicate`; neither knows how the numbers come about.
+Both are observers for `replicate`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _log = logging.getLogger("k2k.progress")
 _LINE_SECONDS = 5.0
 # More topics than this share one line.
 _OWN_LINES = 10
-# Lines of the terminal that the table does not take: its head, its frame, a line of log.
+# Lines of the terminal besides the table's rows: its head, its frame, a line of log.
 _SPARE_LINES = 7
 
 
 @contextmanager
 def shown(console: Console) -> Iterator[Observer]:
-    """The observer that suits a console, for as long as the context lasts."""
+    """The observer for a console, while the context lasts."""
     if not console.is_terminal:
         yield ProgressLines().show
         return
@@ -45,10 +45,10 @@ def shown(console: Console) -> Iterator[Observer]:
 
 
 class LiveDisplay:
-    """A table that is drawn anew at each report.
+    """A table that each report draws again.
 
     Args:
-        live: Where it is drawn.
+        live: The live display.
     """
 
     def __init__(self, live: Live) -> None:
@@ -62,7 +62,7 @@ class LiveDisplay:
 
 
 def status_table(statuses: list[TopicStatus], rows: int) -> Table:
-    """The table of all topics; when they are more than `rows`, those that lag or need attention come first."""
+    """The table of topics; if they are more than `rows`, those that lag or need attention come first."""
     table = Table("topic", box=None, pad_edge=False, header_style="bold")
     for name in ("position", "end", "copied", "lag", "records/s", "ETA"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -89,7 +89,7 @@ def _cells(status: TopicStatus) -> list[str]:
         f"{status.lag:,}",
         f"{status.rate:,.0f}",
         duration(status.eta) if status.eta is not None else "",
-        escape(with_files(status.state)),  # the code of a stop reason stands in brackets, as rich's markup does
+        escape(with_files(status.state)),  # the code of a stop reason is in brackets, like rich's markup
     ]
 
 
@@ -109,7 +109,7 @@ class ProgressLines:
         self._shown: dict[str, tuple[int, int, tuple[str, ...]]] = {}
 
     def show(self, progress: Progress) -> None:
-        """Logs what changed, when it is time."""
+        """Logs the changes since the last line, if the interval has passed."""
         statuses = self._reader.read(progress)
         if self._clock() < self._next:
             return
@@ -128,7 +128,7 @@ def _shown(status: TopicStatus) -> tuple[int, int, tuple[str, ...]]:
 
 
 def status_line(status: TopicStatus) -> str:
-    """One topic in one line."""
+    """One line about a topic."""
     parts = [
         f"position {status.position:,} of {status.end:,}",
         f"{status.records:,} copied",
@@ -141,7 +141,7 @@ def status_line(status: TopicStatus) -> str:
 
 
 def total(statuses: list[TopicStatus]) -> TopicStatus:
-    """All topics as if they were one."""
+    """The sum of all topics."""
     lag, rate = sum(s.lag for s in statuses), sum(s.rate for s in statuses)
     return TopicStatus(
         topic=plural(len(statuses), "topic"),

@@ -1,4 +1,4 @@
-"""`k2k sandbox up`: two clusters in the foreground, with a pipeline file to try them."""
+"""`k2k sandbox up`: runs two clusters in the foreground, and writes a pipeline file for them."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def sandbox() -> None:
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep data here, and find it again at the next start. Without it everything is temporary.",
+    help="Directory that keeps the data for the next start. Without it everything is temporary.",
 )
 @click.option(
     "--pipeline-file",
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("sandbox.yaml"),
     show_default=True,
-    help="Where to write a pipeline that replicates the sample topics.",
+    help="File for a pipeline that replicates the sample topics.",
 )
 @click.option(
     "--sample-traffic/--no-sample-traffic",
     default=True,
     show_default=True,
-    help="Write sample topics to the source, unless they are there already.",
+    help="Write sample topics to the source, unless they exist.",
 )
-@click.option("--keep-writing", is_flag=True, help="Write a trickle of records to the source until the end.")
+@click.option("--keep-writing", is_flag=True, help="Keep writing some records to the source until the end.")
 @click.option(
     "--secure",
     is_flag=True,
@@ -90,7 +90,7 @@ def up(
 
 
 def _access_lines(broker: Broker) -> Iterator[str]:
-    """Where a secured broker is, and who comes in by what; no secrets, only where they are."""
+    """The addresses of a secured broker, and the files with the credentials of its users; shows no secret."""
     security = broker.security
     rights = "may only read" if broker.role == "source" else "may copy topics and move groups"
     yield f"{broker.role}  {broker.servers}  SASL_SSL, SCRAM-SHA-512; {broker.mtls_servers}  SSL, client certificate"
@@ -114,12 +114,12 @@ def _wait(clusters: KafkaSandbox, stop: threading.Event) -> None:
     while not stop.wait(_POLL_SECONDS):
         for broker in (clusters.source, clusters.target):
             if not broker.is_running():
-                raise K2KError(f"The {broker.role} broker ended by itself. Its last words:\n{broker.log_tail()}")
+                raise K2KError(f"The {broker.role} broker ended by itself. The end of its log:\n{broker.log_tail()}")
 
 
 @contextmanager
 def _stop_signals() -> Iterator[threading.Event]:
-    """Turns SIGINT and SIGTERM into an event; a second one interrupts what does not look at it."""
+    """Turns SIGINT and SIGTERM into an event; a second signal interrupts code that does not check the event."""
     stop = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:

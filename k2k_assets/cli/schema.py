@@ -10,7 +10,7 @@ from k2k_assets.pipeline import json_schema
 
 @click.command(epilog=epilog(0, 1, 2, 130), context_settings={"help_option_names": ["-h", "--help"]})
 def schema() -> None:
-    """Prints the JSON Schema of the pipeline file: editors complete and check keys by it.
+    """Prints the JSON Schema of the pipeline file, with which editors complete and check keys.
 
     \b
     k2k schema > pipeline.schema.json

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from k2k_assets.verification.record_pair import RecordPlace, ShownRecord
 
 _MOST_SHOWN = 400
-# Of a table that nobody looks at on a terminal.
+# Width of a table that is not on a terminal.
 _COLUMNS = 160
 _PLACE = "TOPIC:PARTITION:OFFSET"
 
@@ -35,19 +35,19 @@ def show(
     target: str | None,
     as_json: bool,
 ) -> None:
-    """Shows a record of the source beside its copy, and in what they differ.
+    """Shows a record of the source beside its copy, and their differences.
 
-    With one of -o and --target, the mappings say where the other one is. A check that fails names the command for the
-    records that it found. What is shown is the data itself.
+    With only -o or only --target, the mappings give the place of the other record. A failed check names this command
+    for the records that it found. The output contains the data itself.
     """
-    # Importing Kafka takes a moment: not for --help.
+    # Importing Kafka takes a moment, which --help does not need.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.verification.record_pair import differences_of, facing, record_at
 
     call.show_log(quiet=True)
     there, here = _place(source, "-o"), _place(target, "--target")
     if there is None and here is None:
-        raise click.UsageError("wanted: -o, --target, or both")
+        raise click.UsageError("expected -o, --target, or both")
     pipeline = call.one()
     if there is None:
         assert here is not None
@@ -79,13 +79,13 @@ def _place(text: str | None, option: str) -> RecordPlace | None:
 
 def _words(original: ShownRecord | None, copy: ShownRecord | None, found: list[str]) -> str:
     if original and copy:
-        return f"They differ in: {', '.join(found)}." if found else "The copy is what the record is."
+        return f"They differ in: {', '.join(found)}." if found else "The copy equals the record."
     return "There are not two records to compare: an offset without a record is a marker, was aborted, or was removed."
 
 
 def _table(sides: list[tuple[RecordPlace | None, ShownRecord | None]], found: list[str]) -> Table:
     table = Table("", "source", "target", show_edge=False)
-    table.add_row("record", *(str(place) if place else "not told by the mappings" for place, _ in sides))
+    table.add_row("record", *(str(place) if place else "not in the mappings" for place, _ in sides))
     for part in ("timestamp", "key", "value", "headers"):
         cells = (escape(_cell(part, seen)) for _, seen in sides)
         table.add_row(part, *cells, style="red" if part in found else None)
@@ -105,7 +105,7 @@ def _cell(part: str, seen: ShownRecord | None) -> str:
 
 
 def _text(value: bytes | None) -> str:
-    """Text where it is text, else hexadecimal; the beginning of what is long."""
+    """UTF-8 text, or else hexadecimal; long values are shortened."""
     if value is None:
         return "null"
     try:

@@ -18,18 +18,18 @@ T = TypeVar("T")
 LEFT_AT_ONCE = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = "\x1b[?25h"
-# A signal that comes just before the main thread begins to wait is handled when it looks up.
+# A signal just before the main thread begins to wait is handled at the end of this interval.
 _POLL_SECONDS = 0.2
 
 
 @contextmanager
 def stop_on_signals(before_leaving: Callable[[], object] = lambda: None) -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; the second leaves at once with 130.
+    """An event that the first SIGINT or SIGTERM sets; the second ends the process at once with 130.
 
-    To be entered on the main thread.
+    Enter it on the main thread.
 
     Args:
-        before_leaving: Called at the second one, between any two steps of the program; it must not wait.
+        before_leaving: Called at the second signal, between any two steps of the program; it must not wait.
     """
     stop = threading.Event()
 
@@ -51,7 +51,7 @@ def stop_on_signals(before_leaving: Callable[[], object] = lambda: None) -> Iter
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does: by a `KeyboardInterrupt`. To be entered on the main thread."""
+    """Makes SIGTERM raise `KeyboardInterrupt`, as Ctrl-C does. Enter it on the main thread."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -64,10 +64,10 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 def run_aside(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Runs a function in a thread of its own, and returns or raises what it does.
+    """Runs a function in its own thread, and returns its result or raises its error.
 
-    Signals are handled on the main thread and only between its own steps: it has none but to wait, so that a call into
-    Kafka or Spark holds no signal back.
+    Python handles signals on the main thread, between its own steps. Here the main thread only waits, so a call into
+    Kafka or Spark delays no signal.
     """
     with ThreadPoolExecutor(1, "k2k-command") as worker:
         running = worker.submit(function, *arguments, **named)
@@ -77,10 +77,10 @@ def run_aside(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -
 
 
 def _say(text: str, *, on_terminal: bool = False) -> None:
-    """Writes to standard error; with `on_terminal` only if that is one."""
-    # Nobody may be there to read it, and what is raised here would end the work in the middle.
+    """Writes to standard error; with `on_terminal` only if that is a terminal."""
+    # The reader may be gone, and an error here would end the work in the middle.
     with suppress(OSError, ValueError):
-        # Not through a stream object: the signal may have come in the middle of its own write.
+        # The signal may have interrupted a write of the stream object, so this does not use it.
         number = sys.__stderr__.fileno() if sys.__stderr__ else 2
         if os.isatty(number) or not on_terminal:
             os.write(number, text.encode())

@@ -34,14 +34,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("k2k.cli")
 
-# Between two looks for clusters that do not answer yet.
+# Seconds between two attempts to reach clusters that do not answer yet.
 _RETRY_SECONDS = 5.0
 
 
 @click.command(epilog=epilog(), context_settings={"help_option_names": ["-h", "--help"]})
 @pipeline_files
-@click.option("--once", is_flag=True, help="End when all that was committed on the source at the start is copied.")
-@click.option("--verbose", is_flag=True, help="Show all that Spark and its JVM log, too.")
+@click.option(
+    "--once", is_flag=True, help="End when everything is copied that was committed on the source at the start."
+)
+@click.option("--verbose", is_flag=True, help="Also show the whole log of Spark and its JVM.")
 @start_options
 def start(
     files: tuple[Path, ...],
@@ -54,7 +56,7 @@ def start(
 ) -> None:
     """Replicates the topics of a pipeline until SIGINT or SIGTERM, or --once until caught up.
 
-    The first signal ends it after a last commit, with exit code 0, or 6 where --once has not caught up; a second one
+    The first signal ends it after a last commit, with exit code 0, or 6 if --once has not caught up. A second signal
     ends it at once.
     """
     console = error_console()
@@ -89,8 +91,8 @@ def _run(
 
 @contextmanager
 def _looked_at(pipeline: Pipeline) -> Iterator[FirstLook]:
-    """The first look at both clusters, which fails at once what cannot be copied: Spark starts meanwhile."""
-    # All this is imported while Java starts.
+    """The first look at both clusters, which finds faults at once while Spark starts."""
+    # These imports run while Java starts.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.replication.driver.first_look import look_at_clusters
 
@@ -104,20 +106,20 @@ def _looked_at(pipeline: Pipeline) -> Iterator[FirstLook]:
 
 
 def _show_to_dagster(pipeline: Pipeline, look: FirstLook) -> None:
-    """Lets the definitions show the topics of today; the copy needs nothing of it, so nothing of it stops the copy."""
+    """Lets Dagster's definitions show the present topics; an error here does not stop the copy."""
     from k2k_assets.discovery import remember_topics
 
     try:
         if not remember_topics(pipeline, look.topics, look.source_id, look.target_id):
-            # No warning: nothing is wrong with this pipeline or with the other.
-            _log.info("Dagster is shown nothing of it: a pipeline of that name on other clusters is remembered")
+            # No warning, because neither pipeline has a fault.
+            _log.info("Dagster does not show it: a pipeline of that name on other clusters is remembered")
     except (K2KError, OSError) as error:
         advice = f"; {HOME_VARIABLE} names another directory" if isinstance(error, OSError) else ""
-        _log.warning("Dagster is shown nothing of it: what was discovered cannot be remembered (%s)%s", error, advice)
+        _log.warning("Dagster does not show it: what was discovered cannot be remembered (%s)%s", error, advice)
 
 
 def _await_clusters(pipeline: Pipeline, clusters: ExitStack, stop: threading.Event) -> FirstLook | None:
-    """Waits until both clusters answer; None when it was told to stop before."""
+    """Waits until both clusters answer; None if a signal stops it before."""
     while not stop.is_set():
         try:
             return clusters.enter_context(_looked_at(pipeline))
@@ -130,7 +132,7 @@ def _await_clusters(pipeline: Pipeline, clusters: ExitStack, stop: threading.Eve
 def _replicate(
     spark: ComingSpark, look: FirstLook, console: Console, once: bool, stop: threading.Event
 ) -> Outcome | None:
-    """Runs the engine; nothing to report when it was stopped before it began."""
+    """Runs the engine; None if it was stopped before it began."""
     from k2k_assets.cli.progress import shown
     from k2k_assets.replication.driver.events import on_progress
     from k2k_assets.replication.extent import Continuous, UntilCaughtUp
@@ -149,7 +151,7 @@ def _raise_for_stopped(outcome: Outcome) -> None:
 
 
 def _raise_for_the_rest(outcome: Outcome | None) -> None:
-    """A run with an end that was told to stop has reached it only if nothing is left."""
+    """Raises if a signal stopped a run with an end before it had copied everything."""
     again = "start it again before anything relies on the copy"
     if outcome is None:
         raise NotCaughtUp(f"stopped by a signal before the copy began; {again}")

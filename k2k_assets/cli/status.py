@@ -1,4 +1,4 @@
-"""`k2k status`: how far a copy is, on one screen or as JSON. Reads only, and disturbs nobody."""
+"""`k2k status`: how far a copy is, on one screen or as JSON. It only reads."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 Show = Callable[["CopyStatus"], None]
 
-# Of a screen that is no terminal: nobody resizes a file.
+# Width of a screen that is not a terminal.
 _COLUMNS = 140
 
 
 @click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @pipeline_files
-@click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Refresh until Ctrl-C.")
 @click.option(
     "--interval", type=click.FloatRange(0.5), default=2.0, show_default=True, metavar="SECONDS",
-    help="Of --watch: from one look to the next.",
+    help="Time between two refreshes of --watch.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; with --watch one document a line.")
 @template_engine
@@ -70,7 +70,7 @@ def status(files: tuple[Path, ...], watch: bool, interval: float, as_json: bool,
 
 
 def _look(pipeline: Pipeline, show: Show) -> None:
-    # Importing Kafka takes a moment: not for --help.
+    # Importing Kafka takes a moment, which --help does not need.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.status.copy_reader import CopyReader
 
@@ -79,7 +79,7 @@ def _look(pipeline: Pipeline, show: Show) -> None:
 
 
 def _watch(pipeline: Pipeline, interval: float, show: Show, tell_error: Callable[[K2KError], None]) -> None:
-    """Looks until it is interrupted; a cluster that goes away after the first look is waited for."""
+    """Refreshes until it is interrupted; after the first refresh it waits for a cluster that does not answer."""
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.status.copy_reader import CopyReader
 

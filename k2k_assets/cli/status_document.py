@@ -16,11 +16,11 @@ VERSION = 1
 
 
 def status_document(pipeline: Pipeline, status: CopyStatus) -> dict[str, Any]:
-    """The document; no value in it is a secret.
+    """The document, without secrets.
 
     Args:
-        pipeline: Whose.
-        status: What was found.
+        pipeline: The pipeline.
+        status: Its status.
     """
     return {
         "version": VERSION,

@@ -1,4 +1,4 @@
-"""What `k2k status` shows: first what is stopped and what to do, then what moves, then the quiet topics in a line."""
+"""The screen of `k2k status`: stopped partitions and what to do, then topics that move, then a line of quiet topics."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from k2k_assets.status.lag import TotalLag
 
 _BARS = "▁▂▃▄▅▆▇█"
-# More stopped partitions than this are counted.
+# Further stopped partitions are only counted.
 _MOST_STOPS = 10
-# Lines that are neither topics nor stops.
+# Lines besides topics and stopped partitions.
 _SPARE_LINES = 8
 _STYLES: dict[State, str] = {"stopped": "red", "not begun": "yellow"}
 
@@ -32,9 +32,9 @@ def status_screen(pipeline: Pipeline, status: CopyStatus, height: int | None = N
     """The screen.
 
     Args:
-        pipeline: Whose.
-        status: What was found.
-        height: Lines of the terminal; None: as many as it takes.
+        pipeline: The pipeline.
+        status: Its status.
+        height: Lines of the terminal; None: no limit.
     """
     stops = list(_stops(status))
     rows = None if height is None else max(1, height - _SPARE_LINES - 4 * len(stops))
@@ -45,8 +45,8 @@ class LiveScreen:
     """A screen that is drawn in place.
 
     Args:
-        live: Where.
-        draw: Makes the screen of what was found, for so many lines.
+        live: The live display.
+        draw: Makes the screen from a status, for a number of lines.
     """
 
     def __init__(self, live: Live, draw: Callable[[CopyStatus, int], RenderableType]) -> None:
@@ -54,12 +54,12 @@ class LiveScreen:
         self._last: RenderableType = Text()
 
     def show(self, status: CopyStatus) -> None:
-        """Draws what was found."""
+        """Draws a status."""
         self._last = self._draw(status, self._live.console.height)
         self._live.update(self._last, refresh=True)
 
     def tell(self, error: K2KError) -> None:
-        """Leaves what was found last, and says what is in the way now."""
+        """Keeps the last status on the screen, and shows the error below."""
         self._live.update(Group(self._last, Text(f"\nwaiting: {error}", style="yellow")), refresh=True)
 
 
@@ -85,7 +85,7 @@ def _groups(groups: MovedGroups | None) -> Iterator[str]:
 
 
 def behind(lag: TotalLag) -> str:
-    """Seconds behind in words; of partitions of which it is not known, it may be more."""
+    """Seconds behind as text; "or more" if some partitions are unknown."""
     if lag.seconds is None:
         return "unknown" if lag.unknown else "0 s"
     words = duration(lag.seconds) if lag.seconds else "0 s"
@@ -145,7 +145,7 @@ def _cells(topic: CopiedTopic, now: int) -> list[str]:
 
 
 def sparkline(counts: Sequence[int]) -> str:
-    """A bar for each count; the lowest one stands for nothing at all."""
+    """A bar for each count; the lowest bar means 0."""
     most = max(counts, default=0)
     return "".join(_BARS[0 if not count else 1 + (count * (len(_BARS) - 2)) // most] for count in counts)
 

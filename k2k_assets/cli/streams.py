@@ -1,4 +1,4 @@
-"""Standard output and error of a command that goes on when nobody reads them any more (`k2k start 2>&1 | tee`)."""
+"""Standard output and error of a command that continues when its reader ends (`k2k start 2>&1 | tee`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console
 
 
 class LastingConsole(Console):
-    """A console that falls silent when its pipe is closed; rich's own ends the program wherever it is."""
+    """A console that prints nothing more when its pipe is closed; rich's own would end the program."""
 
     def on_broken_pipe(self) -> None:
         """Prints nothing from now on."""
@@ -26,7 +26,7 @@ def error_console() -> LastingConsole:
 
 
 def tell(text: str) -> None:
-    """Prints a result on standard output, if somebody reads it: the exit code is to tell of the work, not of that."""
+    """Prints a result on standard output. A closed pipe is no error: the exit code is only about the work."""
     try:
         click.echo(text)
     except BrokenPipeError:
@@ -34,8 +34,8 @@ def tell(text: str) -> None:
 
 
 def point_at_nothing(stream: IO[Any]) -> None:
-    """Lets a stream without a reader write into nothing: what it still holds would fail once more at the exit."""
-    with suppress(OSError, ValueError):  # what is no file has no number
+    """Points a stream without a reader at the null device, because its buffer would fail again at the exit."""
+    with suppress(OSError, ValueError):  # a stream without a file has no descriptor
         nothing = os.open(os.devnull, os.O_WRONLY)
         try:
             os.dup2(nothing, stream.fileno())

@@ -1,4 +1,4 @@
-"""What a replication did, as the text that `k2k start` ends with."""
+"""The summary at the end of `k2k start`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def summary(pipeline: Pipeline, outcome: Outcome) -> str:
-    """A head line and a line a topic.
+    """A head line, and a line for each topic.
 
     Args:
-        pipeline: Named in the head line.
-        outcome: What `replicate` returned.
+        pipeline: The pipeline that the head line names.
+        outcome: The result of `replicate`.
     """
     topics = outcome.topics.values()
     records, volume = sum(t.records for t in topics), sum(t.bytes for t in topics)

@@ -1,4 +1,4 @@
-"""The file in which an orchestrator looks for the reason why the program ended (Kubernetes' termination log)."""
+"""The file from which an orchestrator reads why the program ended (Kubernetes' termination log)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _log = logging.getLogger("k2k.cli")
 
 @contextmanager
 def failure_written_to(path: Path, enabled: bool) -> Iterator[None]:
-    """Writes the message of the error that passes through, if any, into a file.
+    """Writes the message of an error that passes through into a file.
 
     Args:
-        path: The default is only written where it exists already: Kubernetes makes it, nothing else does.
-        enabled: Otherwise nothing is written.
+        path: The file. The default is only written if it exists, because only Kubernetes creates it.
+        enabled: Whether to write at all.
     """
     try:
         yield

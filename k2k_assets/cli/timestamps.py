@@ -8,7 +8,7 @@ import click
 
 
 class Timestamp(click.ParamType):  # type: ignore[type-arg]  # older releases of click refuse the argument
-    """Milliseconds since the epoch; ISO text without a zone means UTC, as Kafka's own times do."""
+    """Milliseconds since the epoch; ISO text without a zone means UTC, as in Kafka."""
 
     name = "ms|iso"
 
@@ -27,5 +27,5 @@ class Timestamp(click.ParamType):  # type: ignore[type-arg]  # older releases of
 
 
 def shown(milliseconds: int) -> str:
-    """A point in time for people, UTC."""
+    """A point in time as readable text, in UTC."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `k2k-tool` and ends the process with its exit code.
 
     Args:
-        arguments: Without the program's name; those of the process by default.
+        arguments: Arguments without the program's name; by default those of the process.
     """
     end_process(run(arguments))
 

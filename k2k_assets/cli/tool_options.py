@@ -1,4 +1,4 @@
-"""The options that all commands of `k2k-tool` share, as K2K's tool has them: each `-f` is a pipeline of its own."""
+"""The options that all commands of `k2k-tool` share. As in K2K's tool, each `-f` is a pipeline of its own."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _LEVELS = ("error", "warning", "info", "debug")
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}
 _SHORT = re.compile(r"(\d{1,9})\s*(ms|s|m|h)?", re.ASCII)
 _LONG = re.compile(r"(\d{1,9})\s+(millisecond|second|minute|hour)s?", re.ASCII)
-_EACH_ALONE = "Each -f is a pipeline of its own; several files of one pipeline are written -f base.yaml,override.yaml."
+_EACH_ALONE = "Each -f is a pipeline of its own; write several files of one pipeline as -f base.yaml,override.yaml."
 
 
 class _Duration(click.ParamType):  # type: ignore[type-arg]  # older releases of click refuse the argument
-    """`10s`, `500ms`, or as a pipeline file has it: `10 seconds`."""
+    """A duration: `10s`, `500ms`, or as in a pipeline file, `10 seconds`."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        """Reads it."""
+        """Reads a duration."""
         if isinstance(value, timedelta):
             return value
         if short := _SHORT.fullmatch(str(value)):
@@ -49,14 +49,14 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # older releases of
 
 @dataclass(frozen=True)
 class ToolCall:
-    """What a call says of its pipelines, and of what it shows.
+    """The shared options of a call.
 
     Attributes:
-        pipelines: The files of each.
-        defaults: Files that come before those of each.
-        variables: Whether `${...}` stands for a variable.
-        pull_timeout: Longest time for reading the commit topic; None: as the file says.
-        verbosity: From which level on the log is shown; None: the command chooses.
+        pipelines: The files of each pipeline.
+        defaults: Files that come before those of each pipeline.
+        variables: Whether `${...}` is a variable.
+        pull_timeout: Longest time for reading the commit topic; None: as in the file.
+        verbosity: Lowest level of the log that is shown; None: the command decides.
     """
 
     pipelines: tuple[tuple[Path, ...], ...]
@@ -69,17 +69,17 @@ class ToolCall:
         """Shows the log on standard error.
 
         Args:
-            quiet: Whether only warnings and what is worse are shown, unless `--verbosity` says otherwise.
+            quiet: Whether to show only warnings and errors, unless `--verbosity` says otherwise.
         """
         logs.configure(error_console())
         level = self.verbosity or ("warning" if quiet else "info")
         logging.getLogger("k2k").setLevel(level.upper())
 
     def each(self) -> Iterator[Pipeline]:
-        """The pipelines, one after the other; what the program says while one is in use names its files.
+        """Yields the pipelines one after another; messages name the files of the present one.
 
         Raises:
-            PipelineFileError: One cannot be used; none is given out then.
+            PipelineFileError: One cannot be used; then it yields none.
         """
         loaded = [self._load(files) for files in self.pipelines]
         names = [(pipeline.name, pipeline.group) for pipeline in loaded]
@@ -94,10 +94,10 @@ class ToolCall:
         """The only pipeline.
 
         Raises:
-            UsageError: There are several.
+            UsageError: The call has several pipelines.
         """
         if len(self.pipelines) > 1:
-            raise click.UsageError(f"wanted: one pipeline. {_EACH_ALONE}")
+            raise click.UsageError(f"expected one pipeline. {_EACH_ALONE}")
         return next(self.each())
 
     def _load(self, files: Sequence[Path]) -> Pipeline:
@@ -124,7 +124,7 @@ def _split(_: click.Context, __: click.Parameter, values: Sequence[Path]) -> tup
 
 
 def tool_options(command: F) -> F:
-    """`-f`, `-d`, `-g`, `-i` and `--verbosity` as K2K's tool has them: parameter `call`, beside the command's own."""
+    """`-f`, `-d`, `-g`, `-i` and `--verbosity` of K2K's tool, as parameter `call`."""
 
     @wraps(command)
     def with_call(
@@ -148,9 +148,9 @@ def tool_options(command: F) -> F:
         template_engine,
         click.option(
             "-i", "--pull-timeout", type=_Duration(), metavar="DURATION",
-            help="Longest time for reading the commit topic to its end, such as 10s; by default as the file says.",
+            help="Longest time for reading the commit topic to its end, such as 10s; by default as in the file.",
         ),
-        click.option("--verbosity", type=click.Choice(_LEVELS), help="From which level on the log is shown."),
+        click.option("--verbosity", type=click.Choice(_LEVELS), help="Lowest level of the log that is shown."),
     )  # fmt: skip
     given: Any = with_call
     for option in reversed(options):

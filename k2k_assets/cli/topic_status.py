@@ -1,4 +1,4 @@
-"""From what the engine reports of partitions to what people want to know of topics. Pure but for the clock."""
+"""Turns the engine's reports about partitions into a status of each topic. Pure, except for the clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from k2k_assets.core.topic_partition import by_topic
 if TYPE_CHECKING:
     from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 
-# Rates are averages over this many seconds: shorter ones jump about, longer ones lag behind.
+# Rates are averages over this many seconds: shorter ones vary too much, longer ones react too late.
 _RATE_SECONDS = 10.0
 # An open transaction is ordinary for a while.
 _HELD_SECONDS = 60.0
@@ -28,13 +28,13 @@ class TopicStatus:
     Attributes:
         topic: The source topic.
         position: Next source offsets to copy, summed over its partitions.
-        end: `Pipeline.readable_end`, summed alike.
-        records: Copied by this run.
+        end: `Pipeline.readable_end`, summed over its partitions.
+        records: Records copied by this run.
         lag: Source offsets between position and end.
-        rate: Records per second lately.
-        eta: Seconds until caught up at that rate; `None` when nothing moves or nothing is left.
-        notes: What needs attention, in words.
-        stopped: Whether a partition of it was stopped.
+        rate: Records per second in the last seconds.
+        eta: Seconds until caught up at that rate; `None` if nothing moves or nothing is left.
+        notes: Remarks that need attention.
+        stopped: Whether a partition of it is stopped.
     """
 
     topic: str
@@ -49,12 +49,12 @@ class TopicStatus:
 
     @property
     def state(self) -> str:
-        """One word, or what needs attention."""
+        """The remarks that need attention, or one word."""
         return "; ".join(self.notes) or ("copying" if self.lag else "caught up")
 
 
 class StatusReader:
-    """Turns each progress report into a status of every topic; remembers enough to tell rates.
+    """Turns each progress report into a status of every topic; remembers reports to compute rates.
 
     Args:
         clock: Monotonic seconds.
@@ -77,12 +77,12 @@ class StatusReader:
         ]
 
     def _sample(self, started: float, records: dict[str, int]) -> tuple[float, dict[str, int]]:
-        """Remembers this report; the span of the rate in seconds and the counts at its begin."""
+        """Remembers this report; returns the seconds that the rate covers, and the counts at their begin."""
         clock = self._clock()
         if not self._samples:
             self._samples.append((started, {}))
         if len(self._samples) == 2 and not any(self._samples[1][1].values()):
-            # Nothing had moved until the last report: that time is Spark's start, not the pace of copying.
+            # Nothing had moved until the last report: Spark was starting, so that time must not lower the rate.
             self._samples.popleft()
         self._samples.append((clock, records))
         while len(self._samples) > 2 and self._samples[1][0] <= clock - _RATE_SECONDS:

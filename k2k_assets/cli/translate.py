@@ -1,4 +1,4 @@
-"""`k2k-tool translate`: where a position of one cluster is on the other."""
+"""`k2k-tool translate`: translates a position of one cluster into a position of the other."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from k2k_assets.translation import TranslatedCheckpoint, TranslatedOffset
 
 _WHAT_TO_DO = {
-    "ahead": "beyond what is copied: the answer is the end of the copy, and moves on with it",
+    "ahead": "beyond what is copied: the answer is the end of the copy, and moves with it",
     "unknown": "the mappings do not prove an answer: mapping was switched on later, mapping records are lost, or the "
     "position lies beyond the end of the log",
     "not replicated": "nothing of this partition was copied there",
-    "expired": "the record is gone there: raised to the log start",
+    "expired": "the record is deleted there: the answer is raised to the log start",
 }
 
 
 @click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @tool_options
 @click.option("--topic", help="Source topic; with --reverse target topic.")
-@click.option("--partition", type=click.IntRange(0), help="Its partition.")
+@click.option("--partition", type=click.IntRange(0), help="Partition of the topic.")
 @click.option("--offset", type=click.IntRange(0), help="The position: next offset to read.")
-@click.option("--timestamp", type=Timestamp(), help="Instead of an offset: the first record that is not older.")
+@click.option("--timestamp", type=Timestamp(), help="Instead of an offset: time of the first record to read.")
 @click.option(
     "--checkpoint", "checkpoint", type=click.File(),
     help='Instead of a topic: all offsets of a Spark query, {"topic":{"0":23}}, or a file of its checkpoint\'s '
     "directory 'offsets'; - reads standard input.",
 )  # fmt: skip
 @click.option("--reverse", is_flag=True, help="From the target back to the source.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; with --checkpoint, what startingOffsets takes.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; with --checkpoint, in the form of startingOffsets.")
 def translate(
     call: ToolCall,
     topic: str | None,
@@ -50,18 +50,18 @@ def translate(
 ) -> None:
     """Translates a position of the source into one of the target, or --reverse; exact where the mappings prove it.
 
-    Ends with exit code 3 when there is no answer.
+    The exit code is 3 if there is no answer.
     """
-    # What the mapper tells of its work is no answer.
+    # The mapper's log must not be part of the answer.
     call.show_log(quiet=True)
     if checkpoint is not None:
         if topic is not None or partition is not None or offset is not None or timestamp is not None:
-            raise click.UsageError("--checkpoint comes with no --topic, --partition, --offset or --timestamp")
+            raise click.UsageError("--checkpoint cannot be combined with --topic, --partition, --offset or --timestamp")
         _translate_checkpoint(call.one(), checkpoint.read(), checkpoint.name, reverse, as_json)
         return
     if topic is None or partition is None or (offset is None) == (timestamp is None):
         raise click.UsageError(
-            "wanted: --topic, --partition and one of --offset and --timestamp; or --checkpoint alone"
+            "expected --topic, --partition and one of --offset and --timestamp; or --checkpoint alone"
         )
     _translate_position(call.one(), (topic, partition), offset, timestamp, reverse, as_json)
 
@@ -97,7 +97,7 @@ def _translate_checkpoint(pipeline: Pipeline, text: str, name: str, reverse: boo
     positions = spark_offsets.parse(text, name)
     found = translate_checkpoint(pipeline, positions, reverse=reverse)
     if not as_json or not found.complete:
-        # With --json, standard output is for the answer alone, and half of one would skip records.
+        # With --json, standard output is only for the answer, and a part of it would skip records.
         click.echo(_table(found), err=as_json)
     if not found.complete:
         missing = [f"{row.partition} ({row.state})" for row in found.partitions if row.offset is None]
@@ -123,15 +123,15 @@ def _document(rows: list[TranslatedOffset], timestamp: int | None, side: str) ->
 
 
 def _what_to_do(row: TranslatedOffset, end: int | None) -> str:
-    """About a state that is not exact.
+    """Advice for a state that is not exact.
 
     Args:
         row: The answer.
-        end: Of the log that was asked about, where that is known.
+        end: End of the log that the position belongs to, if known.
     """
     if row.state == "unknown" and end is not None and row.offset > end:
         return (
-            f"beyond the end of the log, {end}: there is no such record yet, or it was of a former topic of that name"
+            f"beyond the end of the log, {end}: there is no such record yet, or it was in a deleted topic of that name"
         )
     return _WHAT_TO_DO[row.state]
 

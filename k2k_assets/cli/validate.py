@@ -1,4 +1,4 @@
-"""`k2k validate`: says whether a pipeline file can be used, and what it means. Changes nothing anywhere."""
+"""`k2k validate`: says whether a pipeline file is valid, and what it does. It changes nothing."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _FEATURES = {
 @pipeline_files
 @click.option(
     "--connect", is_flag=True,
-    help="Also ask both clusters: reachability, permissions, partition counts, topics that would be created.",
+    help="Also check both clusters: reachability, permissions, partition counts, topics that would be created.",
 )  # fmt: skip
 @template_engine
 def validate(files: tuple[Path, ...], connect: bool, variables: bool) -> None:
-    """Checks a pipeline file, and with --connect the clusters that it names. Changes nothing."""
+    """Checks a pipeline file, and with --connect the clusters that it names. It changes nothing."""
     logs.configure(error_console())
     pipeline = load_pipeline(files, variables=variables)
     click.echo(f"{pipeline.name}: the pipeline file is valid")
@@ -52,7 +52,7 @@ def validate(files: tuple[Path, ...], connect: bool, variables: bool) -> None:
 
 
 def effective(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """What the pipeline does, as pairs of a title and words; shows no secret."""
+    """What the pipeline does, as pairs of a title and a text without secrets."""
     commit = pipeline.coordination.commit
     yield "source", str(pipeline.client_properties("source", "admin")["bootstrap.servers"])
     yield "target", str(pipeline.client_properties("target", "admin")["bootstrap.servers"])

@@ -1,4 +1,4 @@
-"""`k2k-offset-mapping validate`: says whether the mapper can use a file, and what it would do. Changes nothing."""
+"""`k2k-offset-mapping validate`: says whether a file is valid for the mapper, and what it does. It changes nothing."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from k2k_assets.pipeline import Pipeline
 @pipeline_files
 @template_engine
 def validate_mapper(files: tuple[Path, ...], variables: bool) -> None:
-    """Checks the mapper's file: the replicator's own, or a shorter one without `replication`. Asks no cluster."""
-    # Importing Kafka takes a moment: not for --help.
+    """Checks the mapper's file: the replicator's own, or one without `replication`. It connects to no cluster."""
+    # Importing Kafka takes a moment, which --help does not need.
     from k2k_assets.groups.mapper_file import are_published, is_for_mapper_alone, load_mapper_pipeline
 
     logs.configure(error_console())
     pipeline = load_mapper_pipeline(files, variables=variables)
     alone = is_for_mapper_alone(pipeline)
     what = (
-        "the file is valid for the offset mapper alone" if alone else "the pipeline file is valid for the offset mapper"
+        "the file is valid, only for the offset mapper" if alone else "the pipeline file is valid for the offset mapper"
     )
     click.echo(f"{pipeline.name}: {what}")
     for title, text in _effective(pipeline, alone):
@@ -37,7 +37,7 @@ def validate_mapper(files: tuple[Path, ...], variables: bool) -> None:
 
 
 def _effective(pipeline: Pipeline, alone: bool) -> Iterator[tuple[str, str]]:
-    """What the mapper does, as pairs of a title and words; shows no secret."""
+    """What the mapper does, as pairs of a title and a text without secrets."""
     groups, errors = pipeline.groups, pipeline.error_handling
     yield "source", str(pipeline.client_properties("source", "admin")["bootstrap.servers"])
     yield "target", str(pipeline.client_properties("target", "admin")["bootstrap.servers"])

@@ -159,4 +159,4 @@ def _watch(dagster: subprocess.Popen[bytes], sandbox: KafkaSandbox) -> None:
             raise K2KError("Dagster ended by itself.")
         for broker in (sandbox.source, sandbox.target):
             if not broker.is_running():
-                raise K2KError(f"The {broker.role} broker ended by itself. Its last words:\n{broker.log_tail()}")
+                raise K2KError(f"The {broker.role} broker ended by itself. The end of its log:\n{broker.log_tail()}")

@@ -105,12 +105,12 @@ class SupervisedProcess:
         return "\n".join(told[-lines:])
 
     def failure(self, what: str) -> K2KError:
-        """The error that says what happened, with the program's last words.
+        """The error that says what happened, with the end of the program's log.
 
         Args:
             what: What it did, or did not.
         """
-        return K2KError(f"{self.what} {what}. Its last words:\n{self.log_tail()}")
+        return K2KError(f"{self.what} {what}. The end of its log:\n{self.log_tail()}")
 
     def _signal(self, number: signal.Signals) -> None:
         if self._pid is not None and self.is_running():

@@ -82,8 +82,8 @@ def test_addresses_are_asked_for_on_a_terminal(folder: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--source", "a", "--target", "b:1"), "'a' is no address: expected HOST:PORT"),
-        (("--source", "a:1", "--target", "b:1,"), "'b:1,' is no address"),
+        (("--source", "a", "--target", "b:1"), "'a' is not an address: expected HOST:PORT"),
+        (("--source", "a:1", "--target", "b:1,"), "'b:1,' is not an address"),
         (("--source", "a:1", "--target", "a:1"), "a cluster cannot be copied to itself"),
         ((*ADDRESSES, "--topics", "("), "regular expression"),
     ],

@@ -88,7 +88,7 @@ def test_failback_shows_writes_and_refuses(
     assert held(clusters.source_servers, group) == {tp: (7, "app")}
 
     assert run(failback) == 0
-    assert f"{path.stem}: 1 group written to the source, 0 stood right already, 0 refused" in capsys.readouterr().out
+    assert f"{path.stem}: 1 group written to the source, 0 already correct, 0 refused" in capsys.readouterr().out
     assert held(clusters.source_servers, group) == {tp: (20, "")}
 
 

@@ -39,7 +39,7 @@ def test_what_names_one_topic_takes_one_pipeline(
 ) -> None:
     assert tool.run([command, "-f", str(two[0]), "-f", str(two[1]), *OTHER_COMMANDS[command]]) == 2
     said = capsys.readouterr().err
-    assert "wanted: one pipeline. Each -f is a pipeline of its own" in said
+    assert "expected one pipeline. Each -f is a pipeline of its own" in said
     assert "-f base.yaml,override.yaml" in said
 
 
@@ -51,7 +51,7 @@ def test_a_file_that_only_overrides_another_is_no_pipeline_and_says_how_to_write
     assert tool.run(["reset", "--yes", "-f", str(two[0]), "-f", str(override)]) == 2
     said = capsys.readouterr().err
     assert f"{override}:1:1: source: expected this key" in said
-    assert "several files of one pipeline are written -f base.yaml,override.yaml" in said
+    assert "write several files of one pipeline as -f base.yaml,override.yaml" in said
 
 
 def test_one_pipeline_twice_is_refused(two: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

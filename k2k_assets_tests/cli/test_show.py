@@ -50,7 +50,7 @@ def test_a_record_and_its_copy(
     ]
     assert "trace: 0xff00" in out
     assert "none: null" in out
-    assert out.endswith("The copy is what the record is.\n")
+    assert out.endswith("The copy equals the record.\n")
 
 
 def test_differences_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: Path) -> None:
@@ -71,13 +71,13 @@ def test_what_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     _records(monkeypatch, {elsewhere: None})
     assert tool.run(["show", "-f", str(file), "-o", str(elsewhere)]) == 0
     out = capsys.readouterr().out
-    assert "not told by the mappings" in out
+    assert "not in the mappings" in out
     assert "There are not two records to compare" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [([], "wanted: -o, --target, or both"), (["-o", "orders"], "TOPIC:PARTITION:OFFSET")],
+    [([], "expected -o, --target, or both"), (["-o", "orders"], "TOPIC:PARTITION:OFFSET")],
 )
 def test_usage(capsys: pytest.CaptureFixture[str], file: Path, arguments: list[str], says: str) -> None:
     assert tool.run(["show", "-f", str(file), *arguments]) == 2

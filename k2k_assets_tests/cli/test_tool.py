@@ -115,7 +115,7 @@ def test_a_position_in_words(
     assert said == (
         "orders-3 at 77\n"
         "  -> copy-0 at 70   exact\n"
-        "  -> copy-1 at 80   ahead: beyond what is copied: the answer is the end of the copy, and moves on with it\n"
+        "  -> copy-1 at 80   ahead: beyond what is copied: the answer is the end of the copy, and moves with it\n"
     )
     assert fake.asked == [("there", "orders", 3, [77])]
 

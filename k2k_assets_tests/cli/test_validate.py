@@ -97,7 +97,7 @@ def test_connect_names_the_bookkeeping_that_a_pattern_leaves_out(
     assert run(["validate", "-f", str(path), "--connect"]) == 0
     shown = lines(capsys.readouterr().out)
     assert "selected: 1 topic, 1 partition" in shown
-    assert f"left out, as bookkeeping: {internal}" in shown
+    assert f"not selected, because internal: {internal}" in shown
 
 
 @pytest.mark.integration

@@ -22,7 +22,7 @@ def write(directory: Path, **changes: Any) -> Path:
 def test_a_file_for_the_mapper_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert offset_mapping.run(["validate", "-f", str(write(tmp_path))]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "offset-mapper: the file is valid for the offset mapper alone",
+        "offset-mapper: the file is valid, only for the offset mapper",
         "  source     s:9092",
         "  target     t:9092",
         "  groups     that match '.*'",

@@ -77,7 +77,7 @@ def test_a_demo_that_does_not_end_well_fails_and_names_its_log(
 
     monkeypatch.setattr(demo, "run_demo", badly)
     result = CliRunner().invoke(command.demo, standalone_mode=False)
-    assert "did not end well" in str(result.exception)
+    assert "the demo failed" in str(result.exception)
     log = Path(result.stderr.strip().rpartition(" ")[2])
     assert "why it failed" in log.read_text()
     log.unlink()

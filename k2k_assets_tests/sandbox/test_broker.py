@@ -97,7 +97,7 @@ def test_a_broker_that_ends_while_it_starts_is_shown_in_its_own_words(broker: Br
     kept = state.read_text()
     state.write_text("{}")
     with pytest.raises(
-        K2KError, match=r"(?s)The source broker .* ended while it started\. Its last words:\n.*quorum-state"
+        K2KError, match=r"(?s)The source broker .* ended while it started\. The end of its log:\n.*quorum-state"
     ):
         broker.start()
     state.write_text(kept)
